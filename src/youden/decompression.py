@@ -124,7 +124,7 @@ def iter_unpacked(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.
     Yields
     ------
     RecordBatch
-        The rows in order, without dictionaries.
+        The same rows in the same order, without dictionaries.
 
     Raises
     ------
@@ -192,7 +192,10 @@ def _is_text(type_: pa.DataType) -> bool:
 
 
 def _compute_row_sizes(column: pa.Array) -> NDArray[np.int64]:
-    """Return the decompressed size of each row in bytes, int64 array (n_rows,): exact for texts, else the mean size."""
+    """Return the decompressed size of each row in bytes, int64 array (n_rows,).
+
+    The sizes of texts, with or without dictionary encoding, are exact. Each row of another column gets the mean size of a row.
+    """
     if _is_text(column.type):
         return _compute_text_sizes(column)
 

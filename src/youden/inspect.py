@@ -128,7 +128,7 @@ def keep_response(text: Callable[[TaskState], str] | None = None) -> Scorer:
     Returns
     -------
     Scorer
-        Its answer is the response; its score, 0 if the response is empty and else 1, is not used in a ranking.
+        Its answer is the response. Its score, 1 if there is a response and 0 if it is empty, is not used in a ranking.
     """
     from inspect_ai.scorer import Score, Target, mean, scorer
 

@@ -63,22 +63,23 @@ class Tally:
     answered_by_workers: int = 0
 
     def format_line(self, now: float, *, width: int | None = None, ended: bool = False) -> str:
-        """Format the counts as one line, without most counts of 0.
+        """Format the counts as one line, in which most counts of 0 are left out.
 
         Parameters
         ----------
         now : float
             Current time in seconds of the clock of `began`.
         width : int, optional
-            Maximum number of characters. Less important parts are left out until the line fits, but never the number of
-            finished trials.
+            Maximum number of characters. Less important parts are left out until the line fits; the number of finished
+            trials is always shown.
         ended : bool, default False
             Whether to show the time that the task took instead of the time left.
 
         Returns
         -------
         str
-            The line, without a line break. Rate and time left ignore trials answered from the store.
+            The line, without a line break. Rate and time left are based on the trials that were not answered from the
+            store.
         """
         parts = self._format_parts(now, ended=ended)
         for name in ("answered", "cached", "answered by workers", "throttled", "failed", "rate", "time", "usd"):
@@ -88,10 +89,10 @@ class Tally:
         return ", ".join(parts.values())
 
     def _format_parts(self, now: float, *, ended: bool) -> dict[str, str]:
-        """Return the texts of the progress line by name, in order, without counts of 0.
+        """Return the texts of the progress line by name, in the order of the line. Counts that are 0 are left out.
 
-        now : current time, in seconds of the clock of `began`
-        ended : whether to give the duration instead of the remaining time
+        now : current time, in seconds of the clock that gave `began`
+        ended : whether the work has ended, so that the duration is given instead of the remaining time
         """
         n_requested = self.done - self.cached
         elapsed = now - self.began
@@ -142,9 +143,10 @@ class ProgressBar:
         self._line_interval = PLAIN_AFTER_SECONDS
 
     def start(self, total: int, *, what: str) -> None:
-        """Start a task of `total` trials, shown as a bar, as the output of a notebook, or as lines of text from time to time.
+        """Start a task of `total` trials; `what` is its name on the display. A running task has to be ended by `stop` first.
 
-        `what` is its name on the display. A running task must be stopped first.
+        A terminal shows a bar, a notebook an output that is updated, and any other console a line of text from time to
+        time.
         """
         now = self._clock()
         tally = Tally(printable(what), total, now)
@@ -180,9 +182,9 @@ class ProgressBar:
         usd : float, default 0
             Their cost in USD.
         cached : int, default 0
-            Number of them answered from the store.
+            Number of them whose answer came from the store.
         reason : str, default ""
-            Reason for the failures, such as "refused".
+            Reason for the failures, such as "refused"; empty if none failed.
         """
         if self._tally is not None:
             self._tally.done += n

@@ -53,11 +53,11 @@ def usual_store() -> str | None:
 
 
 def project_store() -> Path:
-    """Return the path of the project's answer store, `.youden/answers.db` in the project directory.
+    """Return the path of the answer store of the project, `.youden/answers.db` in the project directory.
 
-    The project directory is the nearest one, from the current directory upwards, that contains `.youden`, or else `.git`
-    or `pyproject.toml`, or else the current one. Above the current directory, only files and folders that the current
-    user owns are considered.
+    The project directory is the nearest directory, from the current one upwards, that contains `.youden`. If there is
+    none, it is the nearest one that contains `.git` or `pyproject.toml`, or else the current directory. Above the
+    current directory, only files and folders that the current user owns are considered.
 
     Returns
     -------
@@ -80,8 +80,8 @@ def find_moved_store(store: Path, run: Path) -> Path:
     Returns
     -------
     Path
-        `store` if it exists or is not in a folder `.youden`. Otherwise the store of the nearest project above `run`, or
-        else `project_store()`.
+        `store` if it exists, or if it is not in a folder `.youden`. Otherwise the store of the nearest project above
+        `run`, or else `project_store()`.
     """
     is_project_store = store.parent.name == PROJECT
     if store.exists() or not is_project_store:
@@ -94,7 +94,11 @@ def find_moved_store(store: Path, run: Path) -> Path:
 
 
 def _project_directory() -> Path:
-    """Return the nearest folder, from the current one upwards, that marks a project (see `project_store`), or the current one."""
+    """Return the project directory: the nearest folder, from the current one upwards, that contains `.youden`.
+
+    If no folder contains it, this is the nearest one with `.git` or `pyproject.toml`, else the current folder. Above the current
+    folder, only files and folders that belong to the user count.
+    """
     current_folder = Path.cwd()
     for names in _MARKERS:
         for folder in (current_folder, *current_folder.parents):

@@ -38,7 +38,7 @@ def find_plugin(error: BaseException) -> str | None:
     Returns
     -------
     str or None
-        Top-level package of the plugin, the first in alphabetical order; None without one.
+        Top-level package of the plugin, the first in alphabetical order; None if there is none.
     """
     plugin_packages = set()
     for distribution in distributions():

@@ -37,8 +37,8 @@ def find_resource_folders(kind: Kind, *, start: Path | None = None, local: bool 
     Returns
     -------
     list of Path
-        Those that exist of: the local folder, that of the source checkout (if the package runs from one), and the one
-        that is installed with the package.
+        The local folder, the folder of the source checkout (if the package runs from one), and the folder that is
+        installed with the package. Folders that do not exist are left out.
     """
     folders = []
     if local:
@@ -64,8 +64,8 @@ def find_resource(kind: Kind, name: str, *, start: Path | None = None, local: bo
     start : Path, optional
         Folder that contains the local folder. Default: the current folder.
     local : bool, default True
-        Whether to search the local folder first. A local file that replaces a shipped one is reported once, as by
-        `report_shadow`.
+        Whether to search the local folder first. A local file that replaces a shipped one is reported once, by default
+        as a warning of the logger `youden`.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def find_resource(kind: Kind, name: str, *, start: Path | None = None, local: bo
     Raises
     ------
     ConfigError
-        [not-found]: if there is no such file; the message lists existing names. [shadowed]: if a local file replaces a
+        [not-found]: if there is no such file; the message lists the names that exist. [shadowed]: if a local file replaces a
         shipped one and the environment variable CI is set.
     """
     folders = find_resource_folders(kind, start=start, local=local)
@@ -131,20 +131,20 @@ def set_shadow_reporter(report: Callable[[str], None]) -> None:
 
 
 def report_shadow(what: str, name: str, file: Path, *, original: Path | None, was_path_given: bool = False) -> bool:
-    """Report, once, that a local file is used instead of a shipped file of the same name with other contents.
+    """Report that a local file is used instead of a file of the same name, but other contents, that ships with youden.
 
-    The report is a warning of the logger `youden`, unless `set_shadow_reporter` changed this.
+    Each file is reported once. By default, the report is a warning of the logger `youden`; `set_shadow_reporter` changes this.
 
     Parameters
     ----------
     what : str
-        Kind of file: judge, prompt, config or dataset.
+        The kind of file: judge, prompt, config or dataset.
     name : str
         Name by which the file was found.
     file, original : Path
-        The local file or folder, and the shipped one; nothing is reported if `original` is None.
+        The local file or folder, and the shipped one. If `original` is None, nothing is reported.
     was_path_given : bool, default False
-        Whether the user passed a path rather than a name.
+        Whether the user passed a path rather than a name. A path is never an error.
 
     Returns
     -------
@@ -154,7 +154,8 @@ def report_shadow(what: str, name: str, file: Path, *, original: Path | None, wa
     Raises
     ------
     ConfigError
-        [shadowed]: if the environment variable CI is set and `was_path_given` is False.
+        [shadowed]: if the environment variable CI is set and `was_path_given` is False, because reports are rarely read
+        in continuous integration.
     """
     if original is None or _have_same_content(file, original):
         return False

@@ -68,8 +68,8 @@ class CallBudget(NamedTuple):
         Parameters
         ----------
         value : int or str
-            Number of calls, 4000 or "4000"; percentage of the dense calls (all comparisons), "5%"; or trials per agent,
-            "450/agent". Spaces are ignored.
+            A number of calls, 4000 or "4000"; a percentage of the dense calls, "5%"; or trials per agent, "450/agent".
+            Spaces are ignored.
 
         Returns
         -------
@@ -368,9 +368,11 @@ def declared_keys() -> dict[str, DeclaredKey]:
 
 
 def _parse_declaration(hint: Any) -> DeclaredKey:
-    """Return the types without None, the limits and the `Key` of a config key, given its type hint.
+    """Parse the type hint of a config key, such as `Annotated[int | None, Ge(1), Key(...)]`.
 
-    The hint is an `Annotated` with one `Key`, such as `Annotated[int | None, Ge(1), Key(...)]`.
+    The hint is an `Annotated` with exactly one `Key`. The alternatives of a union may be annotated, too.
+
+    Returns the types of the key without None, its limits by name (`ge`, `gt`, `le`, `lt`), and its description, the `Key`.
     """
     types, metadata = _split_hint(hint)
     limits: dict[str, Any] = {}

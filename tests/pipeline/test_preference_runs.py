@@ -104,7 +104,10 @@ def test_a_judge_that_always_prefers_the_first_response_gets_no_recommendation(
         "next: use another judge or prompt, because the answers follow the position of the responses"
         in again.err + again.out
     )
-    assert "warning: Position bias: in 100 comparisons of equal agents, the first response wins 100.0 more" in again.err
+    assert (
+        "Position bias: in 100 comparisons of equal agents, the wins minus losses of the first response are 100.0"
+        in again.err
+    )
     assert "might not separate them" not in again.err + again.out
 
 

@@ -87,10 +87,12 @@ def _print_diagnoses(diagnoses: Sequence[Diagnosis], *, as_json: bool) -> None:
 def _load_judges(source: str) -> list[JudgeConfig]:
     """Load the judges that a command-line argument names.
 
-    source : name of a judge or of a model; or a YAML file of a judge, of a run (`pool`), or of `agents`, whose models
-        are loaded
+    Raises ConfigError if a judge cannot be loaded, for example [unknown-judge], and the errors of the files that describe
+    agents or a run.
 
-    Raises: ConfigError if a judge cannot be loaded, for example [unknown-judge], or if the file is invalid.
+    source : name of a judge or of a model, or a YAML file. A file with the key `agents` describes agents, and their models
+        are loaded. A file with the key `pool` is the config of a run, and the judge of the run is loaded. Any other file
+        describes a judge.
     """
     from youden.judging.config.judge_files import load_judge_config, load_judge_of_run
     from youden.text.yaml_text import read_yaml

@@ -52,9 +52,11 @@ def extend_command() -> None:
 
 
 def _extend_subcommand(name: str, *parameters: Callable[[F], F]) -> Callable[[F], click.Command]:
-    """Return a decorator that makes a function the subcommand `name` of `youden extend`.
+    """Return a decorator that makes a function a subcommand of `youden extend`.
 
-    parameters : click decorators of its own options and arguments, which come between RUN and the common options
+    name : name of the subcommand
+    parameters : click decorators of its own options and arguments, in the order of the help; they come after RUN and
+        before the options that all subcommands have
     """
 
     def make_subcommand(function: F) -> click.Command:
@@ -228,6 +230,7 @@ def _print_extended_run(
 ) -> None:
     """Write the report of an extended run, and print the run with the changes that the extension made.
 
+    fitted : the run with its new ranking
     end_reason : why a search ended; an empty string for other extensions
     plan : planned extension as JSON, the first part of the output in the mode "json"
     """
@@ -276,9 +279,11 @@ def _extended_run_to_json(summary: Summary, extension: ExtensionFacts | None, en
 
 
 def _describe_wide_intervals(planned: PlannedExtension, agents: tuple[str, ...]) -> list[str]:
-    """Describe that the intervals of new `agents` are wider than requested, with the command that narrows them.
+    """Describe that intervals of new agents are wider than requested, with the command that narrows them.
 
-    Returns a list of one warning, empty without agents.
+    agents : ids of the new agents whose intervals are too wide
+
+    Returns a list of one warning, empty if `agents` is empty.
     """
     if not agents:
         return []

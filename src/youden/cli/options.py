@@ -25,10 +25,10 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first argument names, its name, and the remaining arguments.
+        """Find the command that the first argument names; an unknown name is a usage error that suggests similar names.
 
-        An unknown name is a usage error that suggests similar names; during shell completion, name and command are None
-        instead.
+        Returns the name, the command, and the remaining arguments. During shell completion, an unknown name is no error:
+        name and command are then None.
         """
         name = args[0]
         available = self.list_commands(ctx)
@@ -89,7 +89,10 @@ class Number(click.FloatRange):
     name = "number"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Convert the text of an option to a float; anything but a finite number in the range is a usage error."""
+        """Convert the text of an option to a float; anything but a finite number in the range is a usage error.
+
+        The limits of the range are valid numbers, unless the object was created with `min_open` or `max_open`.
+        """
         example = "0.05" if self.max == 1 else "10"
         try:
             number = float(str(value))
@@ -106,9 +109,10 @@ def parse_names(_ctx: click.Context, _parameter: click.Parameter, value: str | N
 
 
 def parse_numbers(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, ...]:
-    """Parse a comma-separated list of positive numbers, as a click callback; empty if the option is not set.
+    """Parse an option that is a comma-separated list of positive numbers, as a click callback.
 
-    Raises: click.BadParameter if the list is empty or contains anything but finite positive numbers.
+    Returns an empty tuple if the option is not set. Raises click.BadParameter if the list is empty or contains anything but
+    finite positive numbers.
     """
     if value is None:
         return ()
@@ -124,10 +128,19 @@ def parse_numbers(_ctx: click.Context, _parameter: click.Parameter, value: str |
 def parse_pairs(
     example: str, *, split_at_last: bool = False
 ) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], dict[str, str]]:
-    """Return the click callback of a repeatable option NAME=VALUE, which returns the values by name.
+    """Return the click callback of a repeatable option NAME=VALUE.
 
-    example : valid value, shown if a text without a name, "=" or a value is refused; a repeated name is refused, too
-    split_at_last : whether to split at the last "=", so that a name may contain one
+    Parameters
+    ----------
+    example : str
+        Valid value, shown in the message about an invalid one.
+    split_at_last : bool, default False
+        Whether to split at the last "=", so that a name may contain one.
+
+    Returns
+    -------
+    callable
+        Returns the values by name. A text without a name, "=" or a value is a usage error, and so is a name that occurs twice.
     """
     return partial(_split_pairs, example=example, split_at_last=split_at_last)
 
@@ -163,9 +176,15 @@ def _split_names(text: str) -> tuple[str, ...]:
 def check_usage(*rules: tuple[object, str]) -> None:
     """Check combinations of options.
 
-    rules : pairs of a value that is true if the rule is violated, and the message for that case
+    Parameters
+    ----------
+    *rules : tuple of (object, str)
+        Value that is true if the rule is violated, and the message for that case.
 
-    Raises: click.UsageError with the message of the first violated rule.
+    Raises
+    ------
+    click.UsageError
+        If a rule is violated; with the message of the first such rule.
     """
     for is_violated, message in rules:
         if is_violated:

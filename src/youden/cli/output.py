@@ -96,7 +96,7 @@ def print_result(
     Parameters
     ----------
     as_json : bool
-        Whether to print `value`. Otherwise, `answer`, `tables`, `lines` and `notes` are printed, in this order.
+        Whether to print `value` as JSON. Otherwise the text is printed: `answer`, `tables`, `lines` and `notes`, in this order.
     value : mapping of str to object
         Result as JSON.
     answer : iterable of str
@@ -106,9 +106,9 @@ def print_result(
     lines : iterable of str
         Sentences after the tables.
     notes : iterable of str
-        Lines that are not part of the result, such as its signature; printed to standard error.
+        Lines that are not part of the result, such as its signature; they are printed to standard error.
     warnings : iterable of Finding or str
-        Warnings, printed to standard error.
+        Warnings, printed to standard error in both formats.
     """
     print_warnings(warnings)
     if as_json:
@@ -157,7 +157,11 @@ def format_usd(usd: float | None, *, config_owner: str = "the judge") -> str:
 
 
 def format_cost(cost: Cost, judge_name: str) -> str:
-    """Format the estimated cost of judging: tokens, USD, their sources if known, and the number of stored answers."""
+    """Format the estimated cost of judging: tokens, USD, the sources of both, and the number of answers already stored.
+
+    cost : estimate; its tokenizer and prices are named if they are known
+    judge_name : name of the judge, for display
+    """
     sources = []
     if cost.tokens_in:
         sources.append(f"tokens by {cost.tokenizer}")
@@ -183,11 +187,20 @@ def print_connections(judge: JudgeConfig) -> None:
 
 
 def print_run_plan(planned: PlannedRun, output_mode: OutputMode = "verbose") -> PrecisionForecast | None:
-    """Print the hosts of the judge, and the plan, cost and expected precision of a run, to standard error.
+    """Print the hosts of the judge, and the plan, the cost and the expected precision of a run, to standard error.
 
-    output_mode : "quiet" prints only the hosts, "short" the plan in one line, "verbose" and "json" all details
+    Parameters
+    ----------
+    planned : PlannedRun
+        Run with its plan.
+    output_mode : {"short", "quiet", "verbose", "json"}, default "verbose"
+        "quiet" prints only the hosts to which the judge sends texts. "short" prints the plan in one line, and "verbose" and
+        "json" in several lines of text.
 
-    Returns the expected precision of the abilities; None for a run that asks for preferences.
+    Returns
+    -------
+    PrecisionForecast or None
+        Expected precision of the abilities; None for a run that asks for preferences.
     """
     from youden.pipeline.precision import PrecisionForecast, read_variance_components
 
@@ -217,8 +230,8 @@ def print_plan(
     planned : PlannedRun
         Run with its plan.
     output_mode : {"short", "quiet", "verbose", "json"}
-        "quiet" prints nothing; "short" one line, and one more each for a pool that is too small for the requested calls
-        and for a cost cap that is too low; the other modes all details.
+        "quiet" prints nothing. "short" prints one line. It adds a line if the pool is too small for the requested calls, and
+        a line if the cost cap does not pay for all calls. The other modes print all details.
     plan, cost : Plan, Cost, optional
         Trials that will be judged, and their cost. Default: those of the whole run.
     forecast : PrecisionForecast, optional
@@ -315,8 +328,12 @@ def _describe_coverage(plan: Plan) -> str:
 def _describe_precision(planned: PlannedRun, plan: Plan, cost: Cost, forecast: PrecisionForecast) -> list[str]:
     """Describe the expected precision of a plan, one sentence per element.
 
-    The last sentence, on the calls that the other kind of answer (yes or no, or log-probabilities) would need, is
-    omitted if the forecast uses answers of the judge.
+    A judge gives either yes-or-no answers or log-probabilities. The last sentence states how many calls the other kind of answer
+    would need for the same precision. It is omitted if the forecast is based on answers of the judge.
+
+    planned : run with its judge
+    plan : trials that will be judged
+    cost : their cost, from which the price of a call follows
     """
     from youden.pipeline.decision_costs import forecast_other_decision, format_other_decision
     from youden.pipeline.precision import OWN_ANSWERS, format_forecast
@@ -400,11 +417,12 @@ def _describe_disagreement(disagreement: Disagreement, label_name: str) -> str:
 def _print_short(
     summary: Summary, next_steps: str, report: str, *, changes: Sequence[str], warnings: Sequence[str]
 ) -> None:
-    """Print a judged run in the short form: recommendation, ranking, few warnings, next steps and report.
+    """Print a judged run in the short form: recommendation, ranking, few warnings, and a last line with next steps and report.
 
-    next_steps : what the user can do next; may be empty
+    next_steps : what the user can do next; an empty string for nothing
     report : path of the HTML report
     changes : sentences about what an extension changed
+    warnings : further warnings, which are printed before those of the run
     """
     from youden.report.data.warnings import merge_by_kind
 
@@ -445,7 +463,7 @@ def print_judged_run(
     changes: Sequence[str] = (),
     warnings: Sequence[str] = (),
 ) -> None:
-    """Print a run that was judged and fitted: ranking and recommendation to standard output, the rest to stderr.
+    """Print a run that was judged and fitted: ranking and recommendation to standard output, the rest to standard error.
 
     Parameters
     ----------
@@ -454,14 +472,15 @@ def print_judged_run(
     summary : Summary
         Summary of the fitted run.
     output_mode : {"short", "quiet", "verbose", "json"}
-        "quiet" prints only the ranking; "short" also recommendation, next step and path of the report; "verbose" all
-        results; "json" all facts of the fit as JSON.
+        "quiet" prints only the ranking; "short" ranking, recommendation, next step and path of the report; "verbose"
+        all results; "json" all facts of the fit as JSON. Warnings, `end_reason` and the next step are printed to standard
+        error, also with "json".
     end_reason : str, optional
-        Reason why a search ended.
+        Reason why a search ended, printed before the next step.
     changes : sequence of str, optional
-        Changes by an extension, printed in the short form only, where they replace one warning.
+        Changes by an extension, only for the short form, in which they replace one warning.
     warnings : sequence of str, optional
-        Warnings that are printed before those of the fit, unless "quiet".
+        Warnings that are printed before those of the fit; not if "quiet".
     """
     from youden.pipeline.precision import format_next_step
 
@@ -492,9 +511,14 @@ def _print_warnings_of_run(summary: Summary, warnings: Iterable[str]) -> None:
 
 
 def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
-    """Describe the answers without credible token usage, for which the run counts the maximum cost.
+    """Describe for which answers the provider reported no credible token usage.
 
-    Returns one clause per model, each ending with "; ", so that a line can continue; empty if all costs are known.
+    The actual cost of these answers is unknown. The cost of the run contains their maximum cost.
+
+    warnings : findings of the run; all findings on other subjects are ignored
+
+    Returns one clause per model, each ending with "; ", so that a line can continue after it. The result is empty if all costs
+    are known.
     """
     clauses = []
     for finding in warnings:
@@ -511,14 +535,9 @@ def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
 def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str] = ()) -> None:
     """Print a fitted run to standard output, and its warnings and signature to standard error.
 
-    Parameters
-    ----------
-    summary : Summary
-        Summary of the fitted run.
-    as_json : bool
-        Whether to print all facts of the fit, with the signature, as one JSON object instead of the ranking.
-    warnings : iterable of str, optional
-        Warnings that are printed before those of the fit.
+    as_json : whether to print all facts of the fit, including the signature, as one JSON object instead of the ranking.
+        Warnings are printed to standard error in both cases.
+    warnings : further warnings, which are printed before those of the fit
     """
     if as_json:
         _print_warnings_of_run(summary, warnings)

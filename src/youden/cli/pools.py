@@ -136,8 +136,8 @@ def generate_command(
 def _choose_store(overrides: run_options.Overrides, out: Path, *, makes_calls: bool) -> str:
     """Choose the store for the answers of the models that generate a pool, and return its path or URL.
 
-    Order: --store; the store of the existing pool in `out`; a store in its folder, if it exists or no model is queried;
-    the default store.
+    It is the first of the following that applies: --store; the store of the existing pool in `out`; a store in the
+    folder of the pool, if no model is queried or the folder has one; the default store.
     """
     from youden.judging.store.permission import allow_store
     from youden.pools.generation.generation import is_generated, read_store_location
@@ -290,7 +290,8 @@ def import_command(
 def _import_peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:
     """Import data of the paper on peer prediction into the folder `out`, as a pool or as a run, and print its size.
 
-    Usage errors: more or less than one path, and values of --column, because the columns are known.
+    paths : exactly one file or folder; any other number is a usage error
+    columns : values of --column; a usage error if there are any, because the columns of these data are known
     """
     from youden.pipeline.offline import import_peer_prediction
 
@@ -317,11 +318,11 @@ def _import_peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[st
 def _import_battles(
     paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, allow_dropped: bool, as_json: bool
 ) -> None:
-    """Import battles (comparisons of two agents with a winner) as a run in the folder `out`, and print its ranking.
+    """Import battles (recorded comparisons of two agents with a winner) as a run in the folder `out`, and print its ranking.
 
     paths : exactly one file; any other number is a usage error
     columns : column of the table by role, for example "winner"
-    allow_dropped : whether more than 1% of the battles may have no winner
+    allow_dropped : whether more than 1% of the battles may have no winner; if False, such a file raises ImportFormatError
     """
     from youden.pipeline.offline import import_battles
     from youden.report.data.summary import Summary

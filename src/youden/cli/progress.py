@@ -40,7 +40,7 @@ def run_with_progress(
     dry_run : bool
         Whether to return without calling the function.
     as_json : bool
-        Whether a dry run prints `plan`.
+        Whether a dry run prints `plan`; if False, it prints nothing.
     quiet : bool, default False
         Whether to show no progress.
 

@@ -147,9 +147,12 @@ def compare_command(
 
 
 def _print_comparison_of_preferences(runs: tuple[Path, ...], *, as_json: bool) -> None:
-    """Print a comparison of two runs, of which at least one asked for preferences (which response is better).
+    """Print a comparison of two runs by preference, or of a run by preference and a run by information.
 
-    Any other number of runs is a usage error.
+    A run by preference asks which response is better; a run by information asks whether two responses are to the same item. Any
+    other number of runs is a usage error.
+
+    runs : folders of the two runs, in any order
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.instruments import compare_instruments
@@ -219,8 +222,15 @@ def _rank_by_mean(judge_spread: JudgeSpread, agent_ids: Iterable[str]) -> list[t
 def judges_tables(study: JudgesStudy) -> Iterator[Table]:
     """Yield the tables of a comparison of judges.
 
-    They contain the agreement of each pair of judges, the curl, the largest differences, and the shifts of each pair
-    with the same trials.
+    Parameters
+    ----------
+    study : JudgesStudy
+        Comparison of two or more judged runs.
+
+    Yields
+    ------
+    Table
+        Agreement of each pair of judges, curl, largest differences, and the shifts of each pair with the same trials.
     """
     yield _make_agreement_table(study)
     yield _make_curl_table(study)
@@ -271,8 +281,9 @@ def _make_differences_table(study: JudgesStudy) -> Table:
 def _make_shifts_table(shifts: JudgeShifts) -> Table:
     """Tabulate the shifts of agents and model families between two judges.
 
-    A shift is the rate of yes answers of the second judge minus the rate predicted from the first. At most
-    `MAX_INSIGNIFICANT_SHIFTS` agents without a significant shift are listed.
+    A shift is the rate of yes answers under the second judge minus the rate predicted from the first judge. The table contains
+    the first `MAX_INSIGNIFICANT_SHIFTS` tested agents, all other agents with a significant shift, and all families. The
+    p-values are adjusted by Holm's method.
     """
     tested_shifts = [shift for shift in shifts.agents if not isnan(shift.p_holm)]
     rows = []
@@ -294,8 +305,8 @@ def _make_shifts_table(shifts: JudgeShifts) -> Table:
 def _make_family_row(family: FamilyShift) -> list[str]:
     """Format the shift of a model family as a row of the table of shifts: name, shift, interval and p-value.
 
-    The name is followed by the number of agents, the judges of the family, and a remark if a nonlinear relation of the
-    judges may explain the shift.
+    The name is followed by the number of agents and the judges of the family. A remark is added if a nonlinear relation between
+    the judges may explain the shift. In a run with too few agents, this cannot be tested, and there is no remark.
     """
     description = str(family.n_agents)
     if family.judges:

@@ -116,7 +116,11 @@ def plan_command(
 def _export_requests(
     planned: PlannedRun, config: Path, folder: Path, *, format: Literal["jsonl", "parquet"], shards: int
 ) -> dict[str, Json]:
-    """Write the requests without an answer to `shards` files in a new folder, and print how to import their answers.
+    """Write the requests without an answer to a new folder, and print how to import their answers.
+
+    folder : folder to write
+    format : format of the files
+    shards : number of files
 
     Returns a summary as JSON: the folder, the number of requests, the files, and the round of the plan.
     """
@@ -329,8 +333,10 @@ def _import_answers(
 ) -> Verdicts:
     """Add the answers in files to the store of a run, and return the stored answers to all its trials.
 
-    answer_files : files or folders with answers; may be empty
-    make_options : returns the options of the command, of which only the log file is used
+    No request is sent.
+
+    answer_files : files or folders with answers; if it is empty, nothing is added
+    make_options : returns the options of the command; only the log file is used
     """
     from youden.judging.scheduler.options import JudgingOptions as Options
     from youden.pipeline.judged_run import judge_run

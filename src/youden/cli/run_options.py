@@ -33,8 +33,11 @@ R = TypeVar("R")
 
 
 def _config_option(name: str, help: str | None) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Return a decorator that adds the command-line option of a config key, with its type and limits, to a command.
+    """Return a decorator that adds the command-line option of a config key to a command.
 
+    The option has the type, the limits and the help of the key.
+
+    name : config key
     help : help that replaces that of the key; None to keep it
     """
     declared = declared_keys()[name]
@@ -74,9 +77,9 @@ def _parameter_type(declared: DeclaredKey) -> Any:
 
 
 def parse_budget(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> int | str | None:
-    """Parse a budget of calls, as a click callback: a number of calls, or a text such as "5%" or "450/agent".
+    """Parse an option or argument that is a budget of calls, as a click callback.
 
-    None stays None. An invalid text is a usage error.
+    Returns a number of calls, or a text such as "5%" or "450/agent"; None for None. An invalid text is a usage error.
     """
     if value is None:
         return None
@@ -87,9 +90,22 @@ def parse_budget(_ctx: click.Context, _parameter: click.Parameter, value: str | 
 
 
 def calls_option(help: str, *, several: bool = False) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Return a decorator that adds --calls, and hidden options that report its names in earlier versions.
+    """Add --calls to a command.
 
-    several : whether the option is a comma-separated list of budgets, which is passed on as a tuple
+    The options --trials and --percent of earlier versions are added, too. They are hidden, and raise an error that names
+    --calls.
+
+    Parameters
+    ----------
+    help : str
+        Help of the option.
+    several : bool, default False
+        Whether the option is a comma-separated list of budgets, which is passed on as a tuple.
+
+    Returns
+    -------
+    callable
+        Decorator of a command.
     """
 
     if several:
@@ -131,10 +147,19 @@ def keys_for_command(command: str) -> list[str]:
 def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Return a decorator that adds the options of config keys to a command.
 
-    keys : config keys, with the help texts of the keys
-    helps : further config keys, with help texts for this command
+    The command receives one argument `overrides`: a mapping from config key to value, with the options that the user has set.
 
-    The command receives one argument `overrides`: the values that the user has set, by config key.
+    Parameters
+    ----------
+    *keys : str
+        Config keys. Each option has the help text of its key.
+    **helps : str
+        Further config keys, with their help texts for this command.
+
+    Returns
+    -------
+    callable
+        Decorator of a command.
     """
     all_keys = (*keys, *helps)
 
@@ -159,7 +184,21 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
 
 
 def load_config(path: Path, overrides: Overrides) -> RunConfig:
-    """Load the config of a run with its store; `overrides` (values of options by config key) replace its keys.
+    """Load the config of a run, with options of the command line in place of its keys.
+
+    Judge, design and pool are checked here, before the libraries of a run are imported, which takes a second.
+
+    Parameters
+    ----------
+    path : Path
+        YAML file.
+    overrides : mapping
+        Values of options, by config key.
+
+    Returns
+    -------
+    RunConfig
+        Config with its store.
 
     Raises
     ------
@@ -222,10 +261,11 @@ def _make_changes(overrides: Overrides) -> dict[str, Any]:
 
 
 def judging_options(function: Callable[..., R]) -> Callable[..., R]:
-    """Add the options --retry-failed, --log and --grace to a command, which receives one argument `make_options`.
+    """Add the options --retry-failed, --log and --grace to a command.
 
-    That function has the optional keyword arguments `progress` and `batching`, and returns `JudgingOptions`. The
-    command may also open the store that its config names.
+    The command receives them as one argument `make_options`: a function with the optional keyword arguments `progress` and
+    `batching`. It returns `JudgingOptions` with these two and the options of the command line. The command may also open the
+    store that its config names.
     """
 
     @options.retry_failed

@@ -251,9 +251,16 @@ def init_command(
 
 
 def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
-    """Return the JSON output of `init`: the new config, its pool, the cost of the run, and the `next` command.
+    """Return the JSON output of `init`.
 
-    The description of the columns is included only if a table was imported, and `changes` only if the config existed.
+    config, pool : paths of the config and of the pool
+    agents, items, missing : number of agents, items and missing responses of the pool
+    used_columns, assumed, left_out, question, unused : only if a table was imported; description of the columns that were used,
+        assumptions, number of unused rows by reason, column of prompts, and unused columns
+    changes : only if the config existed; ids of the new `agents` and `items`, number of new `repeats` (further responses), and
+        names of `changed` and `removed` responses
+    judge, calls, usd : estimated cost of the run
+    next : command to run next
     """
     pool, cost = first_config.pool, first_config.cost
     result: dict[str, Json] = {
@@ -367,10 +374,13 @@ def _list_names(names: Sequence[str]) -> str:
 
 
 def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
-    """Find the command that the user should run next, and a remark on it, which may be empty.
+    """Find the command that the user should run next.
 
-    The command runs the config if it has no judged run, else extends the run by what the pool has gained, or writes the
-    report.
+    If the config has no judged run, the command runs the config. Otherwise, it extends the run by what the pool has gained: new
+    agents first, then new items, then further responses. If the pool has gained nothing, the command writes the report.
+
+    Returns the command and a remark. The remark on an extension has its calls and cost, or the reason why it is not possible.
+    The remark on another command is empty.
     """
     merge, run = first_config.merge, first_config.run
     if run is None:

@@ -50,9 +50,9 @@ def export(source: Path, out: Path, redact: bool, as_json: bool) -> None:
     """Write the requests and answers of RUN or POOL to a cassette.
 
     POOL is a pool made by `youden generate`. Requests are reconstructed from the config, pool and plan of the run, or from
-    generation.json and the items of the pool; answers and failures are read from the store, and requests with neither are left
-    out. An existing FILE is replaced. With --redact, for runs only, the texts of requests and answers are replaced by hashes;
-    runs can still be replayed from such a cassette.
+    generation.json and the items of the pool; answers and failures are read from the store, and requests with neither are
+    left out. An existing FILE is replaced. With --redact, for runs only, the texts of requests and answers are replaced by
+    hashes; runs can still be replayed from such a cassette.
     """
     from youden.pools.run_cassettes import export_cassette
 

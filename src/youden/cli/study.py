@@ -93,9 +93,13 @@ def _read_partner_share(folder: RunFolder, scores: ScoreKind) -> float:
 
 
 def _make_curl_tables(study: LinksStudy, name: str) -> Iterator[Table]:
-    """Yield a table of the curl of scores on each link function, and one of their differences, if there are resamples.
+    """Yield a table of the curl of scores on each link function, and one of the differences between link functions.
 
-    The curl of agents i, l and items j, k is |s_ij − s_ik − s_lj + s_lk|, 0 for additive scores.
+    The curl of agents i, l and items j, k (a rectangle) is |s_ij − s_ik − s_lj + s_lk|; it is 0 for additive scores. The second
+    table is omitted if agents and items were not resampled. Its column "exact" has the differences without resampling. Its title
+    states whether rectangles in which an agent or item was drawn twice (duplicates) were kept or dropped.
+
+    name : name of the run, for the titles
     """
     rows = []
     for link, curl in study.links.items():

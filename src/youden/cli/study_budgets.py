@@ -33,10 +33,13 @@ if TYPE_CHECKING:
 
 
 def _holdout_options(n_seeds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that adds the options of a study over `n_seeds` random holdouts, and --html and --json.
+    """Return a decorator that adds the options of a study over random holdouts, and --html and --json.
 
-    The command receives --top-groups and --bottom-groups as a function `groups`, which returns their `Contrast` in
-    recorded answers, or None if these lack the default groups.
+    The command receives --top-groups and --bottom-groups as one argument `groups`. It is a function that takes the recorded
+    answers and returns the `Contrast` of the agents of these groups, or None if the run does not have the groups of the paper,
+    which are the default.
+
+    n_seeds : default number of holdouts
     """
     decorators = (
         click.option("--n-seeds", type=click.IntRange(min=1), default=n_seeds, help="Number of random holdouts."),
@@ -112,9 +115,22 @@ def _print_study(
 ) -> None:
     """Print a study of one run, and write its figures to the file `html` if it is not None.
 
-    name : "baselines" or "budget", its key in the JSON output
-    result : the study for the JSON output
-    figure_arguments : arguments of the function that draws the figures
+    Parameters
+    ----------
+    name : str
+        Name of the study ("baselines" or "budget") and its key in the JSON output.
+    folder : RunFolder
+        The run.
+    result : JSON value
+        Result, for the JSON output.
+    table, text : Table, iterable of str
+        Result for readers.
+    figure_arguments : tuple
+        Arguments of the function that draws the figures.
+    html : Path or None
+        File for the figures.
+    as_json : bool
+        Whether to print JSON.
     """
     lines = tuple(text)
     signature = folder.read_signature().text
@@ -178,8 +194,10 @@ def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: 
 def _baselines_table(study: BaselinesStudy, name: str) -> Table:
     """Tabulate the accuracy of each model, as means over seeds with standard deviations.
 
-    The columns are the RMSE on held-out cells, its difference from the model clipped-linear with standard errors over
-    items and over seeds, ρ and τ of the ranking, and the AUC.
+    The columns are the prediction error (RMSE) on held-out cells, its difference from the model clipped-linear with standard
+    errors over items and over seeds, the rank correlations ρ and τ, and the AUC.
+
+    name : name of the run, for the title
     """
     headings = ["model", "holdout RMSE", "minus clipped-linear", "SE items", "SE seeds", "ρ", "τ", "AUC"]
     rows = []
@@ -267,7 +285,9 @@ def budget_command(
 def _budget_table(study: BudgetStudy, name: str) -> Table:
     """Tabulate cost and accuracy of each design at each budget.
 
-    The last row has the correlation of the rankings by two halves of the items, the ceiling of the accuracy.
+    The last row has the correlation of the rankings by two halves of the items: the ceiling of the accuracy.
+
+    name : name of the run, for the title
     """
     rows = []
     for design, design_rows in study.designs.items():
@@ -352,10 +372,12 @@ def _make_sparsity_part(study: SparsityStudy, name: str, lines: tuple[str, ...],
 
 
 def _sparsity_table(study: SparsityStudy, name: str) -> Table:
-    """Tabulate the cost and accuracy of each regime (design with a number of observed cells), the dense one first.
+    """Tabulate the cost and accuracy of each regime, with the dense regime in the first row.
 
-    The cost is the share of cells that are observed, and the number of calls, also with one order per pair
-    ("unordered").
+    A regime is a design with a number of observed cells. Its cost is the share of all cells and of the training cells that are
+    observed, and the number of calls. The column "unordered" has the number of calls if each pair is compared in one order only.
+
+    name : name of the run, for the title
     """
     headings = ["regime", "% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC"]
     sides = "c" + "r" * (len(headings) - 1)  # the first column does not wrap

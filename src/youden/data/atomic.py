@@ -42,10 +42,22 @@ def make_directory(path: Path) -> None:
 
 
 def move_into_place(new_path: Path, path: Path) -> None:
-    """Move a finished file or folder from a scratch directory to its target, and replace what exists there.
+    """Move a finished file or folder out of a scratch directory to its target, and replace what exists there.
 
-    The content is flushed to the disk. If the move fails, what it would replace is restored. Raises: IsADirectoryError
-    if a file would replace a folder.
+    The content is flushed to the disk before the move, and the move before the function returns. If the move fails, the
+    replaced file or folder is restored. A file does not replace a folder.
+
+    Parameters
+    ----------
+    new_path : Path
+        File or folder in a scratch directory.
+    path : Path
+        Target.
+
+    Raises
+    ------
+    IsADirectoryError
+        If the target of a file is a folder, which is left as it is.
     """
     if path.is_dir() and not new_path.is_dir():
         raise IsADirectoryError(EISDIR, "It is a folder, and a file does not replace it", str(path))
@@ -110,7 +122,7 @@ def _replace_with_retry(source: Path, target: Path) -> None:
 
 @contextmanager
 def _name_file_in_errors(path: Path) -> Iterator[None]:
-    """Add `path` to an OSError from the `with` block that names no file, such as the error of a full disk."""
+    """Add `path` to an OSError from the block that names no file, such as the error of a full disk."""
     try:
         yield
     except OSError as error:
@@ -121,10 +133,18 @@ def _name_file_in_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Write a file or a folder atomically; missing parents of its path are created.
+    """Write a file or a folder atomically.
 
-    Yields the temporary path to write to. If the `with` block succeeds, it is flushed to the disk and moved to `path`; after
-    an error, `path` is unchanged.
+    Parameters
+    ----------
+    path : Path
+        Target; its missing parents are created.
+
+    Yields
+    ------
+    Path
+        Temporary path to write to. If the block succeeds, the content is flushed to the disk and moved to the target;
+        after an error the target is unchanged and the new content is deleted.
     """
     make_directory(path.parent)
     with scratch_directory(path.parent, name="youden") as scratch, _name_file_in_errors(path):
@@ -135,10 +155,20 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_write_folder(path: Path) -> Iterator[Path]:
-    """Write a folder like `atomic_write`, and replace the folder or file at its path.
+    """Write a folder, and replace the folder or file at its target.
 
-    Yields an empty temporary folder to fill. During the replacement, nothing exists at `path` for a moment. If the
-    process is killed in it, the next write to the parent folder restores the old content.
+    During the replacement nothing exists at the target for a moment. If the process is killed in that moment, the next
+    write to the same parent folder restores the old folder or file.
+
+    Parameters
+    ----------
+    path : Path
+        Target; its missing parents are created.
+
+    Yields
+    ------
+    Path
+        Empty temporary folder to fill. After an error the target is unchanged and the new folder is deleted.
     """
     with atomic_write(path) as tmp_path:
         tmp_path.mkdir()
@@ -147,12 +177,28 @@ def atomic_write_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_write_many(folder: Path, names: Sequence[str]) -> Iterator[Path]:
-    """Write several files of an existing folder together; if the `with` block raises an error, the folder is unchanged.
+    """Write several files of one folder together.
 
-    Yields an empty folder for the new files, which replace the old ones in the order of `names`; a file that is not
-    written is deleted. A reader who finds the last file new finds all files new.
+    The existing files are replaced after all new files are written. If the block raises an error, the folder is unchanged.
 
-    Raises: FileNotFoundError if the folder was deleted or moved.
+    Parameters
+    ----------
+    folder : Path
+        Existing folder.
+    names : sequence of str
+        Names of the files, in the order in which they are replaced. If a reader finds the new version of the last file,
+        all other files are new, too.
+
+    Yields
+    ------
+    Path
+        Empty temporary folder, in which the block writes the files. If the block does not write one of the files, this
+        file is deleted from `folder`.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder was deleted or moved.
     """
     _check_folder_exists(folder, error_path=folder)
     with scratch_directory(folder) as scratch:
@@ -176,7 +222,7 @@ def _check_folder_exists(folder: Path, *, error_path: Path) -> None:
 
 @contextmanager
 def scratch_directory(folder: Path, *, name: str = "fit") -> Iterator[Path]:
-    """Create a scratch directory for the duration of the `with` block.
+    """Create a scratch directory for the duration of the block.
 
     Scratch directories of ended processes are removed first (`remove_leftovers`).
 
@@ -203,9 +249,15 @@ def scratch_directory(folder: Path, *, name: str = "fit") -> Iterator[Path]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the scratch directories that killed processes of this machine left in a folder.
+    """Remove the scratch directories of ended processes from a folder.
 
-    A file or folder that such a process had moved away to replace it is restored.
+    A process that was killed leaves its scratch directory behind. If it was about to replace a file or a folder, the old
+    one is restored first. Only directories of processes on this machine are removed.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder that contains the scratch directories.
     """
     name_pattern = re.compile(rf"-{re.escape(platform.node())}-(?P<process_id>\d+)-\w+$")
     for hidden_path in folder.glob(".*"):

@@ -79,9 +79,10 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     ----------
     path : Path
         A .csv, .tsv, .xlsx, .jsonl or .parquet with the column agent, optionally item and alias, and one column per
-        label: a number (80% is 0.8, and 0,5 is 0.5) or a word (yes, true, pass, correct and win are 1, their opposites
-        0, and tie is 0.5). An empty field, null or NaN is not a label. A table from `youden label` has the columns id
-        and label; its agents and items are in a .json in the same folder.
+        label. A label is a number (80% is 0.8, and 0,5 is 0.5) or a word: yes, true, pass and correct are 1, their
+        opposites are 0; win, tie and loss are 1, 0.5 and 0. An empty field, null or NaN is not a label (NaN in JSON is an
+        error). A table from `youden label` has the columns id and label instead. Its agents and items are read from the
+        .json of the same name, or else from the only other .json in the folder that contains all its ids.
     repeated : bool, default False
         Whether an agent, or an agent on an item, may have several rows.
 
@@ -95,8 +96,8 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     ImportFormatError
         [labels-columns]: if the columns do not fit; [labels-value]: if a label is a text among numbers, or infinite;
         [labels-id]: if an agent or item is not an id; [labels-duplicate]: if a row repeats another; [labels-empty]:
-        without rows; [labels-key]: if the .json is missing or does not fit; others, such as [import-not-found], if the
-        file cannot be read.
+        without rows; [labels-key]: if the .json of a table from `youden label` is missing or does not fit; others, such as
+        [import-not-found], if the file cannot be read. The message names the file and the line (Parquet: the row).
     """
     located_rows = []
     for location, row in _read_label_rows(path):
@@ -148,10 +149,18 @@ def _parse_row_ids(
 ) -> list[tuple[str, ...]]:
     """Return the ids in each row: (agent,) or, if the table has items, (agent, item).
 
-    located_rows : location and fields of each row
+    Parameters
+    ----------
+    located_rows : sequence of (str, mapping)
+        Location and fields of each row.
+    may_repeat : bool
+        Whether several rows may have the same ids.
 
-    Raises: ImportFormatError [labels-columns] if a row has no agent, or only some have an item; [labels-id] if an id is
-        not valid; [labels-duplicate] if ids are repeated, unless `may_repeat` is True.
+    Raises
+    ------
+    ImportFormatError
+        [labels-columns]: if a row has no agent, or if only some have an item; [labels-id]: if an agent or item is not
+        an id; [labels-duplicate]: if a row has the same ids as another one, unless `may_repeat` is True.
     """
     _, first_row = located_rows[0]
     row_ids: list[tuple[str, ...]] = []
@@ -229,9 +238,11 @@ def _iter_table_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield the location and the fields of each row of a table of labels.
 
-    In a table that `youden label` wrote, the field id, which hides the agent and item, is replaced by them.
+    In a table that `youden label` wrote, a row has the fields id and label. The id hides the agent and the item; it is
+    replaced by the fields agent and item. Rows of this kind without a label are skipped.
 
-    Raises: ImportFormatError; see `read_labels`.
+    Raises: ImportFormatError [labels-empty] if there are only rows of this kind, all without a label; [labels-key] if the
+        agents of ids are not found; [labels-value] if a JSON number is not finite; others if the file cannot be read.
     """
     used_rows = _read_used_rows(path)
     hidden_ids = {hidden_id for _, _, hidden_id in used_rows if hidden_id is not None}
@@ -265,11 +276,17 @@ def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 
 
 def _read_agents_and_items(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Return (agent, item) by id for a table that `youden label` wrote; there may be further ids.
+    """Read the agent and the item of each id in a table that `youden label` wrote.
 
-    The .json with its name is read, or else the only .json in its folder with all `ids`.
+    `youden label` writes them into a .json file with the name of the table. If this file lacks an id, the other .json files
+    in the folder are read, and the only file with all ids is used.
 
-    Raises: ImportFormatError [labels-key] if no file, or several others, contain all ids.
+    path : the table
+    ids : ids in the table
+
+    Returns a dictionary: id → (agent, item). It may contain further ids.
+
+    Raises: ImportFormatError [labels-key] if no file, or several other files, contain all ids.
     """
     usual_file = label_key_path(path)
     agents_and_items = _parse_label_key(usual_file)
@@ -308,7 +325,7 @@ def _has_number(values: Iterable[object]) -> bool:
 
 
 def parse_label(value: object, name: str, location: str) -> float:
-    """Convert a label to a number; NaN if it is blank.
+    """Convert a label to a number.
 
     Parameters
     ----------
@@ -322,7 +339,7 @@ def parse_label(value: object, name: str, location: str) -> float:
     Returns
     -------
     float
-        The label as a number.
+        The number; NaN if the value is blank.
 
     Raises
     ------
@@ -390,10 +407,23 @@ def _parse_id(value: object, column: str, location: str) -> str:
 
 
 def read_families(path: Path) -> dict[str, str]:
-    """Read the family by agent from a table (.csv, .tsv, .jsonl or .parquet) with the columns agent and family.
+    """Read a table of families.
 
-    Rows with an empty field are ignored. Raises: ImportFormatError [families-columns] if a column is missing;
-    [families-duplicate] if an agent has two families; [families-empty] if there are none.
+    Parameters
+    ----------
+    path : Path
+        A .csv, .tsv, .jsonl or .parquet with the columns agent and family; rows with an empty field are ignored.
+
+    Returns
+    -------
+    dict
+        Id of an agent → its family.
+
+    Raises
+    ------
+    ImportFormatError
+        [families-columns]: if a column is missing; [families-duplicate]: if an agent has two families;
+        [families-empty]: if no agent has a family. Also if the file cannot be read.
     """
     families: dict[str, str] = {}
     for location, row in read_rows(path, strict=True):

@@ -47,9 +47,9 @@ class ScoreColumn(NamedTuple):
 
     @classmethod
     def from_values(cls, values: pd.Series) -> ScoreColumn:
-        """Find the unique values of a column (n_rows,), and convert each to a number.
+        """Find the unique values of a column, and convert each to a number.
 
-        Lists, objects and dates count as texts.
+        values : one value per row (n_rows,), of any type; lists, objects and dates count as texts
         """
         import pandas as pd  # takes long to load
 

@@ -32,9 +32,9 @@ def determine_range(source: str, scores: Floats, score_range: tuple[float, float
     source : str
         Name of the table, for errors.
     scores : float array (n_scores,)
-        At least one score, without NaN.
+        All scores, without NaN; at least one.
     score_range : tuple of (float, float), optional
-        Range that the user set. Default: the first of 0 to 1, −1 to 1, 0 to 10 and 0 to 100 that contains all scores,
+        The range, as set by the user. Default: the first of 0 to 1, −1 to 1, 0 to 10 and 0 to 100 that contains all scores,
         or else the range of the scores.
 
     Returns
@@ -45,7 +45,7 @@ def determine_range(source: str, scores: Floats, score_range: tuple[float, float
     Raises
     ------
     ImportFormatError
-        [scores-bounds]: if all scores are equal and the range is unknown, if a bound is above 10¹⁰⁰ in magnitude, or if
+        [scores-bounds]: if all scores are equal and their range is unknown, if a bound is above 10¹⁰⁰ in magnitude, or if
         scores are outside of `score_range`.
     """
     lowest, highest = float(scores.min()), float(scores.max())
@@ -68,9 +68,20 @@ def determine_range(source: str, scores: Floats, score_range: tuple[float, float
 
 
 def is_loss(name: str, values: Floats) -> bool:
-    """Return whether lower values of a column (n_rows,), NaN if missing, seem to be better.
+    """Return whether lower values of a column seem to be better.
 
-    It then has the name of a loss or an error rate, and positive values; otherwise its sign was changed already.
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    values : float array (n_rows,)
+        Its values; NaN if missing.
+
+    Returns
+    -------
+    bool
+        True if the column has the name of a loss or of an error rate, and positive values; a loss without positive values
+        has changed its sign already.
     """
     return bool(_LOSS.fullmatch(normalize_name(name))) and bool((values > 0).any())
 
@@ -109,20 +120,31 @@ def _find_rounding_error(values: Floats) -> float:
 
 
 def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
-    """Raise ImportFormatError [scores-scale] if scores have different units, such as fractions and Elo ratings.
+    """Check that all items have scores of one unit, unlike, for example, fractions of one item and Elo ratings of another.
 
-    For a bound of 1, 10 or 100, the scores of some items are then all within the bound, while those of other items all
-    exceed it, or one exceeds ten times the bound. Whole numbers up to 10 may be counts, and items of a table with more
-    than 100 are tasks, not metrics: only the bound 100 applies to them.
+    A unit has an upper bound: 1 for fractions, 10 for grades and 100 for percentages. For each bound, items of two kinds are
+    searched for: items whose scores are all within the bound, and items whose scores are too large for it, because all of
+    them exceed the bound or one exceeds ten times the bound. If there are items of both kinds, the units differ.
+
+    Negative scores are within each bound. Two cases are not evidence of different units:
+
+    - Scores within the bound 1 or 10 that are whole numbers, because they may be counts.
+    - Bounds 1 and 10 in a table of more than 100 items, because so many items are tasks with scores of one unit, and not
+      metrics.
 
     Parameters
     ----------
     source : str
         Name of the table, for errors.
     score : float array (n_models, n_items)
-        NaN if missing; each item has at least one score.
+        Scores; NaN if missing. Each item has at least one.
     item_ids : sequence of str
         Ids of the items.
+
+    Raises
+    ------
+    ImportFormatError
+        [scores-scale]: if the units differ.
     """
     lowest, highest = np.nanmin(score, axis=0), np.nanmax(score, axis=0)
     has_fractions = (np.nan_to_num(score) % 1 > 0).any(axis=0)

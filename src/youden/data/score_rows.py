@@ -38,12 +38,22 @@ class LocatedFrame(NamedTuple):
 
 
 def locate_frame_rows(table: object) -> LocatedFrame:
-    """Return the rows of a DataFrame or Series, with a text as the name of each column.
+    """Return the rows of a table in memory. Its index becomes a column, unless it has no name and whole numbers.
 
-    Its index becomes a column, unless it has no name and whole numbers.
+    Parameters
+    ----------
+    table : object
+        A DataFrame or Series of pandas.
 
-    Raises: ImportFormatError [scores-columns] if `table` is no table, has columns of several levels, or two of the same
-        name.
+    Returns
+    -------
+    LocatedFrame
+        The rows, with a text as the name of each column.
+
+    Raises
+    ------
+    ImportFormatError
+        [scores-columns]: if `table` is no table, if it has columns of several levels, or if two columns have the same name.
     """
     import pandas as pd  # takes long to load
 
@@ -82,14 +92,25 @@ def _move_index_into_columns(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
-    """Read the rows of results of a benchmark, or else of all tables, in files and folders.
+    """Read the rows of results of a benchmark, or else of all tables.
 
-    Cells of a plain CSV or TSV file are texts, others have the type of their file. With several paths, a table without
-    models gets a column `model` with its name.
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files and folders. If there are several, a table without a column of models gets a column `model` with its name,
+        and that of its folder if two files have the same name.
+    notes : list of str
+        Receives what was assumed.
 
-    notes : receives what was assumed
+    Returns
+    -------
+    LocatedFrame
+        Rows of all tables. A cell is a text in a plain CSV or TSV file, and otherwise has the type of its file.
 
-    Raises: ImportFormatError [import-empty] without files, tables or rows; others if a file cannot be read.
+    Raises
+    ------
+    ImportFormatError
+        [import-empty]: if there is no file or table, or if a table has no rows; others if a file cannot be read.
     """
     if not paths:
         raise import_error("table", "there is no file: got an empty list. Pass at least one path.", slug="import-empty")
@@ -113,7 +134,7 @@ def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool
     """Read the rows of all tables in files.
 
     notes : receives what was assumed
-    adds_models : whether a table without a column of models gets a column `model` with its name
+    adds_models : whether a table without a column of models gets a column `model` with the name of the table
 
     Raises: ImportFormatError [import-empty] if a table has no rows.
     """

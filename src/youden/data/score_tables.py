@@ -103,7 +103,7 @@ def read_scores(
         files without a column of models are one model each, named by the file.
     columns : mapping of str to str, optional
         Column by role: "model", "item", "score" or "ignore". Several names are separated by commas; columns that
-        together identify an item by "+". Other roles are inferred.
+        together identify an item by "+". Roles that are not given are inferred.
     score_range : tuple of (float, float), optional
         Lowest and highest possible score. Default: the first of 0 to 1, −1 to 1, 0 to 10 and 0 to 100 that contains all
         scores, or else the range of the scores.
@@ -115,8 +115,8 @@ def read_scores(
     Raises
     ------
     ImportFormatError
-        [scores-columns], [scores-direction], [scores-value], [scores-percent], [scores-scale], [scores-bounds],
-        [scores-id], [scores-size]: if the table cannot be used or is ambiguous; others if a file cannot be read.
+        [scores-columns], [scores-direction], [scores-value], [scores-percent], [scores-scale], [scores-bounds], [scores-id],
+        [scores-size]: if the table cannot be used, or the roles of its columns are ambiguous; others if a file cannot be read.
     ConfigError
         [scores-role]: if `columns` has another role, or a name that is not a text; [scores-range]: if `score_range` is
         not two finite numbers in ascending order.
@@ -218,7 +218,10 @@ class _TableReader:
         return names
 
     def read(self, score_range: tuple[float, float] | None) -> ScoreTable:
-        """Return the scores of a long table (one row per model and item) or a wide one (a column per model or item).
+        """Return the scores of the table.
+
+        A table with columns of models and of items is long: it has one row per model and item. A table with only one of
+        them is wide, and its columns of scores are the items or the models.
 
         score_range : lowest and highest possible score; None if the user did not set them
 
@@ -274,11 +277,14 @@ class _TableReader:
     def collect_long_scores(
         self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
     ) -> ScoreTable:
-        """Return the scores of a table with one row per model and item; several of a model on an item are averaged.
+        """Return the scores of a long table, which has one row per score of a model on an item.
+
+        Rows without a score are skipped, and several scores of a model on an item are averaged. The scores stay in the unit
+        of the table.
 
         models, items : columns that together name the model, or the item, of a row
-        scores : columns of scores; the score of a row is the first that is not blank, and a row without one is skipped
-        score_range : lowest and highest possible score; None to infer them
+        scores : columns of scores; the score of a row is the first that is not blank
+        score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
 
         Raises: ImportFormatError; see `average_cells`.
         """
@@ -323,16 +329,17 @@ class _TableReader:
     def collect_wide_scores(
         self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
     ) -> ScoreTable:
-        """Return the scores of a table whose rows are models and whose columns are items, or the reverse.
+        """Return the scores of a wide table, whose rows are models and whose columns are items, or the reverse.
 
-        Empty cells are missing scores; rows with the same name are averaged.
+        Empty cells are missing scores, and several rows with the same name are averaged. The scores stay in the unit of the
+        table.
 
         models, items : columns that together name the model, or the item, of a row; one of the two lists is empty
         scores : columns of scores, one per item or per model
-        score_range : lowest and highest possible score; None to infer them, which is an error [scores-scale] if some
-            columns have words such as yes (1) and others scores above 1
+        score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
 
-        Raises: ImportFormatError; see `average_cells`.
+        Raises: ImportFormatError [scores-scale] if `score_range` is None, a column has words such as yes (1) and no (0), and
+            another column has scores above 1; the errors of `average_cells`, for example for scores outside `score_range`.
         """
         self.notes.append(f"rows are {'models' if models else 'items'} ({' + '.join(models or items)})")
 
@@ -365,14 +372,19 @@ class _TableReader:
         return has_name and not (numbers % 1).any() and not _NO_SCORE.fullmatch(normalize_name(name))
 
     def choose_score_columns(self, labels: Sequence[str], *, is_long: bool) -> list[str]:
-        """Choose the columns of scores, and note which columns are not used, such as ranks, averages and prices.
+        """Choose the columns of scores, and add a note that lists the columns that are not used.
+
+        Columns of numbers that are not scores, such as ranks, averages and prices, are left out, and so are columns that equal
+        the mean or the sum of the others. If a long table has a
+        complete column with a usual name, such as "score", all other columns are left out, too.
 
         labels : columns that name models and items; the column of models is the first
-        is_long : whether the table has one row per model and item; then the result is one column, if possible a
-            complete one with a usual name, otherwise at least two columns
+        is_long : whether the table has one row per model and item; otherwise its columns of scores are models or items
 
-        Raises: ImportFormatError [scores-columns] if the columns are unclear, or if there is one model or several
-            metrics.
+        Returns one column for a long table, and at least two for other tables.
+
+        Raises: ImportFormatError [scores-columns] if it is unclear which columns have scores, if the table has only one model,
+            or if a long table has several metrics.
         """
         number_columns = [name for name in self.numeric if name not in labels]
         scores = [name for name in number_columns if not self.holds_no_scores(name)]
@@ -398,11 +410,15 @@ class _TableReader:
         return scores
 
     def check_wide_scores(self, scores: Sequence[str], labels: Sequence[str]) -> None:
-        """Raise ImportFormatError [scores-columns] unless a table with one column per model or item has several.
+        """Check that a table with one column of scores per model or item has several of them.
 
-        A column with a usual name, such as "score", is an error, too: it is neither a model nor an item.
+        No column may have a usual name of scores, such as "score". Such a column is not a model or an item, so the column of
+        models or items was not recognized.
 
+        scores : columns that may hold scores
         labels : columns that name models or items
+
+        Raises: ImportFormatError [scores-columns].
         """
         has_models = any(map(is_model_name, labels)) or "model" in self.given
         if len(scores) == 1 and not has_models:
@@ -429,7 +445,10 @@ class _TableReader:
     def check_single_metric(self, labels: Sequence[str]) -> None:
         """Raise ImportFormatError [scores-columns] if the rows of a long table have scores of several metrics.
 
-        A column of metrics may be one of `labels`, the columns that name models (the first) and items.
+        A column with a name such as "metric" states the metric of each row. It may have several values only if it is a part
+        of the name of the model or item.
+
+        labels : columns that name models and items; the column of models is the first
         """
         for name, column in self.columns.items():
             if name in labels or normalize_name(name) not in _METRICS:
@@ -447,11 +466,12 @@ class _TableReader:
         return counts_rows or bool(_TOTAL.fullmatch(normalized) or _NO_SCORE.fullmatch(normalized))
 
     def check_direction(self, scores: Sequence[str], *, is_given: bool) -> None:
-        """Check by the names of columns of scores that higher values are better.
+        """Check that higher values are better in columns of scores, by their names.
 
-        is_given : whether the user named these columns; then a loss is only noted
+        scores : columns of scores
+        is_given : whether the user named these columns; a loss among them is then noted
 
-        Raises: ImportFormatError [scores-direction] if a column seems to be a loss or an error rate.
+        Raises: ImportFormatError [scores-direction] if a column seems to be a loss or an error rate that the user did not name.
         """
         loss = next((name for name in scores if is_loss(name, self.numbers[name])), None)
         if loss is None:
@@ -471,8 +491,8 @@ class _TableReader:
     def check_scores(self, name: str) -> None:
         """Check that the values of a column can be converted to scores.
 
-        Raises: ImportFormatError [scores-value] if a number is not finite or has an ambiguous comma, as in 1,234;
-            [scores-percent] if only some values have a percent sign.
+        Raises: ImportFormatError [scores-value] if a comma may separate thousands or decimals, as in 1,234, or if a value
+            is not a finite number; [scores-percent] if some values have a percent sign and others do not.
         """
         column = self.columns[name]
         self.check_commas(name)
@@ -537,15 +557,15 @@ class _TableReader:
     ) -> ScoreTable:
         """Average the scores of each cell (model and item), and check names, size and range.
 
-        Names such as "average" or "total" are left out, unless the user named the column of scores so.
+        Models and items with a name such as "average" or "total" are left out, unless the user named the column of scores so.
 
         models, items : ids of the model and the item of each score (n_scores,)
         values : scores (n_scores,); NaN if missing
-        score_range : lowest and highest possible score; None to infer them
+        score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
 
-        Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is
-            not valid; [scores-bounds] if a score is outside the range; [scores-scale] if units differ and `score_range`
-            is None.
+        Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is blank
+            or not valid; [scores-bounds] if a score is outside the range; [scores-scale] if `score_range` is None and the
+            items have different units.
         """
         import pandas as pd  # takes long to load
 
@@ -585,8 +605,8 @@ class _TableReader:
     def check_ids(self, model_ids: Sequence[str], item_ids: Sequence[str]) -> None:
         """Check that there are several models and items, and that their names are valid.
 
-        Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is
-            blank or not valid.
+        Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is blank
+            or not valid.
         """
         n_models, n_items = len(model_ids), len(item_ids)
         if n_models < 2 or n_items < 2:

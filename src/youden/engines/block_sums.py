@@ -58,10 +58,19 @@ class PairSums:
         self._n_compared_cells += n_cells
 
     def to_pairs(self, differences: Differences, ability: Floats) -> Pairs:
-        """Return the statistics of every ordered pair of agents over all added chunks.
+        """Return the statistics of every ordered pair of agents over all chunks that were added.
 
         differences : pairwise differences of the abilities, which decide which agents are significantly better
-        ability : float array (n_agents,), copied to the result
+        ability : float array (n_agents,), abilities of the additive fit, which are copied to the result
+
+        Returns `Pairs`. Its arrays have shape (n_agents, n_agents) and NaN for pairs that cannot be compared:
+            agreement : mean over items of TPR − FPR if `own_rates`, else of TPR. The response of the agent of the row comes
+                first.
+            mean, std_error, n : mean answer over both orders, its standard error, and the number of answers (0 if none)
+            significantly_better : 1 if the agent of the row is significantly better than the agent of the column, else 0
+            partners_seen : fraction of the possible partners with which a cell (agent, item) was compared, averaged over
+                the compared cells; None if no cell was compared
+            own_rates : whether each pair has its own false-positive rate
         """
         # mean over items, NaN for pairs that were never compared
         is_compared = self._n_items > 0
@@ -105,7 +114,10 @@ def _sum_by_pair(rates: Rates, selected: Bools, values: Floats | None = None) ->
 
 
 def _count_compared_pairs(rates: Rates) -> int:
-    """Return the number of unordered pairs of agents with an answered paired trial on an item, summed over items."""
+    """Count the pairs of agents that were compared on each item, and return the sum over items.
+
+    A pair was compared on an item if a paired trial of it has an answer. Both orders of its agents count as one pair.
+    """
     answered = ~np.isnan(rates.tpr)
     item, first, second = rates.item[answered], rates.first[answered], rates.second[answered]
     lower, higher = np.minimum(first, second), np.maximum(first, second)
@@ -233,9 +245,9 @@ class _ScoreCollector:
         self._chunks.append((cells.agent, cells.item + np.int32(chunk.start), value, weight))
 
     def to_scores(self, role: ScoreRole, *, offset: float) -> Scores:
-        """Return the scores of all added chunks, and empty the collector to save memory.
+        """Return the scores of all added chunks. The collector is empty afterwards, to save memory.
 
-        role : role of all scores, "train" or "holdout"
+        role : role of all these scores in the result: "train" for training cells (agent, item), "holdout" for held-out cells
         offset : false-positive rate to subtract from each score
 
         Raises: ValueError if no chunk was added.
@@ -279,8 +291,15 @@ class CallCounts:
     def add_rows(self, read_rows: Callable[[], Iterable[Mapping[str, NDArray[Any]]]]) -> None:
         """Add all rows of a run, and count the answers that are reused from earlier runs.
 
-        read_rows : called without arguments, returns the rows in chunks that map names of columns to arrays (n_rows,). It is
-            called twice if an answer has no call of its own, because a later row may have the call.
+        Rows with equal requests share one call. Only one of the rows has the cost and the duration of the call. If no row
+        has them, the answer is reused from an earlier run. The row with the call may come after the others, so all rows
+        are read a second time if an answer without a call occurs.
+
+        Parameters
+        ----------
+        read_rows : callable
+            Function without arguments that returns an iterable over the rows of the run, in chunks. A chunk maps the name
+            of each column to an array (n_rows,).
         """
         for columns in read_rows():
             self._add_chunk(columns)
@@ -302,7 +321,11 @@ class CallCounts:
         self._hashes_without_call = remaining
 
     def _add_chunk(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Add a chunk of rows, arrays (n_rows,) by name of the column, to all counts and sums."""
+        """Add a chunk of rows to all counts and sums.
+
+        columns : array (n_rows,) by name: "item", "first", "second", "trial_type", "missing_reason", and the columns that
+            the parameter `measured` of the constructor lists
+        """
         self._count_calls(columns)
         for name in self._measured & self._sums.keys():
             self._sums[name] += float(columns[name].sum())

@@ -144,11 +144,13 @@ class _Worker:
         return node
 
     def run(self, work: Callable[[], Any], version: str, stop_event: Any) -> Any:
-        """Return what `work` returns, or the YoudenError that it raises.
+        """Call `work`, and return its result. If it raises a YoudenError, return the error.
 
         work : function without arguments
-        version : version that started the run; a node with another version returns ConfigError [ray-package]
-        stop_event : actor with a method `wait`. When it is set, the work ends with IncompleteRunError [stopped].
+        version : version of youden that started the run. If this node has another version, the function returns
+            ConfigError [ray-package].
+        stop_event : actor with a method `wait`. When it is set, this process gets SIGTERM, and the work ends with
+            IncompleteRunError [stopped].
         """
         if version != __version__:
             return ConfigError(
@@ -223,9 +225,10 @@ class _WorkerGroup(Generic[T]):
         return result
 
     async def _wait_for_first(self, tasks: Sequence[asyncio.Task[T | YoudenError]]) -> T:
-        """Return the result of the first worker that ends, or raise its YoudenError; skip lost workers.
+        """Return the result of the first worker that ends, or raise its YoudenError. Lost workers are skipped.
 
-        Raises: if all workers are lost, ConfigError [ray-package] or IncompleteRunError [ray-workers].
+        Raises: if all workers are lost, ConfigError [ray-package] if a node has no youden, else IncompleteRunError
+        [ray-workers].
         """
         losses: list[Exception] = []
         for task in asyncio.as_completed(tasks):
@@ -243,10 +246,15 @@ class _WorkerGroup(Generic[T]):
         raise _make_lost_error(losses)
 
     async def _run_worker(self, number: int, worker: Any) -> T | YoudenError:
-        """Return the result of the work on a worker, or the YoudenError that it raised.
+        """Run the work on a worker.
+
+        When Ray has selected a node for the worker, the worker is added to the number of placed workers, and its node is
+        reported by `on_status`.
 
         number : number of the worker in messages, from 1
-        worker : Ray actor with the remote methods `node_id` and `run`
+        worker : handle of the Ray actor, an object with the remote methods `node_id` and `run`
+
+        Returns the result of the work, or the YoudenError that it raised.
         """
         node_reference = worker.node_id.remote()
         result_reference = worker.run.remote(self._work, __version__, self._stop_event)

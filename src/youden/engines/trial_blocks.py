@@ -121,14 +121,26 @@ class ItemChunk(NamedTuple):
             yield chunk._replace(start=self.start + first_item, n_items=len(items), item=item)
 
     def to_pairs(self, *, by_block: bool = False, weight_by_agent: bool = False) -> PairChunk:
-        """Return the answers of pairs of agents, one per trial, each of weight 1.
+        """Convert the trials to answers of pairs of agents, one per trial.
 
-        by_block : whether the fit has an effect of each block of a cyclic plan, instead of each item. Trials without a block
-            share one effect.
-        weight_by_agent : whether a trial counts only for the agents that `counts_for_first` and `counts_for_second` name, with
-            a weight of 1 or 0 for each. By default, it counts for both.
+        Parameters
+        ----------
+        by_block : bool, default False
+            Whether the fit has an effect of each block of a cyclic plan, instead of each item.
+        weight_by_agent : bool, default False
+            Whether a trial counts only for the agents that `counts_for_first` and `counts_for_second` name. By default,
+            it counts for both of its agents.
 
-        Raises: StatisticsError [trial-answer] if a trial has no answer. Select by `where(chunk.answered)` first.
+        Returns
+        -------
+        PairChunk
+            All trials, each of weight 1. With `weight_by_agent`, a trial also has a weight of 1 or 0 for each of its two
+            agents. By block, the trials without a block share one effect.
+
+        Raises
+        ------
+        StatisticsError
+            [trial-answer]: if a trial has no answer. Select the answered trials first, by `where(chunk.answered)`.
         """
         pairs = PairChunk.from_trials(
             self.item,
@@ -257,12 +269,21 @@ class TrialsByItem:
         return cls(lambda: [columns], result.plan, directory=None, votes=votes)
 
     def select(self, plan: Plan, select_rows: Callable[[Mapping[str, NDArray[Any]]], Bools]) -> TrialsByItem:
-        """Group some of the run's trials by item, without the votes of a jury.
+        """Group only some of the run's trials by item. The votes of a jury are not kept.
 
-        plan : plan of the selected trials, with the same agents and items; its trials are not read
-        select_rows : takes a chunk of columns by name, and returns the selected rows as a bool array (n_rows,)
+        Parameters
+        ----------
+        plan : Plan
+            Plan of the selected trials, with the same agents and items. Its trials are not read.
+        select_rows : callable
+            Takes a chunk of columns, a mapping of str to array (n_rows,), and returns which rows to select, as a bool
+            array (n_rows,).
 
-        Partition files of the result, if any, are deleted with those of this object.
+        Returns
+        -------
+        TrialsByItem
+            The selected trials. Partition files, if any, are in a directory below the directory of this object, and are
+            deleted with it.
         """
         directory = None
         if self._directory is not None:
@@ -331,10 +352,10 @@ class TrialsByItem:
             yield ItemChunk(start, stop - start, **defaults | columns)
 
     def read_self_trials(self) -> Columns:
-        """Read all self-trials: comparisons of two responses of one agent.
+        """Read all self-trials (comparisons of two responses of one agent), paired and independent ones.
 
-        Returns arrays (n_trials,): `first` is the agent, `item` and `other_item` are the items of its two responses, and
-        `other_item` is −1 if both respond to one item.
+        Returns the columns item, other_item, first and answer: arrays (n_trials,). `first` is the agent. `item` and
+        `other_item` are the items of its two responses; `other_item` is −1 for paired trials, which have only one item.
         """
         kinds = ("paired", "independent") if self.plan.is_self_plan else ("self",)
         chunks: list[Columns] = []
@@ -366,11 +387,19 @@ class TrialsByItem:
             yield chunk if is_usable.all() else chunk.where(is_usable)
 
     def iter_rates(self, *, with_follow_ups: bool = False) -> Iterator[RateChunk]:
-        """Yield the true- and false-positive rates of all pairs of agents, one chunk of items after another.
+        """Compute the true- and false-positive rates of all pairs of agents, one chunk of items after another.
 
-        with_follow_ups : whether to include follow-ups, additional trials that serve only to flag groups of agents
+        The rates have no `detail`, sums of the single independent trials.
 
-        The rates have no `detail` (sums of single independent trials).
+        Parameters
+        ----------
+        with_follow_ups : bool, default False
+            Whether to include follow-ups: additional trials that serve only to flag groups of agents.
+
+        Yields
+        ------
+        RateChunk
+            Rates of the pairs on the items of a chunk, from all trials and from those that training may use.
         """
         kinds = ["paired"]
         if self.plan.independent == "matched":
@@ -383,7 +412,7 @@ class TrialsByItem:
     def find_alarms(self) -> list[Finding]:
         """Return a finding "alarm" for each agent or pair with too many false positives.
 
-        A false positive is the answer that responses to different items have the same source.
+        A false positive is the answer that responses to two different items have the same source.
         """
         return [self._make_finding(alarm) for alarm in self.yes_counts.find_alarms()]
 
@@ -404,9 +433,11 @@ class TrialsByItem:
         return Finding("alarm", message, agents=agents, facts=facts)
 
     def _compute_chunk_bounds(self, kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """Yield the start and the stop position of consecutive items whose trials fit into one chunk.
+        """Group the items into chunks of limited size, and yield the start and the stop position of each chunk.
 
-        kinds : kinds of trials that are counted: "paired", "independent", "follow-up"
+        A chunk consists of whole partitions. A partition holds all trials on some consecutive items.
+
+        kinds : kinds of trials that will be read, of "paired", "independent" and "follow-up"
         """
         n_items = self.plan.n_items
         chunk_start = 0
@@ -425,11 +456,12 @@ class TrialsByItem:
         yield chunk_start, n_items
 
     def _read_rates(self, start: int, stop: int, kinds: Sequence[str]) -> RateChunk:
-        """Return the rates of pairs of agents on the items `start` to `stop` − 1.
+        """Compute the true- and false-positive rates of pairs of agents on the items `start` to `stop` − 1.
 
-        kinds : "paired", and optionally "independent" and "follow-up"
+        kinds : kinds of trials to use: "paired", and optionally "independent" and "follow-up"
 
-        `rates` and `clean` are the same object if all independent trials are allowed in training, or none is read.
+        The result has two sets of rates. `rates` uses all independent trials, and `clean` only those that training scores
+        may use. The two are the same object if no cell is held out, or if `kinds` does not contain "independent".
         """
         items = slice(start, stop)
         paired = self._read_trials("paired", start, stop)
@@ -467,11 +499,11 @@ class TrialsByItem:
         return replace(split, train=split.train[:, items], holdout=split.holdout[:, items])
 
     def _compute_rates(self, paired: Columns, items: slice, *, is_repeated: bool) -> Rates:
-        """Return the true-positive rate of each ordered pair of agents on each item; false-positive rates are NaN.
+        """Compute the true-positive rate of each ordered pair of agents on each item; false-positive rates are NaN.
 
-        paired : columns of `_read_trials`
-        items : positions in the run
-        is_repeated : whether a pair may have several trials on an item
+        paired : columns of the paired trials, which `_read_trials` returns, with items numbered from 0
+        items : positions of the items in the run
+        is_repeated : whether a pair may have several paired trials on an item
         """
         if is_repeated:
             return self._average_by_pair(paired, None, items)
@@ -495,11 +527,14 @@ class TrialsByItem:
         )
 
     def _average_by_pair(self, paired: Columns, independent: Columns | None, items: slice) -> Rates:
-        """Return the mean answer of each ordered pair of agents on each item, for paired and independent trials.
+        """Compute the rates of each ordered pair of agents on each item.
 
-        paired : columns of `_read_trials`
-        independent : likewise; None for false-positive rates of NaN
-        items : positions in the run
+        The true-positive rate is the mean answer to the pair's paired trials on the item. The false-positive rate is the
+        mean answer to its independent trials. The means are computed by `Verdicts.rates`, for a plan of only these trials.
+
+        paired : columns of the paired trials from `_read_trials`
+        independent : columns of the independent trials; None to return NaN as false-positive rates
+        items : positions of the items in the run
         """
         trials = Trials.paired(paired["item"], paired["first"], paired["second"])
         answer = paired["answer"]
@@ -526,7 +561,11 @@ class TrialsByItem:
     def _add_independent(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Add the independent trials of a chunk of rows to `yes_counts` and to the totals of false-positive rates.
 
-        With matched trials, also keep the single trials, because each pair gets a rate of its own.
+        If the plan has one independent trial per paired trial ("matched"), each pair of agents gets its own false-positive
+        rate. Its single trials are then also kept in the partitions. Probes are only counted: they compare responses that
+        are unusually similar, and would bias the rates.
+
+        columns : array (n_rows,) by name of the column, all columns of verdicts.parquet that describe trials and answers
         """
         is_independent = columns["trial_type"] == INDEPENDENT
         if not is_independent.any():
@@ -541,10 +580,14 @@ class TrialsByItem:
             self._append_to_partitions("independent", columns, is_independent & ~is_probe)
 
     def _add_to_totals(self, columns: Mapping[str, NDArray[Any]], is_added: Bools) -> None:
-        """Add answered independent trials to the totals by item, and to those by extension step and type of block.
+        """Add answered independent trials to the totals from which false-positive rates are estimated.
 
-        columns : arrays (n_rows,) by name of the column
-        is_added : bool array (n_rows,)
+        Two kinds of totals are changed: by item (`independent`), and by group (`_totals`). A group consists of the trials
+        of one extension step that are in complete blocks, or of those that are not.
+
+        columns : array (n_rows,) by name of the column: `_INDEPENDENT_COLUMNS` and, for an extended plan, the columns that
+            `_get_extension_columns` reads
+        is_added : bool array (n_rows,), whether a row is added
         """
         first, item, second, other_item, answer = [columns[name][is_added] for name in _INDEPENDENT_COLUMNS]
         is_training = self.plan.split.allows_training(first, item, second, other_item)
@@ -569,11 +612,16 @@ class TrialsByItem:
     def _get_extension_columns(
         self, columns: Mapping[str, NDArray[Any]], selected: Bools
     ) -> tuple[Ids, Bools, Bools, Bools]:
-        """Return the columns of selected rows that describe extensions of the plan, four arrays (n_selected,).
+        """Return the columns of selected rows that describe extensions, which add trials to a plan.
 
-        step : extension that added the trial; 0 for the first plan
-        in_complete_block : whether its block compares all agents of the first plan
-        counts_for_first, counts_for_second : whether it counts for each agent
+        columns : array (n_rows,) by name of the column. Only an extended plan needs "first", "second", "role", "step",
+            "weight_first" and "weight_second".
+        selected : bool array (n_rows,)
+
+        Returns four arrays (n_selected,):
+            step : extension that added the trial, from 1; 0 for the first plan
+            in_complete_block : whether the trial is in a block that compares all agents of the first plan
+            counts_for_first, counts_for_second : whether the trial counts for its first agent, and for its second
         """
         if not self._was_extended:
             n_selected = int(selected.sum())
@@ -588,9 +636,10 @@ class TrialsByItem:
         return step, in_complete_block, counts_for_first, counts_for_second
 
     def _trial_dtype(self, kind: str) -> np.dtype[Any]:
-        """Return the structured NumPy type of the records of one kind of trials.
+        """Return the NumPy type of the records of one kind of trials: a structured type with named fields.
 
-        kind : "paired", "follow-up", "independent" or "self"
+        kind : "paired"; "follow-up" (additional paired trials that serve only to flag groups of agents); "independent";
+            or "self" (comparisons of two responses of one agent)
         """
         # the two responses of these trials can belong to different items
         if kind in ("independent", "self"):
@@ -609,9 +658,11 @@ class TrialsByItem:
     def _append_to_partitions(self, kind: str, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
         """Append selected trials to the partitions of their items.
 
+        Partition p holds the trials of the items from p·n up to (p + 1)·n − 1, with n items per partition.
+
         kind : "paired", "follow-up", "independent" or "self"
-        columns : arrays (n_rows,) by name
-        mask : bool array (n_rows,)
+        columns : columns of a chunk of rows
+        mask : bool array (n_rows,), rows to append
         """
         # sort the rows by partition; rows of one partition keep their order
         partition_of_row = columns["item"] // self._items_per_partition
@@ -634,9 +685,14 @@ class TrialsByItem:
         return records
 
     def _compute_record_field(self, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
-        """Return the values of a field of `_trial_dtype`: an array (n_rows,), or (n_rows, n_votes) for "votes".
+        """Compute one field of the records of trials from the columns of verdicts.parquet.
 
-        columns : arrays (n_rows,) with the names of verdicts.parquet
+        Missing answers are NaN. A trial counts for an agent if its weight is positive. Other fields are columns.
+
+        columns : columns of a chunk of rows
+        name : field of `_trial_dtype`
+
+        Returns an array (n_rows,), or (n_rows, n_votes) for the field "votes".
         """
         if name == "answer":
             return np.where(columns["missing_reason"] == 0, columns["answer"], np.nan)
@@ -686,7 +742,10 @@ class TrialsByItem:
         """Read trials of one kind on the items `start` to `stop` − 1 as columns, with items numbered from 0.
 
         kind : "paired", "independent", "follow-up" or "self"
-        start : first item of a partition
+        start : position of the first item, which must be the first one of a partition
+        stop : position after the last item
+
+        Returns arrays (n_trials,) by the names of the fields in `_trial_dtype`.
         """
         dtype = self._trial_dtype(kind)
         chunks = [np.empty(0, dtype=dtype)]
@@ -750,14 +809,28 @@ class RowSubset(dict[str, NDArray[Any]]):
 
 @contextmanager
 def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool = False) -> Iterator[TrialsByItem]:
-    """Group the trials of a run by item, in a scratch directory that is deleted when the context ends.
+    """Group the trials of a run by item, in a scratch directory that is deleted afterwards.
 
-    rows : called without arguments, returns all rows of the run in chunks of columns
-    plan : plan of the run; its trials are not read
-    directory : existing directory, in which the scratch directory is made
-    votes : whether to keep the votes of the judges of a jury
+    Parameters
+    ----------
+    rows : callable
+        Returns an iterable over all rows of the run, in chunks of columns.
+    plan : Plan
+        Plan of the run; its trials are not read.
+    directory : Path
+        Existing directory in which the scratch directory is made.
+    votes : bool, default False
+        Whether to keep the votes of the judges of a jury.
 
-    Raises: RunFolderError [disk-full] if the disk is full; the run is unchanged. Other OSErrors are not converted.
+    Yields
+    ------
+    TrialsByItem
+        The trials. They can be read until the context ends.
+
+    Raises
+    ------
+    RunFolderError
+        [disk-full]: if the disk is full. The run is not changed. Other OSErrors are raised unchanged.
     """
     try:
         with scratch_directory(directory) as scratch:
@@ -776,8 +849,16 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
 def select_paired_answers(rates: Rates) -> PairChunk:
     """Return the answers of pairs that touch no held-out cell (agent, item).
 
-    A value is the TPR of a pair on an item, minus the pair's own FPR if it has one. Its weight is the number of answered
-    paired trials.
+    Parameters
+    ----------
+    rates : Rates
+        Rates of ordered pairs of agents on items.
+
+    Returns
+    -------
+    PairChunk
+        TPR of each pair and item, minus the pair's own FPR if it has one, weighted by the number of
+        answered paired trials.
     """
     is_training_cell = rates.split.train
     first_in_training = is_training_cell[rates.first, rates.item]

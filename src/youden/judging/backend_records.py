@@ -191,16 +191,36 @@ JUDGES: Registry[type] = Registry(
 def get_backend_record(name: str) -> BackendRecord:
     """Return the record of a backend or provider; that of a plugin is made from its class.
 
-    Raises: ConfigError [unknown-judge] if there is no such backend.
+    Parameters
+    ----------
+    name : str
+        Name of the backend.
+
+    Returns
+    -------
+    BackendRecord
+        Its properties.
+
+    Raises
+    ------
+    ConfigError
+        [unknown-judge] if there is no such backend.
     """
     return _RECORDS.get(name) or BackendRecord("", makes_calls=not hasattr(JUDGES.load(name), "answer_many"))
 
 
 def infer_judge_keys(name: str) -> dict[str, Json] | None:
-    """Return the keys of a judge's config for a model, with or without its provider in the name.
+    """Infer the keys of a judge's config from the name of a model.
 
-    They are `name`, `backend`, `model`, and what a reasoning model needs. None if the provider of the model is not
-    known.
+    Parameters
+    ----------
+    name : str
+        Name of a model, with or without its provider: ``gpt-4o``, ``anthropic/claude-haiku-4-5``, ``bedrock/…``.
+
+    Returns
+    -------
+    dict or None
+        `name`, `backend`, `model`, and what a reasoning model needs; None if the provider of the model is not known.
 
     Examples
     --------
@@ -243,11 +263,24 @@ def make_calling_judge(backend: str, connection: Connection) -> Judge:
 
 
 def make_plan_judge(backend: str, parameters: Mapping[str, Json]) -> PlanJudge:
-    """Make a judge that answers whole plans (`answer_many`).
+    """Make a judge that answers whole plans.
 
-    parameters : keyword arguments of its class
+    Parameters
+    ----------
+    backend : str
+        Name of the backend.
+    parameters : mapping of str to object
+        Keyword arguments of its class.
 
-    Raises: ConfigError [judge-parameters] if the class does not accept the parameters.
+    Returns
+    -------
+    PlanJudge
+        A judge with the method `answer_many`.
+
+    Raises
+    ------
+    ConfigError
+        [judge-parameters] if the class does not accept the parameters.
     """
     try:
         return cast(PlanJudge, JUDGES.load(backend)(**parameters))

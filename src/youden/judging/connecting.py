@@ -34,9 +34,9 @@ def connect(
     environment : mapping
         Environment variables that contain the API key.
     kind : {"judge", "model"}, default "judge"
-        What the config describes. A cassette (file of recorded answers) records the config of a judge only.
+        What the config describes; a cassette records the config of a judge only.
     jury : sequence of JudgeConfig, default ()
-        All judges of the judge's jury. Their keys are checked before the first request to any of them.
+        All judges of the jury that the judge belongs to. Their keys are checked before the first request to any of them.
 
     Returns
     -------
@@ -54,9 +54,17 @@ def connect(
 def check_trust(configs: Iterable[JudgeConfig], environment: Mapping[str, str]) -> None:
     """Check that the API keys of judges may be sent to their servers, unless a cassette answers all requests.
 
-    environment : environment variables with the keys
+    Parameters
+    ----------
+    configs : iterable of JudgeConfig
+        The judges.
+    environment : mapping
+        Environment variables with the keys.
 
-    Raises: ConfigError if a key may not be sent.
+    Raises
+    ------
+    ConfigError
+        If a key may not be sent.
     """
     if not is_replay_only():
         for config in configs:
@@ -66,9 +74,10 @@ def check_trust(configs: Iterable[JudgeConfig], environment: Mapping[str, str]) 
 def _make_judge(config: JudgeConfig, environment: Mapping[str, str], jury: Sequence[JudgeConfig]) -> Judge:
     """Make the judge that sends requests to the server of a config, or to its several servers in turn.
 
-    jury : all judges of the judge's jury; empty without a jury
+    environment : environment variables, of which the API key is one
+    jury : all judges of the jury that the judge belongs to; empty without a jury
 
-    Raises: ConfigError if the key of any of them may not be sent to its server.
+    Raises: ConfigError if the API key of a judge of the jury may not be sent to its server.
     """
     check_trust(jury, environment)
     judges = {}

@@ -51,10 +51,21 @@ class Diagnosis:
 
 
 def diagnose(config: JudgeConfig, *, environment: Mapping[str, str]) -> list[Diagnosis]:
-    """Test a judge at each of its servers, or each judge of a jury, and return one diagnosis per server.
+    """Test a judge at each of its servers, or each judge of a jury.
 
-    One call is sent per server, and a second one if log-probabilities are rejected. Steps after a failure are
-    "skipped".
+    One call is sent per server, and a second one if the first was rejected because it asked for log-probabilities.
+
+    Parameters
+    ----------
+    config : JudgeConfig
+        The judge.
+    environment : mapping
+        Environment variables with the API keys.
+
+    Returns
+    -------
+    list of Diagnosis
+        One per server. Steps after a failure are "skipped".
     """
     return asyncio.run(_diagnose_all(config.judges or (config,), environment))
 
@@ -116,9 +127,14 @@ def _check_reply(config: JudgeConfig, completion: Completion, *, accepts_logprob
 
 
 async def _send_test(config: JudgeConfig, connection: Connection) -> tuple[Completion, bool]:
-    """Send a test request, and return the reply and whether the server accepted a request for log-probabilities.
+    """Send a test request that asks for log-probabilities, and the same without them if it is rejected.
 
-    If it rejects log-probabilities, or if the backend does not support them, the request is sent without them.
+    If the backend is known not to support log-probabilities, only the second request is sent.
+
+    config : judge with one server
+    connection : address, key and settings of the server
+
+    Returns the reply, and whether the server accepted a request for log-probabilities.
     Raises: CallError if the call fails for another reason.
     """
     plain_request = config.questions().request_for_texts(_TEXT_A, _TEXT_B)
@@ -137,7 +153,9 @@ async def _send_test(config: JudgeConfig, connection: Connection) -> tuple[Compl
 async def _try_with_logprobs(judge: Judge, plain_request: Request, *, max_seconds: float) -> Completion | None:
     """Send a request with parameters that ask for log-probabilities; return None if the server rejects them.
 
-    The parameters of `plain_request` take precedence.
+    plain_request : the request; its own parameters take precedence
+    max_seconds : longest duration of the call
+
     Raises: CallError if the call fails for another reason.
     """
     logprobs_parameters = {"logprobs": True, "top_logprobs": TOP_LOGPROBS, **plain_request.parameters}
@@ -186,7 +204,9 @@ def _check_model(config: JudgeConfig, completion: Completion) -> Finding:
 def _check_parsing(config: JudgeConfig, completion: Completion) -> Finding:
     """Return a finding on whether the judge's parser reads an answer in the reply to the test request.
 
-    It is "ok", "warning" if the reply begins with reasoning, which costs tokens, or "failed" without an answer.
+    It is "ok", or "warning" if the reply begins with reasoning, which costs tokens, or "failed" if it has no answer.
+
+    completion : reply to the test request
     """
     reading = config.questions().read(completion)
     has_answer = reading.missing_reason == "answered"

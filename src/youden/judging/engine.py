@@ -117,8 +117,8 @@ class JudgedTrials:
     def iter_row_keys(self) -> Iterator[RowKey]:
         """Yield row and request hash of every trial, in the order in which the trials are judged.
 
-        The independent trials, the last rows of a plan, are spread evenly, so that a run that ends early has both trial
-        types.
+        The last rows of a plan are independent trials. They are spread evenly over the rows before them, so that a run that
+        ends early, for example at its cost cap, has answers of both trial types.
         """
         n_trials = len(self._plan)
         paired_rows = np.flatnonzero(self._plan.trial_type == PAIRED)
@@ -163,13 +163,13 @@ class JudgedTrials:
         rows : sequence of int
             Positions of the trials that need the answer.
         key : str
-            Request hash; ignored, because `rows` identify the trials.
+            Request hash. It is ignored, because `rows` identify the trials.
         outcome : Completion, Failure or None
             None if the request cannot be sent.
         usd : float
             Cost of the call in USD, which is booked in the first of the trials.
         stored : bool
-            Whether the outcome was already stored; `usd` is then ignored.
+            Whether the outcome was in the store before; `usd` is then ignored.
 
         Returns
         -------
@@ -243,15 +243,15 @@ async def judge_plan(
     plan : Plan
         The plan, with its pool.
     config : JudgeConfig
-        The judge. The judges of a jury send their requests one after the other.
+        The judge. A jury sends the requests of its judges one judge after the other.
     options : JudgingOptions, optional
-        Options of the run, whose cost cap was checked with `check_cap`. The limit on missing answers applies from 200
-        trials on.
+        Options of the run. The cost cap must have been checked with `check_cap`. The limit on missing answers applies
+        from 200 trials on. A cassette answers single calls even if batches are set.
     store : Store, optional
         Store of the answers; required for judges that make calls.
     judge : Judge, optional
-        Judge to use instead of the one that `config` describes, with its prompt, parser and prices. Ignored for a
-        replay, and if only stored answers are read.
+        Judge to use instead of the one that `config` describes, whose prompt, parser and prices are used nevertheless.
+        It is ignored for a replay, and if only stored answers are read.
     environment : mapping, optional
         Environment variables with the API key. Default: those of the process.
     budget : Budget, optional
@@ -270,9 +270,9 @@ async def judge_plan(
     JudgeError, BudgetError, TooManyMissingError
         If the run has to stop. All answers are stored, so that the same call resumes it.
     AnswersMissingError
-        If `options` allows only stored answers, and some are missing.
+        If `options` allows only stored answers, and the store lacks some.
     IncompleteRunError
-        If the server does not respond for longer than the outage limit, or the state of a batch is unknown.
+        If the server cannot be reached for longer than the outage limit, or the state of a batch is unknown.
     ReplayMissError
         [replay-miss]: if a replay lacks an answer.
     """
@@ -294,6 +294,11 @@ async def judge_plan(
 async def _run_judge(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verdicts:
     """Run one judge, and return its verdicts on the plan.
 
+    Depending on the config and the options, stored answers are read, the judge judges the whole plan at once, or requests
+    are sent as single calls or in batches.
+
+    run : plan, store, options, budget and log, which all judges of a jury share
+    config : the judge
     judge : judge that answers the calls; None to connect to the server of `config`
     """
     run.log.start(len(run.plan), what=f"judging by {config.name}")
@@ -332,6 +337,8 @@ async def _connect_and_run(run: _Run, config: JudgeConfig) -> Verdicts:
 
 def _judge_whole_plan(run: _Run, config: JudgeConfig) -> Verdicts:
     """Return the verdicts of a judge that sends no requests, and judges all trials of a plan in one call.
+
+    run : plan, store, options, budget and log, which all judges of a jury share
 
     Raises: JudgeError [judge-plan] if its verdicts are about another plan.
     """
@@ -375,8 +382,12 @@ def _raise_replay_miss(plan: Plan, store_name: str, key: str, row: int) -> None:
 def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
     """Return the verdicts of a judge from its answers in the store, without sending a request.
 
-    Raises: ConfigError [store-needed] without a store; AnswersMissingError if an answer is missing, unless the option
-    `allows_pending` is set.
+    A trial without a stored answer is "pending" if the option `allows_pending` is set.
+
+    run : plan, store, options and log
+    config : judge that gave the answers
+
+    Raises: ConfigError [store-needed] without a store; AnswersMissingError if a trial is pending, and the option is not set.
     """
     plan = run.plan
     store = _require_store(run.store, config)
@@ -393,9 +404,15 @@ def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
 
 
 async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
-    """Send a request for each trial without a stored answer, one call per request, and return the verdicts.
+    """Send one HTTP request for each trial without a stored answer, concurrently, and return the verdicts.
 
-    If all answers are stored, no API key is needed.
+    Verdicts are made from the stored answers only, because worker processes may have sent some of the requests. The API
+    key is looked up when the first request is to be sent, so that a run whose answers are all stored needs none.
+
+    run : plan, store, options, budget and log, which all judges of a jury share
+    config : judge, whose prompt, parser and prices are used
+    backend : client of the judge's server
+
     Raises: ConfigError [store-needed] without a store; the errors of `run_loops` if the run has to stop.
     """
     store = _require_store(run.store, config)
@@ -422,6 +439,10 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
 async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batching: Batching) -> Verdicts:
     """Send the requests without a stored answer in batches, wait for their results, and return the verdicts.
 
+    backend : client of the judge's server
+    batching : how to send and poll batches
+    run : plan, store, options, budget and log, which all judges of a jury share
+
     Raises: ConfigError [judge-servers] if the judge has several servers.
     """
     store = _require_store(run.store, config)
@@ -447,10 +468,16 @@ async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batchin
 
 
 def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
-    """Make the provider of a judge's batches: a Batch API, or a folder, whose path is reported to the user.
+    """Make the provider of a judge's batches: a Batch API, or a folder for the exchange with an external engine.
 
-    Raises: ConfigError or JudgeError if the folder is not known, or an API key of the jury is missing or may not be
-    sent.
+    The path of the folder is reported to the user. For a Batch API, the API keys of all judges of the jury are checked first.
+
+    run : plan, store, options, budget and log, which all judges of a jury share
+    config : judge with one server
+    store : store of the answers, next to which the folder is
+    batching : how to send and poll batches
+
+    Raises: ConfigError or JudgeError if the folder is not known, or an API key is missing or may not be sent.
     """
     name = config.batch_provider or config.backend
     if name == FOLDER:
@@ -478,12 +505,18 @@ def _make_verdicts(
     *,
     warnings: tuple[Finding, ...] = (),
 ) -> Verdicts:
-    """Convert the answers of a judge to verdicts, with costs and with findings about the answers.
+    """Convert answers to verdicts, with costs and with findings about the answers.
 
-    costs : of this invocation; ignored if the run has a cost account, which has those of all invocations
-    warnings : findings about the judge's servers
+    If the run has a cost account, the verdicts have the costs that the store has booked to it, in this and in earlier
+    invocations. Otherwise they have the costs of this invocation. The names of the models that answered are added to the
+    store, unless it is opened for reading.
 
-    Adds the names of the models that answered to the store, unless it is read-only.
+    run : plan, options and budget
+    config : judge that gave the answers
+    store : store of the answers, the costs and the names of the models
+    answers : answers to all trials of the plan, from the store
+    costs : costs of the calls of this invocation
+    warnings : findings about the judge's servers, for example that one of them failed
     """
     model_changes = _record_models(run, config, store, answers)
     usd_calibration = 0.0
@@ -520,7 +553,11 @@ def _sum_calibration_costs(store: Store, account: str, answers: PlanAnswers) -> 
 
 
 def _find_shortened_texts(questions: Questions, run: _Run) -> tuple[Finding, ...]:
-    """Return a finding if texts of the run were shortened to fit the context of the model, else an empty tuple."""
+    """Return a finding if texts were shortened to fit the context window of the model, else an empty tuple.
+
+    questions : prompt of the judge, and its limit on the length of texts
+    run : plan whose texts are counted
+    """
     n_shortened = int(questions.truncated_rows(run.plan).sum())
     if n_shortened == 0:
         return ()
@@ -534,6 +571,9 @@ def _find_shortened_texts(questions: Questions, run: _Run) -> tuple[Finding, ...
 
 def _get_batch_folder(store: Store, batching: Batching) -> Path:
     """Return the folder for files of batches: `batches` next to a store that is a file, else that of the options.
+
+    store : store of the answers
+    batching : options of batches, which may contain a folder
 
     Raises: ConfigError [batch-place] if the store is not a file and the options contain no folder.
     """
@@ -560,6 +600,16 @@ def _require_store(store: Store | None, config: JudgeConfig) -> Store:
 
 def load_only_judge(store: Store) -> JudgeConfig:
     """Load the config of the only judge whose answers a store has.
+
+    Parameters
+    ----------
+    store : Store
+        Store of the answers.
+
+    Returns
+    -------
+    JudgeConfig
+        Its config.
 
     Raises
     ------

@@ -33,12 +33,15 @@ DEFAULT_CALL_SECONDS = 1.0
 
 
 def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> tuple[float | None, str]:
-    """Estimate the duration of calls that need no retries, as the longest that one of the judge's limits requires.
+    """Estimate the duration of calls that need no retries.
+
+    Each limit (on calls in flight, requests per minute and tokens per minute) gives a duration; the longest is returned.
+    For the limit on calls in flight, a call takes the judge's `seconds_per_call`, or `DEFAULT_CALL_SECONDS` if it is not set.
 
     Parameters
     ----------
     config : JudgeConfig
-        Judge with its limits on calls in flight, and on requests and tokens per minute.
+        Judge with its limits.
     n_calls : int
         Number of calls.
     n_tokens : float
@@ -49,7 +52,8 @@ def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> 
     minutes : float or None
         None if the judge makes no calls, or if it is queried in batches, which take up to a day.
     pace : str
-        Description of the limit that determines the duration, or of batches; empty if the judge makes no calls.
+        Description of the limit that determines the duration, for display. For batches, it states that they take up to a
+        day; empty if the judge makes no calls.
     """
     if not config.makes_calls:
         return None, ""
@@ -89,8 +93,12 @@ def seconds_in_flight(n_calls: int, *, seconds: float, start: int, limit: int) -
     Returns
     -------
     float
-        Seconds: `seconds` times the number of rounds. A round that is not full counts in proportion to its calls, but
-        there is at least one round. 0 without a call.
+        Seconds until all calls are answered: `seconds` times the number of rounds. A round that is not full counts in
+        proportion to its calls, but there is at least one round. 0 without a call.
+
+    Notes
+    -----
+    The first r rounds have start + (start + 1) + … = start·r + r(r − 1)/2 calls, until the limit is reached.
 
     Examples
     --------
@@ -175,27 +183,28 @@ def estimate(
 ) -> Cost:
     """Estimate calls, tokens, USD and minutes of judging a plan, and count its cells (agent and item).
 
-    Tokens are counted by tiktoken, or as characters / 4 if its encoding is not on the disk or the plan has no pool.
+    Tokens are counted by tiktoken's encoding of the model, or as characters / 4 if it is not on the disk or the plan
+    has no pool.
 
     Parameters
     ----------
     plan : Plan
-        Planned trials.
+        The plan.
     config : JudgeConfig
         The judge. The estimate for a jury is the sum over its judges.
     environment : mapping, optional
         Environment variables that locate tiktoken's files. Default: those of the process.
     store : str or Path, optional
-        Path or URL of the store, whose answers cost nothing. A store that is missing or cannot be read is ignored.
-        Default: no store.
+        Path or URL of the store, whose answers cost nothing. It need not exist; a store that cannot be read is ignored.
+        Default: no store, so that every trial costs a call.
     keys : callable, default iter_keys
         Function that computes the request hashes of a plan.
 
     Returns
     -------
     Cost
-        `calls`, tokens, `usd` and `minutes` of all trials; `stored`, the number of trials with an outcome in the store;
-        and `usd_left`, the cost of the others. An unknown price gives None.
+        The estimate. `calls`, tokens, `usd` and `minutes` are those of all trials; `stored` counts the trials with an
+        outcome in the store, and `usd_left` is the cost of the others. An unknown price gives None.
     """
     if config.judges:
         costs = [estimate(plan, judge, environment=environment, store=store, keys=keys) for judge in config.judges]
@@ -233,10 +242,14 @@ def _with_remaining_cost(
 ) -> Cost:
     """Add to an estimate how many trials have a stored outcome, and what the remaining calls cost.
 
+    The tokens of the remaining requests are estimated from their fraction of all characters.
+
+    cost : estimate for all trials
+    store : store of the outcomes
     row_keys : row and request hash of each trial
     characters : int array (n_trials,), number of characters of each trial's request
 
-    The new `usd_left` is None if no outcome is stored or a price is unknown.
+    Returns the estimate with `stored` and `usd_left`, which is None if no outcome is stored or a price is unknown.
     """
     n_stored_trials, n_remaining_requests, n_remaining_characters = _count_remaining(store, row_keys, characters)
     if n_stored_trials == 0:
@@ -267,7 +280,9 @@ def _count_remaining(store: Store, row_keys: Iterator[RowKey], characters: Posit
 def _find_encoding(model: str, environment: Mapping[str, str]) -> Any | None:
     """Return tiktoken's encoding for a model, without downloading it.
 
-    None if tiktoken is not installed, does not know the model, or has no file of the encoding on the disk.
+    environment : environment variables, which may set the folder of downloaded encodings
+
+    Returns None if tiktoken is not installed, does not know the model, or has no file of the encoding on the disk.
     """
     try:
         tiktoken = import_module("tiktoken")

@@ -78,9 +78,12 @@ class ItemInfluence(NamedTuple):
 
     @classmethod
     def from_fit(cls, fit: TrialFit | TrialMeans) -> ItemInfluence:
-        """Collect the influence of each item on each agent that has a trial on it, in units of the abilities.
+        """Collect the influence of each item on the ability of each agent that has a trial on it.
 
-        Only the agent's own trials count; the effects of the other agents are taken as known.
+        Only the agent's own trials count; the effects of the other agents are taken as known. The influence is in units
+        of the abilities.
+
+        fit : abilities, with the influence of each item
         """
         agents, items, influences, weights = [], [], [], []  # one array per chunk, of its observed cells
         n_items = 0
@@ -293,8 +296,14 @@ class EstimationRequest(NamedTuple):
 def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-these") -> Abilities:
     """Estimate abilities of any plan as mean answers to paired trials minus false-positive rates.
 
-    All rates are 0 if the plan has no independent trials. The covariance is NaN if an answered paired trial belongs to
-    no block (trials of one item in which each agent appears once first and once second).
+    The false-positive rate of an agent is estimated from its independent trials. All rates are 0 if the plan has no
+    independent trials. Trials of held-out cells, probes and follow-ups are left out.
+
+    verdicts : answers to the plan
+    target : population that the intervals refer to
+
+    The covariance is NaN if an answered paired trial belongs to no block. A block is the trials of one item in which each
+    agent appears once first and once second.
 
     Raises StatisticsError [trial-none] if no paired trial of training cells was answered.
     """
@@ -337,10 +346,13 @@ def describe_method(method: str, rates: AgentRates) -> str:
 
 
 def _average_answers(trials: TrialsByItem, request: EstimationRequest) -> Abilities:
-    """Average the answers to each agent's paired trials, without those of held-out cells (agent, item).
+    """Average the answers to each agent's paired trials, and estimate its false-positive rate.
 
-    The false-positive rates are subtracted if `request.with_rates` is set. There is no influence of items for the
-    target "these-items".
+    Trials of held-out cells (agent, item) are left out. The false-positive rate of an agent is the mean answer to its
+    independent trials, which show responses to different items.
+
+    request : target of the intervals, and whether to subtract the false-positive rates and to compute the influence of
+        the items; there is no influence for the target "these-items"
     """
     target = request.target
     for_these_items = target == "these-items"
@@ -378,10 +390,15 @@ MAX_UNANSWERED_FRACTION = 0.05
 
 
 def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
-    """Estimate abilities as mean answers of trials in blocks, each of which contains all agents once first and once second.
+    """Estimate each agent's ability as the mean answer of its trials in blocks.
 
-    Returns None if a paired trial belongs to no block, or if more than `MAX_UNANSWERED_FRACTION` of an agent's trials
-    have no answer. Raises StatisticsError [trial-none] if no paired trial was answered.
+    A block is the trials of one item in which each agent appears once first and once second. The means are comparable
+    only if each block contains all agents, so no cell (agent, item) may be held out.
+
+    request : target of the intervals, and whether to subtract false-positive rates and to compute the influence of items
+
+    Returns None if a paired trial belongs to no block, or if too many trials of an agent have no answer (more than the
+    fraction `MAX_UNANSWERED_FRACTION`). Raises StatisticsError [trial-none] if no paired trial was answered.
     """
     n_agents = trials.plan.n_agents
     n_paired = 0
@@ -408,9 +425,11 @@ def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Ab
 
 
 def find_components(trials: TrialsByItem) -> Ids:
-    """Return the number of each agent's component, from 0, within which abilities can be compared: int32 array (n_agents,).
+    """Divide the agents into components, whose abilities can be compared only within a component.
 
-    Answered trials on common items connect the agents of a component. The number is −1 for an agent without an answer.
+    Two agents are in the same component if answered trials on common items connect them, directly or through others.
+
+    Returns an int32 array (n_agents,): number of each agent's component from 0, −1 for an agent without an answer.
     """
     plan = trials.plan
     observed = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
@@ -423,8 +442,9 @@ def find_components(trials: TrialsByItem) -> Ids:
 def is_balanced(plan: Plan) -> bool:
     """Return whether all paired trials are in blocks and all cells are training cells, so that plain means are fair.
 
-    Otherwise, a mean mixes the ability of an agent with the difficulty of its items: `benchmarks/cyclic.py` measures a
-    coverage of .79 to .93, and .945 to .97 by the additive fit.
+    With missing or held-out cells, agents are compared on different items, and a mean mixes the ability of an agent
+    with the difficulty of its items. On the paper's data (`benchmarks/cyclic.py`), the coverage of intervals from means
+    of blocks is then .79 to .93, and that of the additive fit .945 to .97, at the same rank correlation.
     """
     block = plan.block[plan.trial_type == PAIRED]
     return bool(len(block) and (block >= 0).all() and plan.split.train.all())
@@ -433,7 +453,8 @@ def is_balanced(plan: Plan) -> bool:
 def has_enough_answers(n_planned: Positions, n_answered: Positions) -> bool:
     """Return whether each agent has answers to all but `MAX_UNANSWERED_FRACTION` of its trials in answered blocks.
 
-    If an agent lacks the answers on hard items, its mean is too high.
+    Missing answers are not spread evenly. If an agent lacks those on hard items, its mean is too high. If it lacks a
+    tenth of its answers, the coverage of its interval from means of blocks is .82, that of the additive fit .97.
 
     n_planned, n_answered : int arrays (n_agents,)
     """
@@ -455,8 +476,19 @@ def agent_differences(abilities: Abilities) -> Differences:
 def select_best_agents(abilities: Abilities, differences: Differences) -> Choice | None:
     """Select the best agents, and bound their regret: the ability of the best agent minus that of the selected one.
 
-    If `abilities.search` is set, it determines the number of selected agents, and the bound holds over all its interim
-    analyses. Otherwise, one agent is selected. Returns None if some agents cannot be compared.
+    Parameters
+    ----------
+    abilities : Abilities
+        Abilities of a ranking. If `abilities.search` is set, it determines how many agents are selected. Their regret
+        bound then holds over all interim analyses of the search, which share the type I error rate alpha. Otherwise,
+        one agent is selected, and the bound uses all of alpha.
+    differences : Differences
+        Pairwise differences of `abilities`.
+
+    Returns
+    -------
+    Choice or None
+        Selected agents, their regret bound, and the other candidates. None if some agents cannot be compared.
     """
     search = abilities.search
     if search is None:
@@ -496,11 +528,12 @@ def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differen
 def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[str]) -> ChoiceFacts:
     """Describe a selection of the best agents by the ids of the agents instead of their positions.
 
-    The probabilities of being the best are listed for all agents, largest first; abilities for the selected agents and
-    for the best other agent.
-
-    ability : float array (n_agents,)
+    selection : selected agents with their regret bound and the probabilities of being the best
+    ability : float array (n_agents,), abilities of all agents
     agent_ids : ids of all agents, in the order of `ability`
+
+    The probabilities of all agents are listed, largest first. Abilities are listed for the selected agents and for the
+    best of the other agents, if there is one.
     """
     by_probability = np.argsort(-selection.p_best, kind="stable").tolist()
     p_best = {agent_ids[agent]: float(selection.p_best[agent]) for agent in by_probability}
@@ -526,8 +559,11 @@ def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[s
 def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts | None:
     """List the false-positive rates of the agents, highest first, and compute their share in the variance of abilities.
 
-    The share and the number of independent trials that would halve the standard errors of the rates are None if no
-    ability has an interval. Returns None if no agent has an independent trial.
+    The rates are estimated from independent trials, which show responses to different items. The result also has the
+    number of further independent trials that would halve the standard errors of the rates. The share and this number
+    are None if no ability has an interval.
+
+    Returns None if no agent has an independent trial.
     """
     rates = abilities.rates
     if not rates.n_trials.any():
@@ -570,10 +606,11 @@ def build_ranking_table(
 ) -> pd.DataFrame:
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
-    The columns are `target` and the fields of `RankingRow` without self-consistency. Agents without an ability (NaN)
-    come last.
+    The columns are `target` and the fields of `RankingRow`, without those of self-consistency. Agents without an ability
+    (NaN) come last. Agents of equal ability stay in the order of `agent_ids`.
 
-    agent_ids : ids of the agents, in the order of `abilities`
+    abilities : abilities of the agents, with their intervals
+    agent_ids : ids of the agents, in the order of `abilities`; they are stored in the column `agent`
     differences : pairwise differences of `abilities`, which determine the ranks
     groups : group by agent id; the column `group` is None for an agent without a group
     """

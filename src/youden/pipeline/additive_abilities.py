@@ -55,12 +55,13 @@ def fit_cells(scores: Scores) -> tuple[Scores, ClippedLinear]:
 def fit_rates(rates: Rates, *, target: Target = "items-like-these", agent_rates: AgentRates | None = None) -> Abilities:
     """Fit abilities to rates in memory, by the difference TPR − FPR of each pair.
 
-    If the pairs do not link all agents, the abilities are those of a fit to the training scores.
-
+    rates : TPR and FPR of the ordered pairs of agents on the items
     target : population that the intervals refer to, "items-like-these" or "these-items"
-    agent_rates : false-positive rates, which the result contains, but which are not subtracted; unknown by default
+    agent_rates : false-positive rates of the agents, which the result contains, but which are not subtracted; unknown by
+        default
 
-    Raises StatisticsError if the training scores cannot be fitted, for example [scores-empty].
+    Returns the abilities. If the pairs do not link all agents, they are those of a fit to the training scores. Raises
+    StatisticsError if the training scores cannot be fitted, for example [scores-empty].
     """
     return fit_abilities(
         pair_answers(rates),
@@ -84,15 +85,34 @@ def fit_abilities(
 ) -> Abilities:
     """Fit abilities to answers; take those of the cells if the answers do not link all agents.
 
-    answers : function that returns all answers in chunks of items (`PairChunk`), each time it is called
-    cell_fit : function that returns training scores of the same answers and the model fitted to them; called only if
-        the fit of the answers fails
-    rates : false-positive rates of the agents, which are stored, but not subtracted
-    score_offset : rate that was subtracted from the scores of `cell_fit`, but not from the answers; it is added to the
-        abilities of the cells
-    target : population that the intervals refer to
-    with_items : whether to compute the influence of the items; only for the target "items-like-these"
-    n_first : the mean of the abilities is the mean score on the first `n_first` items; on all items if None
+    The false-positive rates are stored, but not subtracted.
+
+    Parameters
+    ----------
+    answers : callable
+        Returns all answers in chunks of items (`PairChunk`), each time it is called.
+    cell_fit : callable
+        Returns training scores of the same answers and the model fitted to them, which are used if the fit of the
+        answers fails. Called only then; its errors are passed on.
+    n_items : int
+        Number of items.
+    rates : AgentRates
+        False-positive rates of the agents.
+    score_offset : float, default 0
+        Rate that was subtracted from the scores of `cell_fit`, but not from the answers. It is added to the abilities
+        of the cells.
+    target : {"items-like-these", "these-items"}, default "items-like-these"
+        Population that the intervals refer to.
+    with_items : bool, default False
+        Whether to compute the influence of the items from the answers; only for the target "items-like-these".
+    n_first : int, optional
+        The mean of the abilities is the mean score on the first `n_first` items, by position; on all items if None. An
+        extended run sets the number of items of its first plan, so that later items do not shift the abilities.
+
+    Returns
+    -------
+    Abilities
+        Their mean is the score of the average agent on the average one of these items.
     """
     fit = fit_additive_trials(answers, n_agents=len(rates.rate), n_items=n_items)
     if fit is None:
@@ -108,12 +128,14 @@ def abilities_from_fit(
 ) -> Abilities:
     """Convert an additive fit of trials to abilities, without subtracting false-positive rates.
 
-    An ability is the effect of the agent plus `mean_score`, clipped to [−1, 1], and NaN for an agent without trials.
+    The fit must link all agents that have trials, directly or through other agents. An ability is the effect of the agent
+    plus `mean_score`, clipped to [−1, 1]. It is NaN for an agent without trials.
 
-    fit : effects of the agents, with mean 0; it must link all agents that have trials, directly or through other agents
+    fit : effects of the agents, with mean 0
     mean_score : mean score of the average agent
-    rates : false-positive rates, which the caller can subtract
-    with_items : whether to compute the influence of each item; it is None for the target "these-items"
+    rates : false-positive rates of the agents, which the caller can subtract
+    target : population that the intervals refer to, "items-like-these" or "these-items"
+    with_items : whether to compute the influence of each item on the abilities; it is None for the target "these-items"
     """
     covariance = fit.covariance
     method = "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
@@ -142,12 +164,21 @@ def abilities_from_fit(
 
 
 def pair_answers(rates: Rates, *, has_own_rates: bool | None = None) -> ChunkSource:
-    """Return a function that yields the training answers of pairs, minus their false-positive rate, in chunks of items.
+    """Prepare the training answers of pairs, minus their false-positive rate, for a fit.
 
-    In a `PairChunk`, `value` is D = TPR − FPR, `weight` the number of paired trials, and `rate` the FPR, 0 if pairs
-    have no rates of their own.
+    Parameters
+    ----------
+    rates : Rates
+        Rates of pairs of agents on items.
+    has_own_rates : bool, optional
+        Whether each pair's FPR was estimated from independent trials of this pair. By default, it is
+        taken from `rates`.
 
-    has_own_rates : whether the FPR of a pair is from independent trials of this pair; by default, taken from `rates`
+    Returns
+    -------
+    callable
+        Returns the answers in chunks of items (`PairChunk`), each time it is called. `value` is D = TPR − FPR, `weight`
+        the number of paired trials, and `rate` the FPR of the pair, 0 if pairs have no rates of their own.
     """
     # rows with a training answer, sorted by item
     difference = training_differences(rates)
@@ -203,18 +234,20 @@ def estimate_cell_abilities(
     """Estimate abilities from a fit of cells, where a cell is one agent on one item.
 
     The model's own abilities may lie beyond ±1. Therefore, each component of linked agents is shifted so that its mean
-    is the mean of its clipped predictions for its items, and the result is clipped to [−1, 1].
+    ability is the mean of its clipped predictions for its items, and the result is clipped to [−1, 1].
 
     model : clipped-linear model that was fitted to `scores`
     scores : training scores; the abilities are on their scale
-    rates : false-positive rates of the agents, which are stored in the result, but not subtracted
+    rates : false-positive rates of the agents, which are stored in the result, but not subtracted from the scores
     target : population that the intervals refer to, "items-like-these" or "these-items"
-    n_first : the mean predictions use only the first `n_first` items, so that items which were added later do not shift
-        the abilities; all items if None
+    n_first : the mean predictions use only the first `n_first` items of `scores`, so that items which were added later do
+        not shift the abilities; all items if None
 
-    Returns abilities whose `method` states it if the model did not converge. For "these-items", the variance of agent i
-    is multiplied by 1 − T_i/(PJ + 1), with its T_i answered trials and P = 2(K − 1) ordered pairs of K agents, on J
-    items.
+    Returns the abilities. If the model did not converge, their `method` states it.
+
+    For the target "these-items", with K agents and J items, the variance of agent i is multiplied by 1 − T_i/(PJ + 1),
+    with T_i the answered trials of the agent and P = 2(K − 1) its ordered pairs. The intervals are conservative if most
+    cells are complete, because the agent × item variance then vanishes.
     """
     cells, _, weight = scores.cells
     n_agents, n_items = cells.n_agents, cells.n_items
@@ -267,14 +300,30 @@ def fit_trials(
     n_first: int | None = None,
     cell_fit: CellFit | None = None,
 ) -> Abilities:
-    """Fit abilities to the trials of a run, and subtract false-positive rates if `request.with_rates` is set.
+    """Fit abilities to the trials of a run.
 
-    request : target of the intervals, and what to compute
-    n_first : the mean of the abilities is the mean score on the first `n_first` items; on all items if None
-    cell_fit : function that returns the training scores and the clipped-linear model fitted to them; called only if the
-        answers do not link all agents. By default, both are computed from `trials`
+    Parameters
+    ----------
+    trials : TrialsByItem
+        Trials of the run.
+    request : EstimationRequest
+        Target of the intervals, and what to compute.
+    n_first : int, optional
+        The mean of the abilities is the mean score on the first `n_first` items, by position; on all items if None.
+    cell_fit : callable, optional
+        Function without arguments that returns the training scores (the mean score of each cell that is not held out) and
+        the clipped-linear model fitted to them. It is called only if the answers do not link all agents. Default: both are
+        computed from `trials`.
 
-    Raises StatisticsError if the training scores cannot be fitted, for example [scores-empty].
+    Returns
+    -------
+    Abilities
+        With the agents' false-positive rates subtracted, unless `request.with_rates` is False.
+
+    Raises
+    ------
+    StatisticsError
+        If the training scores cannot be fitted, for example [scores-empty].
     """
     target = request.target
     rates = estimate_rates(trials, target)

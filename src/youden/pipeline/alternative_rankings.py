@@ -57,10 +57,13 @@ TITLES: Mapping[AlternativeRanking, str] = {
 def alternative_ranking_findings(
     rankings: Mapping[AlternativeRanking, AlternativeRankingFacts], *, n_agents: int
 ) -> list[Finding]:
-    """List the findings about alternative rankings.
+    """List the findings (messages) about alternative rankings.
 
-    They report flagged groups of agents, rankings that could not be made, and rankings in which the leader of the plain
-    ranking falls. If `n_agents` is too small for the robust ranking, it has a single finding.
+    There is a finding for each flagged group of agents, for each ranking that could not be made, and for each ranking in
+    which the leader of the plain ranking falls. With too few agents, the robust ranking has a single finding.
+
+    rankings : facts of each alternative ranking, by its name
+    n_agents : number of agents of the run
     """
     findings = []
     for name, facts in rankings.items():
@@ -89,12 +92,22 @@ def _make_flagged_group_finding(group: tuple[str, ...]) -> Finding:
 
 
 def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRankingFacts, *, is_main: bool) -> str:
-    """Describe in one sentence which agents change their rank in an alternative ranking.
+    """Describe in one sentence how an alternative ranking differs from the plain one.
 
-    The largest changes are listed with the plain and the new rank.
+    Parameters
+    ----------
+    name : {"robust", "family", "trusted"}
+        Name of the alternative ranking.
+    facts : AlternativeRankingFacts
+        Facts about it. The ranking must have been made: `facts.message` is empty.
+    is_main : bool
+        Whether it is the main ranking of the run.
 
-    facts : facts about a ranking that could be made: `facts.message` is empty
-    is_main : whether it is the main ranking of the run
+    Returns
+    -------
+    str
+        The number of agents whose rank changes, those with the largest changes with both ranks, and the number of the
+        others; or that no agent changes its rank.
     """
     beginning = f"In the {TITLES[name]} ranking"
     if is_main:
@@ -127,9 +140,16 @@ def _describe_leader_change(
 ) -> tuple[str, tuple[str, ...]]:
     """Describe how the leader of the plain ranking falls in an alternative ranking.
 
-    It falls if `_find_overtaking` returns agents, or if it is the unique best agent only in the plain ranking.
+    The leader falls in three cases:
 
-    Returns a sentence, empty if the leader does not fall, and the ids of the agents that it names.
+    - It drops by `MIN_RANK_DROP` ranks or more.
+    - Another agent overtakes it, and the two differ significantly in one of the rankings.
+    - It is significantly better than all other agents in the plain ranking, but not in the alternative one.
+
+    name : name of the alternative ranking
+    plain, alternative : pairwise differences of the abilities of the two rankings
+
+    Returns a sentence and the ids of the agents that it names. The sentence is empty if the leader does not fall.
     """
     # the leader is better than the largest number of other agents
     n_worse = np.nansum(plain.value > 0, axis=1)
@@ -218,13 +238,25 @@ class WeightedRanking:
 def find_flagged_groups(
     totals: PairTotals, agent_ids: Sequence[str], *, clones: Sequence[Sequence[str]] = ()
 ) -> FlaggedGroups:
-    """Find groups of agents that agree more often than any group of their size in data of independent agents.
+    """Find groups of agents whose responses agree suspiciously often.
 
-    totals : sums of the answers of each pair of agents
-    agent_ids : ids of the agents, by position
-    clones : groups of agents that are flagged in any case; ids that are not in `agent_ids` are ignored
+    A group is flagged if it agrees more than every group of its size in recorded data sets, whose agents respond
+    independently of each other.
 
-    Returns flagged pairs, their clusters, and groups that more answers may flag.
+    Parameters
+    ----------
+    totals : PairTotals
+        Sums of the answers of each pair of agents.
+    agent_ids : sequence of str
+        Ids of the agents, by position.
+    clones : sequence of sequence of str, default ()
+        Groups of agents that are flagged in any case. Ids that are not in `agent_ids` are ignored; if only one id of a group
+        remains, no pair is flagged.
+
+    Returns
+    -------
+    FlaggedGroups
+        Flagged pairs, their clusters, and groups that more answers may flag.
     """
     is_clone_pair = np.zeros((len(agent_ids), len(agent_ids)), dtype=np.bool_)
     position_by_agent = {agent: position for position, agent in enumerate(agent_ids)}
@@ -237,8 +269,19 @@ def find_flagged_groups(
 def check_partner_rules(rules: PartnerRules, agent_ids: Sequence[str]) -> None:
     """Check that the rules of alternative rankings fit the agents of a run.
 
-    Raises StatisticsError [robust-few-agents]: fewer than 8 agents for a main robust ranking; [families-unknown],
-    [trusted-unknown]: unknown agents; [panel-small]: a panel of fewer than 2 agents; [one-family]: a single family.
+    Parameters
+    ----------
+    rules : PartnerRules
+        Families, trusted panel and main ranking of the run.
+    agent_ids : sequence of str
+        Ids of the agents of the run.
+
+    Raises
+    ------
+    StatisticsError
+        [robust-few-agents]: if the robust ranking is the main one of fewer than 8 agents; [families-unknown],
+        [trusted-unknown]: if the rules name another agent; [panel-small]: if the panel has fewer than 2 agents;
+        [one-family]: if all agents belong to one family.
     """
     if rules.ranked_by == "robust":
         _check_enough_agents(len(agent_ids))
@@ -263,9 +306,19 @@ def check_partner_rules(rules: PartnerRules, agent_ids: Sequence[str]) -> None:
 
 
 def label_families(families: Mapping[str, str], agent_ids: Sequence[str]) -> Ids:
-    """Return the number of each agent's model family, from 0 in order of first appearance: int32 array (n_agents,).
+    """Assign a number to the model family of each agent.
 
-    families : family by agent id; an agent without an entry is the only one of its family
+    Parameters
+    ----------
+    families : mapping of str to str
+        Family of each agent id; an agent without an entry is the only one of its family.
+    agent_ids : sequence of str
+        Ids of the agents, by position.
+
+    Returns
+    -------
+    int32 array (n_agents,)
+        Number of each agent's family, from 0 in order of first appearance.
     """
     # a family may have the name of an agent, so each name is stored with its kind
     number_by_family: dict[tuple[str, str], int] = {}
@@ -316,13 +369,24 @@ class PairedAnswers(NamedTuple):
 
     @classmethod
     def from_trials(cls, trials: TrialsByItem, totals: PairTotals | None = None) -> PairedAnswers:
-        """Sum the answers to the paired trials of a run by pair of agents, without held-out cells (agent, item).
+        """Sum the answers to the paired trials of a run by pair of agents, with and without follow-up trials.
 
-        The false-positive rate of a pair is subtracted if the plan has one independent trial per paired trial.
+        A paired trial shows the judge responses of two agents to the same item. Follow-up trials are further paired trials
+        of agents that agree often. Only the search for agents that copy from each other uses them.
 
-        totals : sums without follow-up trials; computed by default
+        Parameters
+        ----------
+        trials : TrialsByItem
+            Trials of the run.
+        totals : PairTotals, optional
+            Sums without follow-up trials. They are computed by default.
 
-        The sums with follow-up trials are None if there are none.
+        Returns
+        -------
+        PairedAnswers
+            The answers in chunks, without follow-up trials and held-out cells (agent, item), and their sums by pair of
+            agents. The false-positive rate of a pair is subtracted if the plan has one independent trial per paired
+            trial. The sums with follow-up trials are None if the run has no follow-up trials.
         """
         n_agents = trials.plan.n_agents
         iter_chunks = partial(iter_answers, trials.iter_rates)
@@ -350,12 +414,27 @@ def rank_alternatives(
 ) -> tuple[WeightedRanking, ...]:
     """Make the robust ranking, and those by families and by a trusted panel if `rules` name these, in this order.
 
-    abilities, differences : abilities of the plain ranking, and their pairwise differences
-    agent_ids : ids of the agents, by position
-    rules : rules that `check_partner_rules` accepts, with the main ranking of the run
+    Parameters
+    ----------
+    answers : PairedAnswers
+        Answers of the run.
+    abilities, differences : Abilities, Differences
+        Abilities of the plain ranking, and their pairwise differences.
+    agent_ids : sequence of str
+        Ids of the agents, by position.
+    rules : PartnerRules
+        Rules that `check_partner_rules` accepts. A ranking whose families or panel are not set is left out. `ranked_by` is
+        the main ranking of the run.
 
-    Returns rankings; if one that is not the main one cannot be made, its facts state the reason. Raises StatisticsError
-    [all-agents-flagged] or [partners-none] if the main ranking cannot be made.
+    Returns
+    -------
+    tuple of WeightedRanking
+        If a ranking that is not the main one cannot be made, its facts state the reason.
+
+    Raises
+    ------
+    StatisticsError
+        [all-agents-flagged], [partners-none]: if the main ranking, `rules.ranked_by`, cannot be made.
     """
     make_ranking = partial(
         WeightedRanking, answers=answers, plain=abilities, plain_differences=differences, agent_ids=agent_ids
@@ -378,11 +457,12 @@ def rank_alternatives(
 
 
 def _make_cluster_weights(cluster: Ids) -> PartnerWeights:
-    """Make weights of partners that count each group of flagged agents, which do not score each other, as one partner.
+    """Make weights of partners that count each group of flagged agents as one partner.
 
-    Raises StatisticsError [robust-few-agents] for too few agents, and [all-agents-flagged] for a single group.
+    The members of a group do not score each other. Raises StatisticsError [robust-few-agents] for too few agents, and
+    [all-agents-flagged] if all of them are in one group.
 
-    cluster : int32 array (n_agents,), group of each agent
+    cluster : int32 array (n_agents,), the same number for the agents of a group
     """
     _check_enough_agents(len(cluster))
     if len(np.unique(cluster)) == 1:
@@ -397,15 +477,17 @@ def _make_cluster_weights(cluster: Ids) -> PartnerWeights:
 def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: PartnerWeights) -> Abilities:
     """Shift abilities by the effect of weighting the partners, the agents that an agent is compared with.
 
-    Two additive fits give the abilities t_i(weighted) and t_i(equal) of agent i. Its new ability is θ_i + t_i(weighted)
-    − t_i(equal), with standard error se(t_i(weighted)) · se(θ_i) / se(t_i(equal)).
+    The additive model is fitted to all answers twice, with weighted and with equally weighted partners. The two fits give
+    the abilities t_i(weighted) and t_i(equal) of agent i. The new ability of the agent is θ_i + t_i(weighted) − t_i(equal).
+    Its standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)). Correlations are those of the weighted fit.
 
-    answers : answers from which `abilities` were estimated
+    answers : answers of the run, from which `abilities` were estimated
     abilities : abilities θ_i with equally weighted partners, by any estimator
     partners : weight of each partner in the score of each agent
 
-    Returns `abilities` itself if all weights are equal; else abilities without `item_influence` and `search`. Raises
-    StatisticsError [partners-none] or [cluster-agents] if the weighted answers do not determine them.
+    Returns `abilities` itself if all weights are equal. Otherwise, the result has no `item_influence` and no `search`.
+    Raises StatisticsError [partners-none] or [cluster-agents] if the weighted answers do not determine abilities or
+    their standard errors.
     """
     equal_partners = uniform_weights(len(abilities.ability))
     if np.array_equal(partners.weight, equal_partners.weight):
@@ -432,13 +514,12 @@ def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: P
 def with_alternative_columns(
     table: pd.DataFrame, rankings: Sequence[WeightedRanking], agent_ids: Sequence[str]
 ) -> pd.DataFrame:
-    """Add the columns of alternative rankings (like `robust_ability`) to a ranking table, whose rows stay in their order.
+    """Return a copy of a ranking table, with the columns of alternative rankings (like `robust_ability`) on the right.
 
-    table : table with a column `agent`
-    rankings : rankings; the columns of one that could not be made are NaN
+    The columns of a ranking that could not be made are NaN.
+
+    table : table with a column `agent`, whose rows stay in their order
     agent_ids : ids of the agents, in the order of the abilities in `rankings`
-
-    Returns a new table.
     """
     for ranking in rankings:
         if ranking.abilities is None or ranking.differences is None:

@@ -42,11 +42,23 @@ class OtherDecision(NamedTuple):
 def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | None:
     """Forecast how many calls a judge needs for the same half-width if its answers become graded, or yes or no.
 
-    A judge that decides by log-probabilities gives graded answers, from 0 to 1; one that decides by text answers yes or
-    no. The half-width is that of the agents' confidence intervals under the plan.
+    A judge that decides by log-probabilities gives graded answers, from 0 to 1. A judge that decides by the text of its
+    reply answers yes or no. The forecast is for the decision that the judge does not use. The half-width is that of the
+    agents' confidence intervals, as expected under the plan with the present decision.
 
-    The calls are None if no number of calls on these items suffices. Returns None if the judge has no other decision,
-    or the plan has rounds or fewer than 2 blocks.
+    Parameters
+    ----------
+    plan : Plan
+        Plan of the run.
+    judge : JudgeConfig
+        Judge of the run, with its present `decision`.
+
+    Returns
+    -------
+    OtherDecision or None
+        The other decision, and the calls that it takes. These are None if, by one of the reference data sets, no number
+        of calls on these items suffices. The result is None if the judge has no other decision, if the plan has fewer
+        than 2 blocks, or if it consists of rounds that are planned one after another.
     """
     decision = judge.other_decision
     n_blocks = len(np.unique(plan.block[plan.block >= 0]))
@@ -90,7 +102,9 @@ def _find_blocks_needed(components: AgentVariances, half_width_by_data_set: list
 def format_other_decision(forecast: OtherDecision, *, usd_per_call: float | None) -> str:
     """Format a forecast as part of a sentence: the setting, the calls that it takes, and their cost.
 
-    usd_per_call : cost of a call; None if it is unknown, so that no cost is stated
+    For example: "with `decision: text`, the same half-width would take about 1,000 to 1,200 calls, $1.00 to $1.20".
+
+    usd_per_call : cost of a call in USD; None if it is unknown, so that no cost is stated
     """
     text = f"with `decision: {forecast.decision}`, the same half-width "
     if forecast.calls is None:

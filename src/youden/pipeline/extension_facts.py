@@ -29,13 +29,15 @@ def compute_extension_facts(
 ) -> ExtensionFacts | None:
     """Compare the abilities and ranks of a run with those before its last extension, and test agents and judge for drift.
 
-    Drift is a change over time: new answers are compared with earlier ones on the same items.
+    Drift is a change over time: the answers that the extension added are compared with earlier answers on the same items.
 
     trials : all trials of the run
     after : abilities that were estimated from all trials
-    answers_recomputed : whether the judge answered the earlier trials again; only recorded in the result
+    answers_recomputed : whether the judge answered the earlier trials again, because its answers have no request hashes;
+        only recorded in the result
 
-    Returns None for a run that was never extended. What cannot be estimated is None in the result.
+    Returns one change for each agent of the run before the extension; what cannot be estimated is None in it. Returns
+    None for a run that was never extended.
     """
     plan = trials.plan
     steps = get_extensions(plan).steps
@@ -76,7 +78,8 @@ def compute_extension_facts(
 def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
     """Estimate the drift, a change over time, of each earlier agent's ability and of the judge.
 
-    It cannot be estimated for preferences, and after an extension by repeats, which shows other responses.
+    New answers are compared with earlier ones on the same items. An extension by repeats shows other responses, so
+    drift cannot be estimated from it. It is not estimated for preferences either.
 
     earlier : trials before the last extension
     """
@@ -146,7 +149,18 @@ _MAX_NAMED = 5
 
 
 def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
-    """Describe in sentences which agents and items joined, which abilities changed, and drift of agents or of the judge."""
+    """Describe what an extension changed.
+
+    Parameters
+    ----------
+    facts : ExtensionFacts
+        Changes by the last extension of a run.
+
+    Returns
+    -------
+    tuple of str
+        Sentences about agents and items that joined, changed abilities, and drift of agents or of the judge.
+    """
     sentences = []
     if facts.joined:
         suffix = " …" if len(facts.joined) > _MAX_NAMED else ""

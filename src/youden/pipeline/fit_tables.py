@@ -90,13 +90,16 @@ def fit_judged(
 ) -> FitResult:
     """Fit a judged run, and write all its tables; earlier files of a fit are replaced together.
 
+    Two files are not always written. rates.parquet is written for runs of fewer than `MAX_TRIALS_WITH_RATES` trials, and
+    if `rates` is True. variance_components.json is written for finished runs with few trials.
+
+    folder : folder of the run, with its verdicts
     pool : agents with their groups, and properties of their texts
     judged : plan without trials, and table of the verdicts
     settings : target of the intervals, and rules of the alternative rankings
-    rates : whether to write rates.parquet for a run of `MAX_TRIALS_WITH_RATES` trials or more
 
-    Raises RunFolderError if a file is damaged, [disk-full] if the disk is full; StatisticsError if the scores cannot be
-    fitted, or the main ranking cannot be made.
+    Returns the tables, as they were written. Raises RunFolderError if a file is damaged, [disk-full] if the disk is full;
+    StatisticsError if the scores cannot be fitted, or the main ranking cannot be made.
     """
     plan, verdicts = judged
     target = settings.target
@@ -159,11 +162,13 @@ def fit_judged(
 
 
 def fit_imported(folder: RunFolder, pool: PoolSummary, settings: FitSettings) -> FitResult:
-    """Fit an imported run, which has scores D = TPR − FPR instead of answers, and replace the tables of an earlier fit.
+    """Fit an imported run, and write its tables over those of an earlier fit.
 
-    folder : folder with the scores as a table of rates
+    An imported run has no answers of a judge. It has a score D = TPR − FPR for each ordered pair of agents on each item.
+
+    folder : folder with the scores of the run, as a table of rates
     pool : agents and items of the run, and notes about the import, which become findings
-    settings : target of the intervals, and rules of alternative rankings
+    settings : target population of the intervals, and rules of alternative rankings (families, panel, clones)
 
     Raises RunFolderError if a file is damaged, [disk-full] if the disk is full; StatisticsError if the scores cannot be
     fitted, or the main ranking cannot be made.
@@ -238,17 +243,35 @@ class FitResult:
     ) -> None:
         """Compute all tables, in the same way for all kinds of runs.
 
-        model : model that was fitted to the symmetric scores
-        abilities : abilities of the plain ranking
-        judge : TPR, FPR and Youden's J of the judge
-        calls : numbers of calls and their cost; None for an imported run
-        warnings : findings so far
-        rules : rules of the alternative rankings, and which ranking is the main one
-        groups : group of each agent, which is only displayed
-        extension : changes by the last extension
-        self_consistency : columns of self-consistency by agent
+        Parameters
+        ----------
+        sums : ChunkSums
+            Sums of the run's rates.
+        answers : PairedAnswers
+            Answers to the paired trials.
+        model : ClippedLinear
+            Model fitted to the symmetric scores.
+        abilities : Abilities
+            Abilities of the plain ranking.
+        judge : JudgeRates
+            TPR, FPR and Youden's J of the judge.
+        calls : CallFacts or None
+            Numbers of calls and their cost; None for an imported run.
+        warnings : sequence of Finding
+            Findings so far.
+        rules : PartnerRules
+            Rules of the alternative rankings, and which ranking is the main one.
+        groups : mapping of str to (str or None)
+            Group of each agent; only displayed, never used in a fit.
+        extension : ExtensionFacts, optional
+            Changes by the last extension.
+        self_consistency : DataFrame, optional
+            Columns of self-consistency by agent, which the ranking includes.
 
-        Raises StatisticsError if the main ranking cannot be made.
+        Raises
+        ------
+        StatisticsError
+            If the main ranking cannot be made.
         """
         scores, agent_ids = sums.symmetric, sums.symmetric.agent_ids
         self.symmetric, self.row, self.holdout = scores, sums.row, sums.holdout
@@ -319,8 +342,14 @@ class FitResult:
     def write(self, folder: RunFolder, signature: Signature, *, run: str) -> None:
         """Write all tables of the fit to files in a folder; existing files are replaced.
 
-        signature : everything that the numbers depend on, such as the digests of plan and answers
-        run : name of the run, for `ranking.json`
+        Parameters
+        ----------
+        folder : RunFolder
+            Folder to write into.
+        signature : Signature
+            Everything that the numbers depend on, such as the digests of plan and answers, to be written with them.
+        run : str
+            Name of the run, for `ranking.json`.
         """
         folder.write_scores("symmetric", self.symmetric)
         folder.write_scores("row", self.row)
@@ -360,10 +389,16 @@ def _build_item_table(scores: Scores, model: ClippedLinear, n_trials: Positions)
 
 
 def measure_partner_dependence(totals: PairTotals, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
-    """Measure how much the ranking depends on the partners of the agents, the agents that they are compared with.
+    """Measure how much the ranking depends on the partners of the agents, by their split-half reliability.
 
-    Compares the rankings by random halves of the partners, and lists the agents whose ranks differ most. Returns None
-    for fewer than 5 agents, or if the rankings cannot be correlated.
+    The partners of an agent are the agents that it is compared with. The ranking by a random half of all partners is
+    compared with that by the other half, and the results are averaged over random splits with a fixed seed.
+
+    totals : sums of the answers to the paired trials of each pair of agents
+    agent_ids : ids of the agents, by position
+
+    Returns Spearman's ρ between the two rankings, the number of splits, and up to `MAX_NAMED_DEPENDENT` agents whose two
+    ranks differ most. Returns None for fewer than 5 agents, or if the two rankings cannot be correlated.
     """
     try:
         split_half = partner_split_half(totals.total, totals.weight, rng=standalone_stream(0))
@@ -427,12 +462,24 @@ def describe_judged_run(
 def measure_curl_by_link(
     scores: Mapping[ScoreKind, Scores],
 ) -> tuple[dict[ScoreKind, dict[str, LinkFacts]], dict[ScoreKind, str], tuple[CurlCurve, ...]]:
-    """Measure the curl of scores, their deviation from additivity, on the scales identity, probit and logit.
+    """Measure the curl of scores, their deviation from additivity, on the scale of each link function.
 
-    The curl of agents i, i' on items j, j' is |s_ij − s_i'j − s_ij' + s_i'j'|.
+    The curl of two agents i, i' on two items j, j' is |s_ij − s_i'j − s_ij' + s_i'j'|. The link functions are identity,
+    probit and logit.
 
-    Returns curl and R² by kind of scores and by link; the reason for each kind that cannot be measured; and the
-    distribution of the curl of the symmetric scores, by link.
+    Parameters
+    ----------
+    scores : mapping of str to Scores
+        Scores by kind, "symmetric" or "row".
+
+    Returns
+    -------
+    tables : dict of str to dict
+        Curl and R² by kind of scores and by link; empty for scores whose curl cannot be measured.
+    reasons : dict of str to str
+        Reason why the curl of a kind of scores cannot be measured.
+    curves : tuple of CurlCurve
+        Distribution of the curl of the symmetric scores, by link.
     """
     tables: dict[ScoreKind, dict[str, LinkFacts]] = {kind: {} for kind in scores}
     reasons: dict[ScoreKind, str] = {}
@@ -456,7 +503,8 @@ def evaluate_holdout(model: ClippedLinear, holdout: Scores | None, rule: SplitRu
     holdout : observed scores of the held-out cells; None if there are none
     rule : holdout rule of the plan, which is only recorded in the result
 
-    Returns the error with its 95% interval, or None if no held-out cell has its agent and its item in training cells.
+    Returns the error with its 95% interval. Cells whose agent or item is in no training cell are left out; the result is
+    None if no cell remains.
     """
     if holdout is None:
         return None

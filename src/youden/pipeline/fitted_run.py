@@ -26,17 +26,31 @@ def fit_run(
 ) -> RunFit:
     """Fit and rank the answers in a run's folder, and write all tables of the fit.
 
-    folder : folder of a judged or imported run
-    target : population that the intervals refer to, "items-like-these", "these-items" or "items-and-judges"; it is
-        stored in config.yaml. Default: the stored one, else "items-like-these"
-    rules : rules of the alternative rankings, which are stored in config.yaml. Default: the stored ones, with the
-        families of the pool if they name none
-    rates : whether to write rates.parquet even if the run is very large
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of a judged or imported run.
+    target : {"items-like-these", "these-items", "items-and-judges"}, optional
+        Population that the intervals refer to; stored in config.yaml. Default: the stored one, else "items-like-these".
+    rules : PartnerRules, optional
+        Families, trusted panel and clones of the alternative rankings, and which ranking is the main one; stored in
+        config.yaml. Default: the stored ones. If they name no families, those of the pool are used.
+    rates : bool, default False
+        Whether to write rates.parquet even if the run is very large. That of an imported run is always written.
 
-    Returns tables and facts as they were written; a PreferenceResult for a run that asks for preferences.
+    Returns
+    -------
+    FitResult or PreferenceResult
+        Scores, tables and facts of the fit, as they were written; a PreferenceResult for a run that asks for preferences.
 
-    Raises StatisticsError if the rules do not fit the run, or its answers cannot be fitted; ConfigError [judges-few] if
-    a ranking over judges is requested for a single judge; RunFolderError if the folder has no answers or rates.
+    Raises
+    ------
+    StatisticsError
+        If the rules do not fit the run, before anything is written; if its answers cannot be fitted.
+    ConfigError
+        [judges-few] if a ranking over judges is requested for a single judge.
+    RunFolderError
+        If the folder has neither verdicts.parquet nor rates.parquet.
     """
     from youden.pipeline.fit_tables import fit_imported, fit_judged
     from youden.pipeline.preference_tables import check_preference_settings, fit_preference_run
@@ -68,8 +82,16 @@ def fit_run(
 def check_fit(folder: RunFolder) -> None:
     """Check that the ranking of a run, if it has one, was computed from its present plan and all its answers.
 
-    Raises RunFolderError [fit-stale] if not, [run-other-plan] if the verdicts belong to another plan, and others if a
-    file is missing or damaged.
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+
+    Raises
+    ------
+    RunFolderError
+        [run-other-plan]: if the verdicts belong to another plan than the stored one. [fit-stale]: if the run was planned
+        or judged again since it was fitted. Others if a file is missing or damaged.
     """
     is_imported = not folder.has("plan.parquet")
     if is_imported or not folder.has("fit.json"):

@@ -32,9 +32,12 @@ MIN_FOLLOW_UPS_PER_PAIR = 8
 def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, int], int]:
     """Allocate follow-up trials to the undecided groups of agents, which have too few answers to be flagged.
 
-    The groups are served in order. `budget` is the maximum number of trials of all pairs.
+    The groups are served in order. All new pairs of a group get the same number of trials, or none if the remaining
+    budget is too small. A pair is new if it is not flagged and got no trials in an earlier group.
 
-    Returns the number of trials by pair (lower position, higher position), without pairs that get none.
+    budget : maximum number of trials of all pairs together
+
+    Returns the number of trials by pair of agents (lower position, higher position), without pairs that get none.
     """
     n_trials: dict[tuple[int, int], int] = {}
     n_left = budget
@@ -56,11 +59,15 @@ def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, in
 def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -> Verdicts:
     """Judge follow-up trials of groups of agents that agree very often, but have too few answers to be flagged.
 
+    The trials are planned from the verdicts without follow-ups. A group is therefore tested at most twice, and an
+    interrupted run draws the same trials when it resumes.
+
     result : verdicts of the run so far; follow-ups among them are replaced
-    judge_plan : function that returns the verdicts of a plan; its errors are passed on
+    judge_plan : function that returns the verdicts of a plan
     share : maximum number of follow-ups, as a fraction of the plan's calls
 
-    Returns the verdicts of the plan with its follow-ups, or of the plan alone if no group needs any.
+    Returns the verdicts of the plan with its follow-ups, or of the plan alone if no group needs any. Errors of `judge_plan`
+    are passed on.
     """
     without_follow_ups = verdicts_without_follow_ups(result)
     plan = without_follow_ups.plan
@@ -77,12 +84,14 @@ def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -
 def draw_follow_ups(plan: Plan, n_trials: Mapping[tuple[int, int], int], rng: np.random.Generator) -> Trials:
     """Draw follow-up trials, which decide whether groups of agents are flagged but do not change abilities.
 
-    The items of a pair are random ones without a paired trial of it and without a held-out cell.
+    Each pair of agents is compared on random items on which it has no paired trial yet and no held-out cell. The order of
+    the two agents alternates. The trials have the role `FOLLOW_UP` and the weight 0 for both agents.
 
     plan : plan of the run
-    n_trials : number of trials by pair (lower position, higher position); a pair without enough items gets fewer
+    n_trials : number of trials of each pair of agents (lower position, higher position); a pair without enough items gets
+        fewer
 
-    Returns the new trials only, with the role `FOLLOW_UP` and the weight 0 for both agents.
+    Returns the new trials only, pair by pair.
     """
     rows = []  # item, first agent and second agent of each trial
     for (agent, partner), n_of_pair in n_trials.items():

@@ -52,12 +52,14 @@ NEARLY_SPENT = 0.999
 def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
     """Estimate the abilities of an adaptive plan, and analyse its search after each round.
 
-    The trials are fitted with one effect per block, and the false-positive rates are subtracted. The mean of the
-    abilities is that of the pilot, whose blocks contain all agents.
+    To save time, `request` may hold the state of the search after an earlier analysis. None if the trials do not link
+    all agents.
 
-    request : may hold the state of the search after an earlier analysis, to save time
-
-    Returns None if the trials do not link all agents.
+    The trials are fitted with one effect per block, and the agents' false-positive rates are subtracted. The mean of the
+    abilities is that of the pilot, whose blocks contain all agents. Each analysis uses the paired and independent trials
+    of the rounds so far. Agents that were sampled more had estimates that were too high when they
+    were selected. `BIAS_FRACTION` of the expected bias is subtracted, but never so much that another agent would be
+    selected. Statements about the selected agents use the differences among them, which later rounds estimate again.
     """
     mean_score = _average_pilot_answers(trials)
     return analyse_rounds(trials, request, partial(_fit_rounds, trials, request.target, mean_score))
@@ -66,10 +68,11 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
 def _fit_rounds(trials: TrialsByItem, target: Target, mean_score: float, last_round: int) -> Abilities | None:
     """Estimate abilities by an additive fit of the answers of the first rounds, minus false-positive rates.
 
+    target : population that the intervals refer to
     mean_score : mean answer of the average agent, which is added to the effects of the agents
-    last_round : last round whose answers are used, from 0
+    last_round : number of the last round whose answers are used, from 0
 
-    Returns None if the answers do not link all agents.
+    Returns None if the answers do not link all agents, directly or through other agents.
     """
     plan = trials.plan
     iter_answers = partial(_iter_round_answers, trials, last_round)
@@ -89,14 +92,16 @@ def analyse_rounds(
 ) -> Abilities | None:
     """Analyse the search of an adaptive plan after each of its rounds.
 
-    The fraction `BIAS_FRACTION` of the expected selection bias is subtracted, the upward bias of agents that were
-    sampled because of high estimates.
+    trials : trials of the run
+    request : target of the intervals; with `previous_search`, only rounds after its analyses, but always the last round,
+        are analysed
+    estimate : function of the number of a round, from 0, that returns the abilities by the answers of the rounds up to
+        it; None if these do not link all agents
 
-    request : target of the intervals; with `previous_search`, only the rounds after its analyses and the last one are
-        analysed
-    estimate : returns the abilities by the answers up to a round, from 0; None if these do not link all agents
-
-    Returns the abilities after the last round with the state of the search, or None if `estimate` returned None.
+    Returns the abilities after the last round with the state of the search, or None if `estimate` returned None for any
+    of the analysed rounds. An agent that was sampled because its estimates were high has estimates that are too high. The
+    fraction `BIAS_FRACTION` of this expected selection bias is subtracted, but never so much that another agent would be
+    selected.
     """
     plan = trials.plan
     design = get_adaptive_design(plan)
@@ -186,7 +191,10 @@ class _RoundSummary(NamedTuple):
 
 
 def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
-    """Count the paired trials of each round of a search (its trials in blocks), and find the agents that each round sampled."""
+    """Count the paired trials of each round of a search, and find the agents that each round sampled.
+
+    The search consists of the trials in blocks. The `step` of such a trial is the number of its round, from 0.
+    """
     n_rounds = 0
     for chunk in trials.iter_chunks():
         last_round = int(chunk.step[chunk.block >= 0].max(initial=-1))
@@ -227,9 +235,11 @@ def _run_analysis(
 ) -> InterimAnalysis:
     """Run one interim analysis after a round, and compute the alpha that the next one spends.
 
-    Alpha is the type I error rate that all analyses share (Lan and DeMets 1983). It is spent in proportion to the
-    budget, or, with a regret bound, mostly when the next round is expected to reach the bound.
+    Alpha is the type I error rate that all analyses of a search share (Lan and DeMets 1983). A search that ends with its
+    budget spends alpha in proportion to the budget. A search that ends with a regret bound spends little alpha until the
+    next round is expected to reach the bound, and then most of the remaining alpha.
 
+    differences : pairwise differences of the abilities after the round
     previous : earlier analyses, in the order of the rounds
     top : number of agents to select
     max_regret : regret bound that ends the search; None if it ends with its budget
@@ -290,14 +300,26 @@ def analyse_extended_run(
 ) -> InterimAnalysis:
     """Run one interim analysis of a run that is extended by a search, before its first step or after a step.
 
-    abilities : abilities of the run so far
-    top : number of agents to select
-    max_regret : maximum regret that ends the search; this analysis then spends the fraction of alpha that the last one
-        set aside, or a small first fraction. None if no analysis follows, so that all remaining alpha is spent
-    previous : earlier analyses of the same search
+    Parameters
+    ----------
+    abilities : Abilities
+        Abilities of the run so far.
+    top : int
+        Number of agents to select.
+    max_regret : float or None
+        Maximum regret of the selection, if the search goes on until the regret bound reaches it. This analysis then spends
+        the fraction of alpha that the last one in `previous` set aside, or a small first fraction. None if no further
+        analysis follows, so that all remaining alpha is spent.
+    previous : sequence of InterimAnalysis, default ()
+        Earlier analyses of the same search. Default: this analysis is the first.
 
-    Returns upper confidence bounds on θ_k − θ_i for agents k (rows) and i (columns), the minimum over all analyses,
-    with the spent fraction of alpha. Both stay as they were if some agents cannot be compared.
+    Returns
+    -------
+    InterimAnalysis
+        Upper confidence bounds on θ_k − θ_i for agents k (rows) and i (columns), float array (n_agents, n_agents), as the
+        minimum over all analyses so far; and the fraction of alpha = 0.05 spent so far. The bias is 0, because no round
+        sampled agents. If some agents cannot be compared, bounds and spent alpha stay those of the last analysis in
+        `previous`, or infinite and 0.
     """
     no_agent = np.zeros(len(abilities.ability), dtype=np.bool_)
     return _run_analysis(

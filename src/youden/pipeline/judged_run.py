@@ -93,14 +93,30 @@ class AnswerCollector(Protocol):
 def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     """Plan a run: read the pool, find or draw the plan, and write plan.parquet, pool.json and config.yaml.
 
-    If the folder holds answers to an earlier plan, these files are written by `judge_run` together with new answers.
+    If the folder holds answers to an earlier state of the plan, these files are not written until `judge_run` writes
+    the new answers.
 
-    batched : whether to estimate the cost at the prices of the provider's Batch API
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run.
+    batched : bool, default False
+        Whether to estimate the cost at the prices of the provider's Batch API.
 
-    Raises PoolError, PlanError, ConfigError or StatisticsError if pool, plan, judge, families or options do not fit
-    each other; RunFolderError [run-mismatch] or [run-extended] if the folder has another plan, [run-store] if another
-    store than the run's own was given, [run-foreign] if the folder is not that of a run and has files that would be
-    replaced.
+    Returns
+    -------
+    PlannedRun
+
+    Raises
+    ------
+    PoolError, PlanError, ConfigError
+        If pool, plan, judge or options do not fit each other.
+    StatisticsError
+        If the families or the trusted panel of the config do not fit the pool.
+    RunFolderError
+        [run-mismatch]: if the folder holds answers to another plan; [run-extended]: if its plan has more extensions
+        than the config; [run-store]: if another store than the run's own one was given; [run-foreign]: if the folder is
+        not that of a run, and contains files that a run would replace.
     """
     judge = load_judge_of_run(config)
     if batched:
@@ -148,18 +164,38 @@ def judge_run(
 ) -> Verdicts:
     """Query the judge for answers that the store lacks, and write verdicts.parquet.
 
-    Costs include those of interrupted invocations. An adaptive plan is judged round by round, and plan.parquet is
-    written together with the verdicts.
+    The costs in verdicts.parquet are those of all invocations of this run, interrupted ones included. An adaptive plan
+    is judged round by round, and plan.parquet is written together with the verdicts. The request hashes of a large plan
+    are written before it is judged.
 
-    planned : result of `plan_run`
-    options : options of the requests; the cost cap of this invocation and the maximum fraction of missing answers are
-        those of the run's config
-    collect : collects the answers; by default `collect_answers`, in this process
-    on_start : called before the first request, once no other process can judge the run
+    Parameters
+    ----------
+    planned : PlannedRun
+        Result of `plan_run`.
+    options : JudgingOptions, optional
+        Options of the requests. The cost cap, which holds for this invocation alone, and the maximum fraction of
+        missing answers are those of the run's config.
+    collect : AnswerCollector, optional
+        Function that collects the answers. Default: `collect_answers`, in this process.
+    on_start : callable, optional
+        Called before the first request, once no other process can judge the run.
 
-    Raises JudgeError [run-busy] if another process judges the run; RunFolderError [run-store] if the store lacks
-    answers of the run's own store; BudgetError at the cost cap, and TooManyMissingError for too many missing answers.
-    No file is then written; received answers stay in the store.
+    Returns
+    -------
+    Verdicts
+        Verdicts as they are written.
+
+    Raises
+    ------
+    JudgeError
+        [run-busy] if another process judges the run; other slugs if the judge cannot be used.
+    RunFolderError
+        [run-store] if the store lacks answers that the run's own store holds.
+    BudgetError
+        If the cost cap is reached. verdicts.parquet is not written; received answers stay in the store.
+    TooManyMissingError
+        [too-many-missing] if more answers are missing than the config allows. No file is written; received answers stay
+        in the store.
     """
     folder, config = planned.folder, planned.config
     lock = run_lock(config, planned.plan, planned.judge)
@@ -218,12 +254,24 @@ def collect_answers(
 ) -> Verdicts:
     """Collect the answers to a run's plan, with all its rounds and follow-ups, and write only to the store.
 
-    planned : run, whose config has the cost cap and the maximum fraction of missing answers
-    options : options of the requests
-    team : processes that send requests for this run and share its cost cap; None for a judge that makes no calls
+    Parameters
+    ----------
+    planned : PlannedRun
+        The run. The cost cap and the maximum fraction of missing answers are those of its config.
+    options : JudgingOptions, optional
+        Options of the requests.
+    team : WorkerGroup or None
+        Processes that send requests for this run and share its cost cap; None for a judge that makes no calls.
 
-    Raises JudgeError, BudgetError or TooManyMissingError if the judge cannot be used, the cost cap is reached, or more
-    answers are missing than the config allows.
+    Returns
+    -------
+    Verdicts
+        Answers to the plan with all its rounds and follow-up trials.
+
+    Raises
+    ------
+    JudgeError, BudgetError, TooManyMissingError
+        If the judge cannot be used, the cost cap is reached, or more answers are missing than the config allows.
     """
     config = planned.config
     options = replace(
@@ -255,9 +303,22 @@ def collect_answers(
 
 
 def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
-    """Return the name of the cost account of a run, or of the calibrations of its judge if `calibrating` is set.
+    """Return the name of the cost account of a run, or of the calibrations of its judge.
 
-    It is the path of the run's folder relative to its store; in a store on a server, the name of the folder.
+    The name is the path of the run's folder relative to its store, so that both can be moved together. In a store on a
+    server, it is the name of the folder, so that the run has one account on all hosts.
+
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run.
+    calibrating : bool, default False
+        Whether to return the account of the calibrations.
+
+    Returns
+    -------
+    str
+        Path or name of the run's folder, or the name of the calibrations' account that is derived from it.
     """
     account = _get_path_from_store(config)
     return calibration_account(account) if calibrating else account

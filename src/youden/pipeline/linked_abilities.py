@@ -70,10 +70,12 @@ def centre_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: i
 def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abilities:
     """Estimate the abilities of all agents of an extended run.
 
-    An anchor (agent of the first plan) keeps its ability unless the run was extended by calls on it. Other abilities
-    are means by complete blocks and by linking trials.
+    An anchor keeps its ability unless the run was extended by calls on it. The abilities of agents that joined, and
+    of anchors with such calls, combine complete blocks and linking trials, weighted by their numbers of trials. Their
+    false-positive rates are estimated from their own independent trials.
 
-    anchors : mean answers of the anchors, without their false-positive rates subtracted
+    anchors : mean answers of the first plan's agents in their complete blocks, without their false-positive rates
+        subtracted
     """
     plan = trials.plan
     if plan.extensions is None:
@@ -139,8 +141,9 @@ def _estimate_extended_covariance(
     """Estimate the covariance of the abilities of all agents, without the variance of false-positive rates.
 
     anchors : mean answers of the anchors in complete blocks
-    linked : effects of all agents by linking trials, on `scale`
-    n_block : float array (n_agents,), trials of each agent in complete blocks
+    linked : effects of all agents by linking trials
+    scale : effects of the anchors and of the items, from which `linked` was estimated
+    n_block : float array (n_agents,), number of each agent's trials in complete blocks
     """
     n_anchors = len(scale.effect)
     n_linked = linked.n_trials.astype(np.float64)
@@ -209,13 +212,16 @@ def _iter_item_influence(
     linked_weight: Floats,
     anchors_by_blocks_only: bool,
 ) -> Iterator[ItemMatrices]:
-    """Yield weighted means of the influence of items by complete blocks and by linking trials, in chunks of items.
+    """Yield the influence of each item on all abilities, and its share in the trials of each agent, in chunks of items.
 
-    iter_linked_influence : yields the items of a chunk, and their influence and shares by linking trials
+    Influence and share are weighted means of those by complete blocks and those by linking trials.
+
+    iter_linked_influence : function that yields the positions of a chunk's items, and their influence and shares by linking
+        trials
     anchor_influence : influence and shares by complete blocks
     n_anchors : number of anchors, which are the first agents
-    block_weight, linked_weight : float arrays (n_agents,)
-    anchors_by_blocks_only : whether to leave out the linking trials of the anchors
+    block_weight, linked_weight : float arrays (n_agents,), weights of complete blocks and of linking trials
+    anchors_by_blocks_only : whether to leave out the linking trials of the anchors; those of other agents are always used
     """
     n_agents = len(block_weight)
     for items, linked_influence, linked_share in iter_linked_influence():
@@ -231,9 +237,14 @@ def _iter_item_influence(
 def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
     """Estimate the abilities of an extended run, and analyse its search for the best agents, if it has one.
 
-    estimate : function that estimates abilities from all trials of the run, or from those after an earlier step
+    A run is extended in steps. The last step is a search if it has a number of best agents to find (`top`). Earlier steps
+    belong to the same search if all steps from there on have this `top` and a maximum regret. Interim analyses are made
+    before each step of the search, and after the last one. A last step without a maximum regret is analysed only after it.
 
-    In the result, `search` is None if the last step of the extension was no search.
+    trials : all trials of the run
+    estimate : function that estimates abilities from the trials of the run, or from its trials after an earlier step
+
+    Returns the abilities by all trials. Their attribute `search` is the state of the search, None if there is no search.
     """
     abilities = estimate(trials)
     steps = get_extensions(trials.plan).steps
@@ -262,10 +273,14 @@ def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
 def _estimate_covariance(
     iter_influence: Callable[[], Iterator[ItemMatrices]], n_trials: Floats, n_anchors: int
 ) -> CentredCovariance:
-    """Estimate the covariance of abilities, measured from the mean of the anchors, by the sandwich estimator.
+    """Estimate the covariance of abilities by the sandwich estimator.
 
-    iter_influence : yields the influence of each item on each ability, and its share in the agent's trials
-    n_trials : float array (n_agents,)
+    The covariance of two abilities is the sum over items of the products of the item's influences on them. Abilities are
+    measured from the mean of the anchors, the agents of the first plan.
+
+    iter_influence : function that yields two float arrays (n_agents, n_items) for each chunk of items: the influence of each
+        item on each ability, and its share in the agent's trials
+    n_trials : float array (n_agents,), number of trials of each agent
     n_anchors : number of anchors, which are the first agents
     """
     # number of items of each agent, and Σ_j p_ij² with p_ij the fraction of agent i's trials that are on item j
@@ -284,7 +299,11 @@ def _estimate_covariance(
 
 
 def _with_rows_from(base: CentredCovariance, source: CentredCovariance, agents: Positions) -> CentredCovariance:
-    """Return a copy of `base` with the covariances and degrees of freedom of some agents from `source`."""
+    """Return a copy of `base` in which the covariances and degrees of freedom of some agents are those of `source`.
+
+    base, source : covariances of the same agents
+    agents : int array, positions of the agents whose rows and columns are taken from `source`
+    """
     covariance, df = base.covariance.copy(), base.df.copy()
     covariance[agents] = source.covariance[agents]
     covariance[:, agents] = source.covariance[:, agents]
@@ -302,12 +321,17 @@ def _combine_variances(
 ) -> CentredCovariance:
     """Combine the variances of abilities from complete blocks and from linking trials, which are taken as independent.
 
-    anchor_covariance : covariance of the anchors (agents of the first plan) by complete blocks
-    linked : effects of all agents by linking trials, their variances, and their numbers of trials and blocks
-    block_weight, linked_weight : float arrays (n_agents,), fractions of an agent's trials
-    ability_per_effect : difference in ability for a difference of 1 in the effects of `linked`
+    Complete blocks compare anchors, the agents of the first plan, with each other. Linking trials compare an agent with an
+    anchor. The ability of an agent is the mean of the estimates from both, weighted by the numbers of its trials.
 
-    Returns a covariance that is NaN for an agent with linking trials in fewer than 2 blocks.
+    anchor_covariance : covariance of the anchors by complete blocks
+    linked : effects of all agents by linking trials, their variances, and their numbers of trials and blocks
+    block_weight, linked_weight : float arrays (n_agents,), fractions of an agent's trials that are in complete blocks, and
+        that are linking trials
+    ability_per_effect : difference in ability that corresponds to a difference of 1 in the effects of `linked`
+
+    Returns the covariance of all agents, and their degrees of freedom. Both are NaN for an agent whose variance from linking
+    trials is unknown, because its linking trials are in fewer than 2 blocks.
     """
     n_anchors = len(anchor_covariance.df)
     n_agents = len(block_weight)
@@ -357,13 +381,15 @@ ChunkFilter = Callable[[ItemChunk], Bools]
 def fit_scale(trials: TrialsByItem, anchors: Abilities, *, select: ChunkFilter | None = None) -> AnchorScale:
     """Compute the effects of the anchors from their abilities, and fit the effects of the items to the anchors' answers.
 
-    Anchors are the agents of the first plan. Only answers in complete blocks are used; without any, all effects of
-    items are 0.
+    The anchors are the agents of the first plan. Only their answers in complete blocks are used; without such answers, all
+    effects of items are 0.
 
+    trials : all trials of the run
     anchors : abilities of the anchors
-    select : takes a chunk of trials and returns which may be used, bool array (n_trials,); all by default
+    select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
+        default
 
-    Returns the effects with their variances.
+    Returns the effects of anchors and items, with their variances.
     """
     return AnchorScale(
         select_anchor_answers(trials, select=select),
@@ -376,11 +402,13 @@ def fit_scale(trials: TrialsByItem, anchors: Abilities, *, select: ChunkFilter |
 def link_agents(
     trials: TrialsByItem, anchors: Abilities, scale: AnchorScale, *, select: ChunkFilter | None = None
 ) -> LinkedEffects:
-    """Estimate effects of agents on the scale of the anchors by linking trials, which extensions have added.
+    """Estimate effects of agents on the anchors' scale by linking trials, which extensions of the run have added.
 
+    trials : all trials of the run, of which only linking trials are used
     anchors : abilities of the anchors, the agents of the first plan
     scale : effects of the anchors and items, as returned by `fit_scale`
-    select : takes a chunk of trials and returns which may be used, bool array (n_trials,); all by default
+    select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
+        default
 
     Returns the effects of all agents with their variances, NaN for an agent without an answered linking trial.
     """
@@ -393,9 +421,13 @@ def link_agents(
 
 
 def select_anchor_answers(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> ChunkSource:
-    """Return a function that yields the answers to comparisons of two anchors (agents of the first plan) in complete blocks.
+    """Return a source of the answers to comparisons of two anchors, the agents of the first plan.
 
-    select : takes a chunk of trials and returns which may be used, bool array (n_trials,); all by default
+    Only trials in complete blocks are used. The source is a function that yields the answers in chunks of items, each time
+    it is called.
+
+    select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
+        default
     """
     n_anchors = get_extensions(trials.plan).anchors
 
@@ -412,11 +444,14 @@ def select_anchor_answers(trials: TrialsByItem, *, select: ChunkFilter | None = 
 
 
 def select_added_answers(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> LinkingChunkSource:
-    """Return a function that yields the answers to linking trials, each of an agent and an anchor (agent of the first plan).
+    """Return a source of the answers to linking trials, which extensions of the run have added.
 
-    The answer to a trial of two anchors is listed twice.
+    A linking trial measures an agent by a comparison with an anchor, an agent of the first plan. The answer to a trial
+    that measures two anchors is listed twice. The source is a function that yields the answers in chunks of items, each
+    time it is called.
 
-    select : takes a chunk of trials and returns which may be used, bool array (n_trials,); all by default
+    select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
+        default
     """
     n_anchors = get_extensions(trials.plan).anchors
 

@@ -47,9 +47,10 @@ def average_judges(result: Verdicts) -> Verdicts:
 def _make_answer_columns(mean_vote: Floats, jury_reason: Codes) -> dict[str, NDArray[Any]]:
     """Derive the columns "answer", "hard_answer" and "missing_reason" of verdicts from mean votes.
 
-    A missing mean vote (NaN) has the reason "failed", or the jury's reason if that comes later in `MISSING_REASONS`.
+    mean_vote : float array (n_trials,), mean votes of the judges in [0, 1], NaN if a vote is missing
+    jury_reason : int8 array (n_trials,), reason why the jury has no answer, as index into `MISSING_REASONS`; 0 if it has one
 
-    jury_reason : int8 array (n_trials,), index into `MISSING_REASONS`; 0 if the jury has an answer
+    A missing mean vote has the reason "failed", or the jury's reason if that comes later in `MISSING_REASONS`.
     """
     is_missing = np.isnan(mean_vote)
     hard_answer = np.where(is_missing, np.nan, mean_vote >= 0.5)
@@ -63,9 +64,9 @@ def _make_answer_columns(mean_vote: Floats, jury_reason: Codes) -> dict[str, NDA
 def iter_averaged_chunks(iter_chunks: Rows) -> Iterator[Mapping[str, NDArray[Any]]]:
     """Yield the trials of a run in chunks, with the means of the judges' votes as answers of a jury.
 
-    An answer is missing if a vote is missing. Trials of a single judge are unchanged.
+    An answer is missing if the vote of a judge is missing. Trials of a single judge are passed on unchanged.
 
-    iter_chunks : function that yields chunks, mappings of column names to arrays (n_trials,)
+    iter_chunks : function that yields the trials in chunks, each a mapping of column names to arrays (n_trials,)
     """
     for chunk in iter_chunks():
         votes = get_votes_by_judge(chunk)
@@ -78,7 +79,11 @@ def iter_averaged_chunks(iter_chunks: Rows) -> Iterator[Mapping[str, NDArray[Any
 
 
 def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
-    """Add the variance between judges to the covariance of abilities, with degrees of freedom by judges.
+    """Add the variance between judges to the covariance of abilities, so that intervals also cover other judges of this kind.
+
+    The abilities stay the same. The degrees of freedom become those of the new variances.
+
+    trials : trials of the run, with the vote of each judge of a jury
 
     Raises StatisticsError [judges-few] if a single judge answered.
     """
@@ -100,10 +105,14 @@ def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) ->
 def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     """Add the variance between a jury's votes to the covariance of abilities, if their target requires it.
 
-    This is the variance between judges for "items-and-judges", that of the votes on a trial for "these-items", and 0
-    otherwise.
+    For the target "items-and-judges", the variance between judges is added. For "these-items", it is the variance of the
+    votes on the same trial, because the judges may answer it differently if they are asked again. For "items-like-these",
+    abilities are returned unchanged: the residuals, from which their covariance is estimated, already contain the
+    variation of the answers.
 
-    Raises StatisticsError [judges-few] if a single judge answered for the target "items-and-judges".
+    trials : trials of the run, with the vote of each judge of a jury
+
+    Raises StatisticsError [judges-few] if a single judge answered, and the target is "items-and-judges".
     """
     if abilities.target == ITEMS_AND_JUDGES:
         return _with_variance_between_judges(abilities, trials)
@@ -115,7 +124,9 @@ def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
 def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     """Add the variance that the abilities would have if the jury answered the same trials again.
 
-    Abilities are returned unchanged if the jury does not answer by the mean of its votes.
+    Abilities are returned unchanged if the jury does not answer by the mean of its votes, but for example by majority.
+
+    trials : trials of the run, with the votes of the jury
     """
     sums = _sum_vote_variances(trials)
     if sums is None:
@@ -167,9 +178,10 @@ def _sum_vote_variances(trials: TrialsByItem) -> tuple[Floats, Floats] | None:
 
 
 def with_jury_finding(result: Verdicts) -> Verdicts:
-    """Add a note with the effective number of judges: the number of independent judges with the same information.
+    """Add a note with the effective number of judges to the verdicts of a jury.
 
-    Verdicts of a single judge, or of a jury in which one judge always answers the same, are returned unchanged.
+    The effective number is the number of independent judges that would give as much information as the jury. Verdicts of
+    a single judge, or of a jury in which one judge always answers the same, are returned unchanged.
     """
     if result.votes is None:
         return result
@@ -243,10 +255,22 @@ def is_training_answer(verdicts: Verdicts) -> Bools:
 def measure_judge_spread(results: Sequence[Verdicts]) -> JudgeSpread:
     """Measure how far judges that answered the same trials differ.
 
-    results : verdicts of each judge; only trials of the first plan that all judges answered are used
+    Parameters
+    ----------
+    results : sequence of Verdicts
+        Verdicts of each judge. Only those trials of the first plan are used that all judges answered.
 
-    Raises ConfigError [variance-other] if the judges have too few trials in common, StatisticsError [judges-few] for a
-    single judge.
+    Returns
+    -------
+    JudgeSpread
+        Abilities by each judge, and the variance between judges.
+
+    Raises
+    ------
+    ConfigError
+        [variance-other]: if the judges have too few trials in common.
+    StatisticsError
+        [judges-few]: if there is a single judge.
     """
     return measure_vote_spread(results[0].plan, match_votes(results))
 
@@ -264,10 +288,11 @@ def match_votes(results: Sequence[Verdicts]) -> Floats:
 def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
     """Estimate the variance between judges from the trials of a plan that all of them answered.
 
-    votes : float array (n_judges, n_trials); NaN for a missing answer
+    plan : plan of the n_trials trials
+    votes : float array (n_judges, n_trials), answers of each judge; NaN for a missing answer
 
-    Raises ConfigError [variance-other] if the judges have too few trials in common, StatisticsError [judges-few] for a
-    single judge.
+    Raises ConfigError [variance-other] if the judges have too few trials in common, StatisticsError [judges-few] if
+    there is a single judge.
     """
     is_usable = plan.is_training & ~np.isnan(votes).any(axis=0)
     paired = is_usable & (plan.trial_type == PAIRED)
@@ -303,12 +328,14 @@ def _measure_spread(
 ) -> JudgeSpread:
     """Estimate the abilities by each judge and the variance between judges, from paired trials and their votes.
 
-    iter_votes : function that yields chunks of trials with their votes, float array (n_judges, n_trials)
-    covariance : covariance without the variance between judges; None to estimate it from the mean votes
-    rates : false-positive rates of the mean votes, which are subtracted if `covariance` is None
+    iter_votes : function that yields chunks of trials each time it is called, with their votes, float array (n_judges,
+        n_trials)
+    covariance : covariance of the abilities without the variance between judges; None to estimate it from the mean votes
+    rates : false-positive rates of the mean votes, which are subtracted from the abilities if `covariance` is None; None
+        to subtract nothing
 
-    Raises ConfigError [variance-other] if an agent has fewer than 2 trials, StatisticsError [judges-few] for a single
-    judge.
+    Raises ConfigError [variance-other] if an agent has fewer than 2 trials, StatisticsError [judges-few] if there is a
+    single judge.
     """
     sums = VoteSums()
     for _, votes in iter_votes():
@@ -345,8 +372,8 @@ def _average_by_agent(
 ) -> TrialMeans:
     """Combine the votes on each trial into one answer, and average these answers over the trials of each agent.
 
-    iter_votes : returns chunks of trials with votes, float array (n_judges, n_trials)
-    combine : converts votes to answers, float array (n_trials,)
+    iter_votes : function that returns chunks of trials with their votes, float array (n_judges, n_trials)
+    combine : function that takes these votes and returns one answer per trial, float array (n_trials,)
     """
 
     def iter_pairs() -> Iterator[PairChunk]:
@@ -397,12 +424,12 @@ class JudgeSpread:
     ) -> None:
         """Compute the variance components from the abilities by each judge.
 
-        by_judge : float array (n_judges, n_agents), abilities
+        by_judge : float array (n_judges, n_agents), abilities by each judge
         covariance : covariance of the mean over judges, without the variance between judges
-        sampling_variance : float array (n_agents,), of a judge's difference from the mean
+        sampling_variance : float array (n_agents,), sampling variance of a judge's difference from the mean
         correlation : mean correlation of two judges' answers
 
-        Raises StatisticsError [judges-few] for a single judge.
+        Raises StatisticsError [judges-few] if there is a single judge.
         """
         n_judges, n_agents = by_judge.shape
         if n_judges < 2:

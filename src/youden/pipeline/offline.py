@@ -67,11 +67,25 @@ class KnownRounds:
 
 
 def find_known_rounds(planned: PlannedRun) -> KnownRounds:
-    """Find the rounds of a run that can be planned with the answers in its store, without sending a request.
+    """Find the rounds of a run that can be planned with the answers in its store.
 
-    Follow-up trials count as one more round. The number of rounds is None for a run without rounds.
+    A round can be planned only if all answers to the rounds before it are in the store. No request is sent.
 
-    Raises ConfigError or JudgeError if the store cannot be read, or the judge cannot be used.
+    Parameters
+    ----------
+    planned : PlannedRun
+        The run.
+
+    Returns
+    -------
+    KnownRounds
+        The plan with these rounds, and the number of the last one. Follow-up trials count as one more round. The number is
+        None for a run without rounds.
+
+    Raises
+    ------
+    ConfigError, JudgeError
+        If the store cannot be read, or the judge cannot be used.
     """
     is_planned_at_once = planned.plan.rounds is None and not planned.config.follow_up_fraction
     if is_planned_at_once:
@@ -94,13 +108,29 @@ def export_run(
 ) -> tuple[int, tuple[Path, ...]]:
     """Export the requests that the run's store has no answer to.
 
-    known_rounds : part of the plan to export, as returned by `find_known_rounds`
-    folder : new or empty folder for the files; each judge of a jury gets a subfolder
-    shards : number of files per judge; fewer are written if there are fewer requests
+    Parameters
+    ----------
+    planned : PlannedRun
+        The run.
+    known_rounds : KnownRounds
+        Part of its plan to export, as returned by `find_known_rounds`.
+    folder : Path
+        New or empty folder for the files; each judge of a jury gets a subfolder.
+    format : {"jsonl", "parquet"}, default "jsonl"
+        Format of the files.
+    shards : int, default 1
+        Number of files per judge; fewer are written if there are fewer requests.
 
-    Returns the number of requests and the files; 0 and () if the store has all answers. Raises InputError
-    [export-no-calls] if the judge makes no calls, [export-not-empty] if the folder is not empty, [export-failed] if it
-    cannot be written.
+    Returns
+    -------
+    tuple of (int, tuple of Path)
+        Number of requests, and the files. If the store has all answers, nothing is written: 0 and ().
+
+    Raises
+    ------
+    InputError
+        [export-no-calls]: if the judge makes no calls; [export-not-empty]: if the folder is not empty; [export-failed]:
+        if it cannot be written.
     """
     with open_store(planned.config.store_location) as store:
         return export_requests(
@@ -109,12 +139,27 @@ def export_run(
 
 
 def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
-    """Import answers from files or folders into the run's store, round by round if the plan has rounds.
+    """Import answers into the run's store, round by round if the plan has rounds.
 
-    Returns the numbers of answers that are new, known, failed or could not be used.
+    Parameters
+    ----------
+    planned : PlannedRun
+        The run.
+    paths : sequence of Path
+        Files or folders with answers.
 
-    Raises InputError if there are no files of answers, if one cannot be read, or if no answer belongs to this plan;
-    JudgeError [run-busy] if another process judges the run, [import-rejected] if all requests were rejected.
+    Returns
+    -------
+    ImportCounts
+        Numbers of answers that are new, known, failed or could not be used.
+
+    Raises
+    ------
+    InputError
+        [import-no-file], [import-unreadable], [import-columns]: if there are no files of answers, or one cannot be
+        read; [import-nothing], [import-other-plan]: if no answer belongs to this plan.
+    JudgeError
+        [run-busy]: if another process judges the run; [import-rejected]: if all requests were rejected.
     """
     config = planned.config
     lock = run_lock(config, planned.plan, planned.judge)
@@ -166,10 +211,26 @@ def _offline_judge_error(judge: JudgeConfig, option: str) -> ConfigError:
 def run_worker(config: RunConfig, options: JudgingOptions | None = None) -> Verdicts:
     """Send requests of a run together with other workers, until every trial has an answer or a reason why it has none.
 
-    Answers are written only to the store of `config`. All workers share the cost cap of the run.
+    Answers are written to the store of `config`, and no file is written. The function waits for the requests of other
+    workers, so that the verdicts are those of the whole plan. All workers share the cost cap of the run.
 
-    Raises PoolError, PlanError, ConfigError or RunFolderError if the run cannot be planned, [judge-offline] if the
-    judge makes no calls; JudgeError, BudgetError or TooManyMissingError as `collect_answers`.
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run.
+    options : JudgingOptions, optional
+        Options of the requests.
+
+    Returns
+    -------
+    Verdicts
+
+    Raises
+    ------
+    PoolError, PlanError, ConfigError, RunFolderError
+        If the run cannot be planned; [judge-offline]: if the judge makes no calls.
+    JudgeError, BudgetError, TooManyMissingError
+        If the judge cannot be used, the cost cap is reached, or more answers are missing than the config allows.
     """
     return join_run(plan_worker_run(config), options)
 
@@ -191,15 +252,34 @@ def collect_answers_on_ray(
 ) -> Verdicts:
     """Collect the answers to a run by workers on a Ray cluster; this process coordinates them and sends no request.
 
-    Plan and pool are sent to the workers. API keys are read from the environment of the workers.
+    The plan and the pool are sent to the workers, so nodes need no files. API keys are read from the environment
+    of the workers.
 
-    options : options of the requests; None for the defaults
-    team : processes that work on this run, of which this one is the coordinator; None raises [judge-offline]
-    placing : number and resources of the workers
+    Parameters
+    ----------
+    planned : PlannedRun
+        The run.
+    options : JudgingOptions or None
+        Options of the requests; None for the defaults.
+    team : WorkerGroup or None
+        Processes that work on this run, of which this one is the coordinator; None for a judge that makes no calls,
+        which raises [judge-offline].
+    placing : RayPlacement
+        Number and resources of the workers.
 
-    Raises ConfigError [judge-offline] if the judge makes no calls, others if Ray cannot be used; JudgeError or
-    BudgetError if the judge cannot be used or the cost cap is reached; IncompleteRunError [ray-workers] if all workers
-    are lost.
+    Returns
+    -------
+    Verdicts
+        Answers to the whole plan, with its rounds and follow-ups.
+
+    Raises
+    ------
+    ConfigError
+        [judge-offline]: if the judge makes no calls; other slugs if Ray cannot be used.
+    JudgeError, BudgetError
+        If the judge cannot be used, or the cost cap is reached.
+    IncompleteRunError
+        [ray-workers]: if all workers are lost.
     """
     if team is None or not planned.judge.stores_new_answers:
         raise _offline_judge_error(planned.judge, "--engine")
@@ -237,11 +317,20 @@ def resolve_placement(
 ) -> RayPlacement:
     """Resolve how many workers start on a Ray cluster, and with which resources.
 
-    workers : number of workers, which overrides the config unless it is None or 0
-    on_message : called with a line of text about the workers at each change while they run
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run.
+    workers : int, optional
+        Number of workers; overrides the config, unless it is None or 0.
+    on_message : callable
+        Function that is called with a line of text about the workers at each change while they run.
 
-    Returns the number of workers, by default one per node, and the CPUs, GPUs and other resources of each, which are
-    not checked.
+    Returns
+    -------
+    RayPlacement
+        Number of workers (one per node if neither `workers` nor the config sets it), and the CPUs, GPUs and other resources
+        of each. Whether the cluster has these resources is not checked.
     """
     overrides = {"workers": workers} if workers else {}
     return RayPlacement(config.ray.model_copy(update=overrides), on_status=on_message)
@@ -291,9 +380,21 @@ class ImportedRun:
 def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
     """Import data of the peer-prediction code: a file of agents as a pool, or a folder of results as a fitted run.
 
-    `out` is the folder of the pool or run to write.
+    Parameters
+    ----------
+    path : Path
+        File of agents, or folder of results.
+    out : Path
+        Folder of the pool or run to write.
 
-    Raises ImportFormatError if the data cannot be read; [out-not-empty]: if `out` contains other files.
+    Returns
+    -------
+    ImportedRun
+
+    Raises
+    ------
+    ImportFormatError
+        If the data cannot be read; [out-not-empty]: if `out` contains other files.
     """
     if path.is_file():
         return _import_peer_agents(path, out)
@@ -330,15 +431,29 @@ def _check_winners(path: Path, verdicts: Verdicts) -> None:
 def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_dropped: bool = False) -> RunFolder:
     """Import battles, recorded comparisons of two agents with a winner, as a judged run without texts, and fit it.
 
-    path : CSV, TSV, JSON, JSONL or Parquet file
-    out : folder of the new run
-    columns : name of the column of each role: model_a, model_b, winner ("tie" is a tie), item, order and judge; by
-        default, the name of the role, or another common name (see `read_battles`)
-    allow_dropped : whether to import the battles even if more than 1% have no winner
+    Parameters
+    ----------
+    path : Path
+        CSV, TSV, JSON, JSONL or Parquet file.
+    out : Path
+        Folder of the new run.
+    columns : mapping of str to str
+        Names of the columns that contain the roles model_a, model_b, winner, item, order and judge. By default, the column
+        of a role has its name, or another common name (see `read_battles`). A winner of "tie" is a tie.
+    allow_dropped : bool, default False
+        Whether to import the battles even if more than 1% have no winner.
 
-    Raises ImportFormatError if the file cannot be read; [out-not-empty]: if `out` holds something else;
-    [import-dropped]: if more than 1% have no winner; [trial-none], [cluster-agents]: if fewer than 2 agents have
-    battles on 2 items. Nothing is written then.
+    Returns
+    -------
+    RunFolder
+        The fitted run.
+
+    Raises
+    ------
+    ImportFormatError
+        If the file cannot be read, with the reason; [out-not-empty]: if `out` holds something else; [import-dropped]: if more
+        than 1% of the battles have no winner; [trial-none], [cluster-agents]: if fewer than 2 agents have battles on 2 items.
+        Nothing is written then.
     """
     from youden.data.importers.battles import read_battles  # loads pandas
 

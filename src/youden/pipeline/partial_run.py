@@ -32,12 +32,26 @@ _LOG = logging.getLogger(__name__)
 def write_answers_so_far(folder: RunFolder) -> None:
     """Write the stored answers of an unfinished run to verdicts.parquet, with all other trials as pending.
 
-    Finished runs, imported runs and those of a judge without calls are left as they are, and so is a file that has more
-    outcomes than the store.
+    A run that is judged to its end, an imported run, and a run of a judge that makes no calls are left as they are.
+    Nothing is sent, and the store is not changed. If verdicts.parquet has more outcomes than the store, for example
+    because the store was moved, it is kept, and a warning is logged.
 
-    Raises RunFolderError [run-unjudged] if the run has no answers; TooManyMissingError; JudgeError [run-busy] if
-    another process judges the run; ConfigError [store-not-opened] if the store is on a network and the user did not
-    name it, others if it cannot be used.
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+
+    Raises
+    ------
+    RunFolderError
+        [run-unjudged]: if the run has no answers yet.
+    TooManyMissingError
+        [too-many-missing]: if more of the trials that are done have no answer than the config allows.
+    JudgeError
+        [run-busy]: if another process judges the run.
+    ConfigError
+        [store-not-opened]: if the store is on a network and the user did not name it; others if the store or the judge
+        cannot be used.
     """
     if folder.is_judged or not (folder.has("plan.parquet") and folder.has("config.yaml")):
         return

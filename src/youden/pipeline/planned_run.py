@@ -61,12 +61,28 @@ class RunPlan(NamedTuple):
 
 
 def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
-    """Draw a run's plan with all extensions, whether or not its folder holds one.
+    """Draw a run's plan, whether or not its folder holds one.
 
-    unwritten : pool that the config names, if it is not on disk yet
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run, with a design and extensions, or with `trials_from`, which takes trials from another run.
+    unwritten : Pool, optional
+        The pool that the config names, if it is not on disk yet.
 
-    Raises PoolError, PlanError or ConfigError ([run-config], [focus-invalid]) if pool, plan and config do not fit each
-    other; RunFolderError if the run that `trials_from` names cannot be read.
+    Returns
+    -------
+    Plan
+        The plan with all extensions.
+
+    Raises
+    ------
+    PoolError, PlanError
+        If pool or plan do not fit the config.
+    ConfigError
+        [run-config]; [focus-invalid]: if an extension focuses on an agent that is not in the run.
+    RunFolderError
+        If another run's plan cannot be found.
     """
     pools = read_run_pools(config) if unwritten is None else (unwritten,)
     return _draw_plan(config, pools)
@@ -75,11 +91,15 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     """Read the plan of a run from its folder and add missing extensions, or draw a new plan if there is none.
 
-    A stored plan that is not judged yet is replaced if it does not fit the config, or has more independent trials than
-    this judge should pay for.
+    A stored plan that is not judged yet is replaced by a new one if it does not fit the config. It is also replaced if it
+    was drawn for a judge with free calls, and therefore has many independent trials, but this judge has no free calls.
 
-    Raises RunFolderError: [run-mismatch] if the folder has answers to another plan, [run-extended] if it has more
-    extensions than the config. PoolError, PlanError or ConfigError if pool, plan and config do not fit each other.
+    config : config of the run
+    folder : folder of the run, with or without a plan
+
+    Raises RunFolderError: [run-mismatch] if the folder has answers to another plan, [run-extended] if the stored plan has
+    more extensions than the config. PoolError, PlanError or ConfigError ([run-config], [focus-invalid]) are raised if
+    pool, plan and config do not fit each other.
     """
     pools = read_run_pools(config)
     if not folder.has("plan.parquet"):
@@ -138,9 +158,12 @@ def _add_missing_steps(config: RunConfig, folder: RunFolder, stored: Plan, pools
 
 
 def _run_extended_error(folder: RunFolder, n_stored: int) -> RunFolderError:
-    """Return the error for a run folder whose plan has more extensions (`n_stored`) than the config.
+    """Return the error for a run folder whose plan has more extensions than the config.
 
-    It suggests the command that finishes an unfinished extension, or else `youden run`.
+    The error suggests the command that finishes an unfinished extension. If all are finished, it suggests `youden run`
+    with the config in the folder.
+
+    n_stored : number of extensions of the plan in the folder
     """
     command = f"youden run {folder.file('config.yaml')}"
 
@@ -165,7 +188,7 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
     """Draw the plan of a run with all its extensions, or select trials of another run if the config has `trials_from`.
 
     pools : pool of the first plan, and one for each extension
-    earlier : plan in the folder with fewer trials of the same other run, if there is one
+    earlier : plan with fewer trials of the same other run that is already in the folder, if there is one
     """
     if config.trials_from is not None:
         source = RunFolder(Path(config.trials_from)).read_plan()
@@ -236,9 +259,9 @@ _PLANNED_CAP_FRACTION = 0.9
 
 
 def _estimate_affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mapping[str, Json]) -> int | None:
-    """Estimate how many calls the cost cap pays for, at most those of the dense design.
+    """Estimate how many calls the cost cap pays for, up to the number of calls of the dense design.
 
-    Returns None without a cost cap, and for judges whose calls are free or have an unknown price.
+    Returns None if the config has no cost cap, if calls cost nothing, or if their price is unknown.
     """
     judge = load_judge_of_run(config)
     if not config.max_cost or not judge.makes_calls:
@@ -283,9 +306,11 @@ def _find_agent_position(agent: str, plan: Plan) -> int:
 
 
 def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
-    """Yield a phrase per difference between a config and a stored plan, such as "seed was 0 and is 1".
+    """Describe the differences between a config and the settings of a stored plan.
 
     pools : pool of the first plan (position 0), and one for each extension of the config
+
+    Yields one phrase per difference, such as "seed was 0 and is 1".
     """
     # trials of another run may have been selected before or after any of its extensions
     possible_pools = pools[:1] if config.trials_from is None else pools
@@ -314,7 +339,8 @@ def _without_stopping_options(design: str, options: Mapping[str, Any]) -> dict[s
 def _iter_planning_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
     """Yield each config key that decides which trials are planned, with its value in the plan and in the config.
 
-    If trials of another run are selected (`trials_from`), that run determines the design.
+    A plan that selects trials of another run (`trials_from`) depends on fewer keys, because the other run determines its
+    design.
     """
     yield "trials_from", "trials_from" in plan.options, config.trials_from is not None
     if not _takes_more_trials(config, plan):
@@ -347,7 +373,11 @@ def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, obje
 
 
 def _takes_more_trials(config: RunConfig, plan: Plan) -> bool:
-    """Return whether the config selects more trials of another run (`trials_from`) than `plan` has."""
+    """Return whether the config selects more trials of another run (`trials_from`) than `plan` has.
+
+    False if the config has no `trials_from`, if `plan` has all trials of the other run, or if one of the two numbers is
+    not an integer. With the same seed, the larger selection contains the trials of `plan`.
+    """
     old_calls = plan.options.get("calls")
     if config.trials_from is None or not isinstance(old_calls, int):
         return False
@@ -382,14 +412,14 @@ def _format_setting(value: object) -> str:
 
 
 def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> None:
-    """Check that a folder has no complete answers to another plan or of another judge, and no scores of an imported run.
+    """Raise RunFolderError [run-mismatch] if a folder contains complete answers to another plan or of another judge.
 
-    Answers to the plan in the folder are accepted, too, because the run extends it; so are those of an unfinished run.
+    Answers to the plan in the folder are accepted, because the run extends this plan, and so are the answers of an
+    unfinished run. An imported run is refused too, and a folder that is not that of a run and contains files which the run
+    would replace [run-foreign]. Any other folder without answers is accepted.
 
     run_plan : plan of the run and plan in the folder, as returned by `find_run_plan`
-
-    Raises RunFolderError [run-mismatch] if it has, or [run-foreign] if it is no run folder and has files that the run
-    would replace.
+    judge : judge of the run
     """
     if not folder.is_judged:
         if folder.has("rates.parquet") and not folder.has("plan.parquet"):
@@ -425,9 +455,17 @@ def _check_same_judge(folder: RunFolder, judge: JudgeConfig) -> None:
 
 
 def check_no_foreign_files(folder: RunFolder) -> None:
-    """Raise RunFolderError [run-foreign] if a folder has a file that a run would replace, but is not that of a run.
+    """Check that a run replaces no files that no run has written.
 
-    The folder is that of a run if it has a plan or the pool.json of a run. It need not exist.
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run, which need not exist. It is accepted if it has a plan or the pool.json of a run.
+
+    Raises
+    ------
+    RunFolderError
+        [run-foreign]: if the folder contains a file that a run writes, but is not that of a run.
     """
     if folder.has("plan.parquet"):
         return
@@ -447,8 +485,10 @@ def check_no_foreign_files(folder: RunFolder) -> None:
 def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
     """Suggest the command that continues a run with the search for the best agents that the config asks for.
 
-    Returns sentences without the last full stop; empty if the config asks for no search, or if the run is a search or
-    has no ranking.
+    stored : plan in the folder
+
+    Returns sentences without the last full stop. The result is empty if the config does not ask for a search, if the run
+    is a search already, or if it has no ranking.
     """
     design, _ = config.effective_design
     asks_for_search = design == Adaptive.name and stored.design != Adaptive.name
@@ -466,10 +506,13 @@ def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
 
 
 def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool: Pool) -> str:
-    """Suggest the command that extends a run whose `pool` has more agents, items or repeats (further responses) now.
+    """Suggest the command that extends a run whose pool has more agents, items or repeats (further responses).
 
-    Returns sentences without the last full stop; empty if the run was extended before, or if the pool differs in
-    another way.
+    stored : plan in the folder
+    pool : present pool of the config
+
+    Returns sentences without the last full stop. The result is empty if the run was extended before, or if the pool
+    differs in another way.
     """
     was_extended = bool(config.extensions or get_extensions(stored).steps)
     old_pool = _find_first_pool(stored, pool)
@@ -526,7 +569,8 @@ def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") ->
 def is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
     """Return whether the answers in a run folder can be answers of a judge.
 
-    recorded : description of the judge that gave them, with the keys of `JudgeConfig.describe`
+    recorded : description of the judge that gave these answers, with the keys of `JudgeConfig.describe`
+    judge : judge of the run
     """
     # a replay can have the answers of any judge
     if judge.backend == REPLAY:

@@ -63,8 +63,11 @@ BUDGET_MULTIPLES = (0.5, 1.0, 2.0)
 def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     """Estimate the variance components of each agent's ability from the answers to a plan in blocks.
 
-    A block is the trials of one item in which each agent appears once first and once second. The constant component is
-    the variance that more trials do not reduce.
+    A block is a set of trials of one item in which each agent appears once as the first and once as the second text.
+
+    Returns three float arrays (n_agents,): the agent × item variance, the residual variance of one trial, and the constant
+    variance, which more trials do not reduce. The variance of the false-positive rates is part of the residual variance
+    if extensions of the plan add independent trials. Otherwise, it is the constant variance.
 
     Raises StatisticsError if the answers cannot be fitted, for example [trial-none] if there are none.
     """
@@ -169,8 +172,14 @@ class PrecisionForecast:
     def __init__(self, plan: Plan, components: AgentVariances | None = None, *, kind: AnswerKind = "yes or no") -> None:
         """Forecast the precision of a plan.
 
-        components : variance components from the run's own answers; by default, those of the reference data sets
-        kind : kind of the judge's answers
+        Parameters
+        ----------
+        plan : Plan
+            Plan of the run.
+        components : AgentVariances, optional
+            Variance components from the run's own answers. Default: those of the reference data sets.
+        kind : {"graded", "yes or no", "lexical"}, default "yes or no"
+            Kind of the judge's answers.
         """
         search = get_adaptive_design(plan) if plan.design == Adaptive.name else None
         design = get_width_design(plan) if plan.design == FixedWidth.name else None
@@ -214,8 +223,8 @@ class PrecisionForecast:
     def _set_half_widths(self, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
         """Set `rate_share`, and `half_width` at each multiple of the plan's trials that is possible on these items.
 
-        components : variance components from the run's own answers; None to use reference data for this `kind` of
-            answers
+        components : variance components of the agents from the run's own answers; None to use reference data
+        kind : kind of the judge's answers, which selects the reference data
         """
         max_blocks = (plan.n_agents - 1) * plan.n_items
         for multiple in BUDGET_MULTIPLES:
@@ -254,8 +263,9 @@ class PrecisionForecast:
     def _set_needed(self, half_width: float, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
         """Set `trials_needed`, or `items_needed` if no number of trials on these items gives the half-width.
 
-        components : variance components from the run's own answers; None to use reference data for this `kind` of
-            answers
+        half_width : half-width of the intervals that the fraction `HALF_WIDTH_FRACTION` of the agents must reach
+        components : variance components of the agents from the run's own answers; None to use reference data
+        kind : kind of the judge's answers, which selects the reference data
         """
         if components is not None:
             # one scenario, with all agents of the run
@@ -286,8 +296,10 @@ class PrecisionForecast:
     def _set_search(self, max_regret: float, n_pilot_calls: int, components: AgentVariances, plan: Plan) -> None:
         """Set the forecasts of a search for the best agents: `lowest_bound`, `search_items` and `search_calls`.
 
-        n_pilot_calls : paired calls of the first round, which suffice if one agent is clearly the best
+        max_regret : maximum regret, at which the search stops
+        n_pilot_calls : paired calls of the plan (its first round), which are enough if one agent is clearly the best
         components : variance components by reference data set, float arrays (n_data_sets,)
+        plan : plan of the first round
         """
         # smallest regret bound on these items, by each data set
         bounds = np.array([min_regret_bound(case, plan.n_items) for case in _split_by_data_set(components)])
@@ -321,7 +333,9 @@ class PrecisionForecast:
     def to_json(self) -> dict[str, Json]:
         """Return the forecast in the form of the output of `youden run --json`.
 
-        The attributes of a search are in the list `reach`, which is None without a maximum regret.
+        The keys are the names of attributes. `half_width` has the multiples of the plan's trials as keys, such as "0.5".
+        The attributes of a search are in the key `reach`, the list [`max_regret`, `lowest_bound`, `search_items`,
+        `search_calls`]. It is None for a plan without a maximum regret.
         """
         names = (
             "n_independent",
@@ -352,12 +366,14 @@ class PrecisionForecast:
 def _count_trials_needed(
     scenarios: Sequence[AgentVariances], *, half_width: float, fraction: float, plan: Plan
 ) -> Floats:
-    """Forecast in several scenarios how many trials per agent give a half-width.
+    """Forecast in several scenarios how many trials per agent give the requested half-width.
 
     scenarios : variance components of some agents in each scenario
-    fraction : fraction of these agents that must reach the half-width
+    half_width : requested half-width of the intervals
+    fraction : fraction of these agents that must reach it
+    plan : plan of the agents and items
 
-    Returns a float array (n_scenarios,); ∞ if no number of trials on the plan's items is enough.
+    Returns a float array (n_scenarios,); ∞ if no number of trials on these items is enough.
     """
     max_blocks = (plan.n_agents - 1) * plan.n_items
     n_trials = []
@@ -398,8 +414,21 @@ def _split_by_data_set(components: AgentVariances, *, width_factor: float = 1.0)
 def read_variance_components(folder: RunFolder) -> AgentVariances | None:
     """Estimate the variance components of abilities from the answers in a run's folder.
 
-    Returns None if there are no answers, if they cannot be fitted, or if the run asks for preferences, was extended or
-    has incomplete blocks. Raises RunFolderError if a file is damaged.
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+
+    Returns
+    -------
+    AgentVariances or None
+        None if the folder has no answers to its plan, if they cannot be fitted, if the run asks for preferences or was
+        extended, or if its blocks are not complete.
+
+    Raises
+    ------
+    RunFolderError
+        If a file is damaged.
     """
     if not (folder.has("verdicts.parquet") and folder.has("plan.parquet")):
         return None
@@ -422,15 +451,35 @@ _SELECTION_FACTOR = 1.3
 def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float | None) -> str:
     """Format how many more calls or items would separate the last selected agent from the first other candidate.
 
-    Other candidates are agents that were not selected and cannot be ruled out as one of the best.
+    Other candidates are the agents that were not selected and cannot be ruled out as one of the best.
 
-    facts : facts about the fit of the run
-    usd_per_call : price of a call; the text has no price if it is None or 0
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+    facts : RunFacts
+        Facts about its fit.
+    usd_per_call : float or None
+        Price of a call in USD; the text has no price if it is None or 0.
 
-    Returns number, price and command; the command that finishes an unfinished extension; or an instruction to use
-    another judge if the answers follow the position of the responses. Empty if more calls would not help.
+    Returns
+    -------
+    str
+        Approximate number, price and command. For a run with an unfinished extension, the command that finishes it,
+        because no other extension can begin before. Empty if more calls would not help: if agents cannot be compared,
+        the judge does not discriminate, or the run has its recommendation. If the answers of the judge follow the
+        position of the responses, an instruction to use another judge.
 
-    Raises RunFolderError if a file of the run is missing or damaged.
+    Raises
+    ------
+    RunFolderError
+        If a file of the run is missing or damaged.
+
+    Notes
+    -----
+    With that many, the half-width of the 95% interval of the difference is below the difference itself, estimated from
+    the run's own answers. If these do not show how much abilities vary between items, the half-width is assumed to be
+    proportional to 1/√trials.
     """
     unfinished = folder.read_config().unfinished
     if unfinished is not None and len(get_extensions(folder.read_plan_without_trials()).steps) <= unfinished.number:
@@ -457,7 +506,9 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
 def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, usd_per_call: float | None) -> str:
     """Format how many more calls or items would make two agents significantly different, with price and command.
 
-    usd_per_call : price of a call; the text has no price if it is None or 0
+    plan : plan of the run
+    pair : ids of the two agents
+    usd_per_call : price of a call in USD; the text has no price if it is None or 0
     """
     run = shlex.quote(str(folder.path))
     names = " and ".join(pair)
@@ -480,10 +531,12 @@ def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, us
 
 
 def _forecast_blocks_to_separate(folder: RunFolder, plan: Plan, pair: Sequence[str]) -> tuple[int | None, int | None]:
-    """Forecast how many additional blocks of trials would make the difference of two agents (ids) significant.
+    """Forecast how many additional blocks of trials would make the difference of two agents significant.
 
-    Returns the number of blocks and None; None and the number of additional items if no blocks on these items are
-    enough; or None twice.
+    Returns the number of blocks and None. If no number of blocks on these items is enough, returns None and the number of
+    additional items. Returns None twice if nothing can be forecast.
+
+    pair : ids of the two agents
     """
     difference, squared_half_width = _read_difference(folder, pair)
     required_half_width = abs(difference) / _SELECTION_FACTOR  # with which the two agents differ significantly
@@ -560,9 +613,20 @@ def check_width_attainable(plan: Plan) -> None:
 
 
 def format_forecast(forecast: PrecisionForecast, *, usd_per_call: float | None = None) -> Iterator[str]:
-    """Yield a forecast as sentences on half-widths, calls, ρ and recall, expected regret and sources.
+    """Format a forecast as sentences.
 
-    usd_per_call : price of a call; None gives no cost
+    Parameters
+    ----------
+    forecast : PrecisionForecast
+        Forecast of a plan.
+    usd_per_call : float, optional
+        Price of a call. Default: None, which gives no cost.
+
+    Yields
+    ------
+    str
+        A sentence about the trials per agent and their half-width, the calls that a requested half-width or maximum
+        regret takes, ρ and recall, the expected regret, or the source of the forecast.
     """
     # trials and half-widths, at the plan's calls and at multiples of them
     labels = {0.5: "at half the calls", 2.0: "at twice the calls"}
@@ -613,8 +677,9 @@ def _compare_allocations(
 ) -> Iterator[str]:
     """Yield two sentences, one about sampling all agents equally and one about a search for the best agent.
 
-    regret : expected regret by multiple of the plan's trials, if agents are sampled equally and by a search
-    bound : the two regret bounds at the plan's own trials
+    regret : expected regret by multiple of the plan's trials (1.0 for the plan itself), as a pair: if all agents are
+        sampled equally, and by a search
+    bound : pair of the regret bounds at the plan's own trials
     """
     uniform, searched = regret[1.0]
     uniform_bound, searched_bound = bound
@@ -649,9 +714,13 @@ def _format_of_100(regret: ReferenceRange) -> str:
 
 
 def _format_search(forecast: PrecisionForecast, max_regret: float, usd_per_call: float | None) -> Iterator[str]:
-    """Yield sentences about the calls that a search takes until its regret is at most `max_regret`.
+    """Yield sentences about the calls that a search takes until it reaches its maximum regret.
 
-    usd_per_call : cost of a call; None if it is unknown
+    If the items are too few for that, the first sentence states how many would be enough.
+
+    forecast : forecast of a plan with a maximum regret
+    max_regret : maximum regret, at which the search stops
+    usd_per_call : cost of a call in USD; None if it is unknown
     """
     if max_regret < forecast.lowest_bound.low:
         bound = _format_mean_and_range(forecast.lowest_bound)
@@ -677,9 +746,13 @@ def _format_cost(n_calls: float, usd_per_call: float | None) -> str:
 
 
 def _format_trials_needed(forecast: PrecisionForecast, half_width: float, usd_per_call: float | None) -> str:
-    """Format as a sentence the trials per agent, calls and costs that give a half-width, or the items if these are too few.
+    """Format how many trials per agent and calls give the requested half-width, and their cost, as a sentence.
 
-    usd_per_call : cost of a call; None if it is unknown
+    If no number of trials on these items is enough, the sentence states how many items are needed, if that is known.
+
+    forecast : forecast of a plan that requests the half-width
+    half_width : requested half-width
+    usd_per_call : cost of a call in USD; None if it is unknown
     """
     text = f"± {half_width:g}"
     if forecast.trials_needed is None:

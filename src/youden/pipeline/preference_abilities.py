@@ -95,7 +95,9 @@ def _fit_abilities(trials: TrialsByItem) -> Abilities:
 def estimate_preferences(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
     """Estimate abilities from preferences, and analyse the search for the best agents if the run has one.
 
-    request : the search so far (`previous_search`), whose analyses are not repeated; other options have no effect
+    trials : trials of the run
+    request : the search so far (`previous_search`), whose analyses are not repeated; other options have no effect, and
+        the intervals are always for items like these
 
     Raises StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
     """

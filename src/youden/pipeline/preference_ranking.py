@@ -68,7 +68,7 @@ def summarize_preferences(
     partial: PartialFacts | None = None,
     warnings: Sequence[Finding] = (),
 ) -> PreferenceSummary:
-    """Summarize a ranking by preferences: what can be concluded, and how far position and length matter.
+    """Summarize a ranking by preferences: what can be concluded from the abilities, and how far position and length matter.
 
     abilities : abilities that were estimated from `preferences`
     preferences : answered trials
@@ -76,6 +76,9 @@ def summarize_preferences(
     length_correlation : correlation of the preference with the log ratio of lengths; NaN if unknown
     partial : state of an unfinished run; None for a finished one
     warnings : findings so far
+
+    Returns the pairwise differences, the selected agent with its regret bound, the test whether all abilities are equal,
+    the facts on position bias and ties, all warnings, and the recommendation.
     """
     differences = agent_differences(abilities)
     choice = summarize_choice(abilities, agent_ids, differences=differences)
@@ -118,12 +121,14 @@ def summarize_preferences(
 def _find_obstacle(
     preference: PreferenceFacts, abilities: Abilities, agent_ids: tuple[str, ...], n_items: Positions
 ) -> Recommendation | None:
-    """Return a recommendation without agents if there is a reason against recommending any, else None.
+    """Find a reason against any recommendation, and return it as a `Recommendation` without agents; None if there is none.
 
-    Reasons are too few items or comparisons, and answers that follow the position of the responses.
+    The reasons are too few items or comparisons of an agent, and preferences that may be due to the position of responses.
 
-    abilities : their degrees of freedom are NaN for agents with too few comparisons
-    n_items : int array (n_agents,), items that each agent was compared on
+    preference : facts about the position bias
+    abilities : abilities, whose degrees of freedom are NaN for an agent that depends on too few comparisons
+    agent_ids : ids of the agents, in the order of `abilities`
+    n_items : int array (n_agents,), number of items that each agent was compared on
     """
     has_too_few_items = (n_items > 0) & (n_items < MIN_ITEMS)
     if has_too_few_items.any():

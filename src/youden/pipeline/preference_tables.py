@@ -138,8 +138,12 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
 def _correlate_with_length(folder: RunFolder, pool: PoolSummary, rows: Rows, *, n_trials: int) -> float:
     """Correlate preferences for the first response with log(length of the first response / length of the second).
 
-    Returns NaN if the texts cannot be read, if there are more than `MAX_TRIALS` trials, or if preferences or ratios are
-    constant.
+    The correlation is NaN if the texts cannot be read, if the run has more than `MAX_TRIALS` trials, or if preferences or
+    ratios do not vary.
+
+    folder, pool : folder of the run, and its agents and items
+    rows : function that yields the trials of the run with their answers, in chunks of columns
+    n_trials : number of trials of the run
     """
     lengths = None
     with suppress(YoudenError):  # without the pool, only this correlation is left out
@@ -156,7 +160,10 @@ def _correlate_with_length(folder: RunFolder, pool: PoolSummary, rows: Rows, *, 
 
 
 def _build_item_table(preferences: Preferences, item_ids: tuple[str, ...]) -> pd.DataFrame:
-    """Build the table of items with the numbers of agents and trials on them; preferences determine no difficulty."""
+    """Build the table of items, with the number of agents that were compared on each item and the number of trials.
+
+    Items have no difficulty, because preferences are differences between agents.
+    """
     first, second, item, _ = preferences
     n_items = len(item_ids)
     agent_of_response = np.append(first, second).astype(np.int64)

@@ -165,8 +165,11 @@ def _tabulate_preferences(
 ) -> pd.DataFrame:
     """Build the table that `rank` returns for a plan that asks for preferences.
 
-    trials : the verdicts, grouped by item
-    partial_facts : progress of an unfinished run; None for a finished one
+    verdicts, trials : answers to the plan, as columns and grouped by item
+    abilities : abilities that were estimated from these answers
+    partial_facts : how much of an unfinished run is done; None for a finished one
+
+    Returns one row per agent, best first. The `attrs` of the table have the keys that the docstring of `rank` lists.
     """
     plan = verdicts.plan
     preferences = collect_preferences(trials)
@@ -198,9 +201,24 @@ def _get_groups(plan: Plan) -> Groups:
 
 
 def differences_from_verdicts(verdicts: Verdicts, *, target: Target) -> Differences:
-    """Compute the pairwise differences of the abilities that `rank` estimates; NaN if two agents cannot be compared.
+    """Compute the pairwise differences of the abilities that `rank` estimates.
 
-    Raises StatisticsError [trial-none] if no paired trial of training cells was answered.
+    Parameters
+    ----------
+    verdicts : Verdicts
+        Answers to a plan.
+    target : {"items-like-these", "these-items", "items-and-judges"}
+        Population that the intervals refer to.
+
+    Returns
+    -------
+    Differences
+        Of all pairs of agents, NaN if two agents cannot be compared.
+
+    Raises
+    ------
+    StatisticsError
+        [trial-none] if no paired trial of training cells was answered.
     """
     _, abilities = _rank_agents(verdicts, target)
     return agent_differences(abilities)
@@ -209,7 +227,21 @@ def differences_from_verdicts(verdicts: Verdicts, *, target: Target) -> Differen
 def differences_from_rates(rates: Rates, *, target: Target) -> Differences:
     """Compute the pairwise differences of abilities from rates, for imported runs, which have no answers.
 
-    Raises StatisticsError if the training scores cannot be fitted, for example [scores-empty].
+    Parameters
+    ----------
+    rates : Rates
+        Rates of ordered pairs of agents on items.
+    target : {"items-like-these", "these-items"}
+        Population that the intervals refer to.
+
+    Returns
+    -------
+    Differences
+
+    Raises
+    ------
+    StatisticsError
+        If the training scores cannot be fitted, for example [scores-empty].
     """
     return agent_differences(fit_rates(rates, target=target))
 
@@ -263,8 +295,23 @@ def estimate_trial_abilities(trials: TrialsByItem, request: EstimationRequest) -
 def trial_abilities_from_verdicts(verdicts: Verdicts, *, target: Target = "items-like-these") -> Abilities | None:
     """Estimate abilities from answers in memory, without the additive fit.
 
-    Returns None if only the additive fit can rank the agents: for dense and cell designs, gaps, a holdout, or many
-    missing answers. Raises StatisticsError [trial-none] if no paired trial was answered.
+    Parameters
+    ----------
+    verdicts : Verdicts
+        Answers to a plan.
+    target : {"items-like-these", "these-items"}, default "items-like-these"
+        Population that the intervals refer to.
+
+    Returns
+    -------
+    Abilities or None
+        None if only the additive fit can rank the agents: for dense and cell designs, gaps, a holdout, or
+        many missing answers.
+
+    Raises
+    ------
+    StatisticsError
+        [trial-none] if no paired trial was answered.
     """
     return estimate_trial_abilities(TrialsByItem.from_verdicts(verdicts), EstimationRequest(target))
 
@@ -272,12 +319,26 @@ def trial_abilities_from_verdicts(verdicts: Verdicts, *, target: Target = "items
 def estimate_abilities(
     verdicts: Verdicts, *, target: Target = "items-like-these", previous_search: SearchState | None = None
 ) -> Abilities:
-    """Estimate abilities from answers in memory, by the estimator for their plan; NaN for an agent without an estimate.
+    """Estimate abilities from answers in memory, by the estimator for their plan.
 
-    target : population that the intervals refer to, "items-like-these" or "these-items"
-    previous_search : state of the search after an earlier round, whose analyses are not repeated
+    Parameters
+    ----------
+    verdicts : Verdicts
+        Answers to a plan.
+    target : {"items-like-these", "these-items"}, default "items-like-these"
+        Population that the intervals refer to.
+    previous_search : SearchState, optional
+        State of the search after an earlier round, whose analyses need not be repeated.
 
-    Raises StatisticsError if the answers cannot be fitted, for example [trial-none].
+    Returns
+    -------
+    Abilities
+        Estimates by position of the agents, NaN for an agent without one, with their covariance.
+
+    Raises
+    ------
+    StatisticsError
+        If the answers cannot be fitted, for example [trial-none].
     """
     return estimate_or_fit(TrialsByItem.from_verdicts(verdicts), EstimationRequest(target, previous_search))
 
@@ -291,9 +352,14 @@ def estimate_or_fit(trials: TrialsByItem, request: EstimationRequest, *, cell_fi
 
 
 def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
-    """Estimate the abilities of the agents of the first plan (anchors) of an extended run from the trials of that plan.
+    """Estimate the abilities of the anchors (agents of the first plan) of an extended run from the trials of the first plan.
 
-    No false-positive rates are subtracted. The mean of the abilities is the mean answer on the items of the first plan.
+    trials : all trials of the run
+    target : population that the intervals refer to
+
+    Returns abilities without false-positive rates subtracted. Their mean is the mean answer on the items of the first
+    plan, so items that were added later do not change it. An ability is the mean of the agent's trials if all trials are
+    in complete blocks, and estimated by an additive fit otherwise.
     """
     first_plan = select_first_plan(trials)
     n_first_items = get_extensions(trials.plan).items
@@ -305,10 +371,13 @@ def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-l
 
 
 def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto") -> tuple[TrialsByItem, Abilities]:
-    """Estimate the abilities for a ranking, and return them with the trials, grouped by item.
+    """Estimate the abilities for a ranking, and return them with the trials, read item by item.
 
-    Raises StatisticsError [rank-method] for an unknown method, [rank-preference] for preferences with another target or
-    method than the default.
+    target : population to which the intervals refer
+    method : estimator, "auto", "trial-mean" or "additive-fit"
+
+    Raises StatisticsError [rank-method] if the method is unknown, [rank-preference] if the plan asks for preferences and
+    another target or method than the default is set.
     """
     is_default = (target, method) == ("items-like-these", "auto")
     if verdicts.plan.question == "preference" and not is_default:

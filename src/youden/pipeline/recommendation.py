@@ -57,8 +57,9 @@ class JudgeRates(NamedTuple):
 def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
     """Compute the true-positive rate, the false-positive rate and J = TPR − FPR of a judge from the answers of a run.
 
-    The TPR is the mean answer to paired trials (two responses to one item), the FPR that to independent trials
-    (responses to different items). Rates without answers are NaN.
+    The TPR is the mean answer to paired trials (two responses to one item). The FPR is the mean answer to independent
+    trials (responses to different items). Follow-ups, probes and held-out cells are left out. A rate without answers is
+    NaN, and so is J.
     """
     paired = ItemTotals(trials.plan.n_items)
     for chunk in trials.iter_answered():
@@ -68,9 +69,14 @@ def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
 
 
 def measure_judge_from_differences(chunks: Iterable[RateChunk], *, n_items: int) -> JudgeRates:
-    """Compute Youden's J with its interval from the scores of an imported run; the TPR and the FPR are NaN.
+    """Compute Youden's J of the judge of an imported run, in which only the differences D = TPR − FPR are known.
 
-    chunks : scores D = TPR − FPR by pair of agents and item, in chunks of items
+    J is the mean of D over all pairs of agents and items, weighted by numbers of trials.
+
+    chunks : differences by pair of agents and item, in chunks of items
+    n_items : number of items of the run
+
+    Returns J with its interval; the TPR and the FPR are NaN.
     """
     totals = ItemTotals(n_items)
     for chunk in chunks:
@@ -81,9 +87,12 @@ def measure_judge_from_differences(chunks: Iterable[RateChunk], *, n_items: int)
 
 
 def assess_signal(rates: JudgeRates | None, abilities: Abilities | JudgeSpread) -> JudgeSignalFacts:
-    """Test whether the answers of a judge can rank agents: whether Youden's J is above 0, and the abilities differ.
+    """Test whether the answers of a judge can rank agents, and return the result as the facts of `fit.json`.
 
-    rates : rates of the judge; None if it was asked for preferences, which have no rates
+    Two conditions are tested: Youden's J = TPR − FPR is above 0, and the abilities are not all equal.
+
+    rates : TPR, FPR and J of the judge; None if it was asked for preferences, which have no rates
+    abilities : abilities with their covariance
     """
     p_value = equal_abilities_p(abilities.ability, abilities.covariance)
     if rates is None:
@@ -111,14 +120,23 @@ def recommend(
 ) -> Recommendation:
     """Decide which agents a run recommends by its abilities: the selected ones, all candidates, or none.
 
-    - "none": the interval of J is not above 0, agents cannot be compared, or abilities do not differ significantly.
-    - "recommended": every other agent is ruled out as the best, or the regret bound is at most `max_regret`.
-    - "candidates": otherwise, with all agents that may be the best.
+    Parameters
+    ----------
+    choice : ChoiceFacts or None
+        Selection of the best agents with their regret bound; None if some agents cannot be compared.
+    signal : JudgeSignalFacts
+        J of the judge with its interval, and a test of equal abilities. A run that asks for preferences has no J.
+    max_regret : float, optional
+        Maximum regret for which the run searched. Default: the run was no search.
+    warnings : sequence of Finding, default ()
+        Findings about the run. For those that limit the recommendation, a sentence is added to its text.
 
-    choice : selection of the best agents with their regret bound; None if some agents cannot be compared
-    signal : J of the judge with its interval (none for preferences), and a test of equal abilities
-    max_regret : maximum regret for which the run searched; None if it was no search
-    warnings : findings, some of which add a sentence to the text
+    Returns
+    -------
+    Recommendation
+        Form, agents and text. "none": the interval of J is not above 0, agents cannot be compared, or abilities do not
+        differ significantly. "recommended", with the selected agents: every other agent is ruled out as the best, or the
+        regret bound is at most `max_regret`. "candidates": otherwise, with all agents that may be the best.
     """
     if not signal.discriminates:
         return no_recommendation(signal.judge_reason, signal.judge_remedy)
@@ -167,7 +185,8 @@ def _format_head(form: RecommendationForm, agents: Sequence[str]) -> str:
 def _format_recognition(choice: ChoiceFacts) -> str:
     """State how often the judge recognizes the responses of the selected agents and of the next agent, beyond chance.
 
-    For several selected agents, it is the lowest of their abilities.
+    For example, an ability of 0.61 is stated as 61 of 100 comparisons. If several agents are selected, the lowest of
+    their abilities is stated.
     """
     # `abilities` has the selected agents in order of ability, and then the best other agent, if there is one
     n_selected = len(choice.agents)
@@ -219,6 +238,9 @@ def _find_cautions(warnings: Sequence[Finding]) -> list[str]:
 def _with_caution(recommendation: Recommendation, caution: str) -> Recommendation:
     """Add a reason for caution to the first sentence of a recommendation, unless it recommends no agent.
 
+    The text of a recommendation is "<head>. <evidence>", or "<head>, <caution>. <evidence>". The head names the agents,
+    as in "Recommended: a". The caution consists of clauses and a remedy.
+
     caution : clause that states the reason, for example `FAILED_CALIBRATION`
     """
     head = _format_head(recommendation.form, recommendation.agents)
@@ -241,11 +263,13 @@ def recommend_from_abilities(
     """Decide which agents a run recommends by its abilities: the selected ones, all candidates, or none.
 
     choice : selection of the best agents; None if some agents cannot be compared
-    signal : tests whether Youden's J of the judge is above 0, and whether the abilities differ
-    abilities : abilities of the run, with the maximum regret of a search
-    warnings : findings, which may add a clause to the text, but do not change the agents
+    signal : tests whether the judge discriminates (Youden's J is above 0), and whether the abilities differ
+    abilities : abilities of the run; if it was a search, they contain its maximum regret
+    warnings : findings about the run; a finding that limits the recommendation adds a clause to the text, but changes
+        neither the form nor the agents
 
-    If no agent is recommended, as for a run of self-trials, `reason` states why.
+    Returns the recommendation by the rules of `recommend`. If no agent is recommended, its `reason` states why. A run of
+    self-trials, in which an agent is compared only with itself, recommends no agent.
     """
     if abilities.ranking == SELF_RANKING:
         return _explain_self_trials(signal, n_agents=len(abilities.ability))
@@ -277,8 +301,19 @@ def _explain_self_trials(signal: JudgeSignalFacts, *, n_agents: int) -> Recommen
 def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpread) -> Recommendation:
     """Recommend agents by the mean abilities over several judges, with the variance between judges in their intervals.
 
-    results : answers of each judge to the trials of the first element, in any order
-    judge_spread : mean abilities over these judges, with their covariance
+    Parameters
+    ----------
+    results : sequence of Verdicts
+        Answers of each judge. The trials of the first run are used, and the other runs may contain them in another order.
+        A trial counts as missing if a judge did not answer it.
+    judge_spread : JudgeSpread
+        Mean abilities over these judges, with their covariance.
+
+    Returns
+    -------
+    Recommendation
+        Recommended agents or candidates. None are recommended if Youden's J of the mean answers is not significantly above
+        0 or unknown, some agents cannot be compared, or the abilities do not differ significantly.
     """
     # selection of the best agents; None if some agents cannot be compared
     agent_ids = results[0].plan.agent_ids
@@ -297,11 +332,24 @@ def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpre
 
 
 def read_recommendation(folder: RunFolder) -> Recommendation:
-    """Read what a fitted run recommends by agreement, by the calibration of its judge and by labels.
+    """Read what a run recommends by agreement, by the calibration of its judge and by labels.
 
-    The text of an unfinished run begins with its progress.
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of a fitted run.
 
-    Raises RunFolderError if a file is missing or damaged.
+    Returns
+    -------
+    Recommendation
+        Recommendation of fit.json, with a clause if the judge failed its calibration on the same pool. If quality was
+        estimated from labels, the text also states the result by labels, and which of the two results decides. The text
+        of an unfinished run begins with a sentence on how many of its calls are done.
+
+    Raises
+    ------
+    RunFolderError
+        If a file is missing or damaged.
     """
     facts = folder.read_facts()
     recommendation = facts.recommendation
@@ -317,13 +365,26 @@ def read_recommendation(folder: RunFolder) -> Recommendation:
 
 
 def recommend_by_labels(by_agreement: Recommendation, quality: QualityFacts) -> Recommendation:
-    """Combine the recommendation by agreement with the quality of all agents that is estimated from labels.
+    """Combine the recommendation by agreement with the quality that is estimated from labels.
 
-    Labels decide. The candidates by labels are the fewest agents that include the best with the probability
-    `quality.level`.
+    Parameters
+    ----------
+    by_agreement : Recommendation
+        Recommendation by agreement.
+    quality : QualityFacts
+        Estimated quality of all agents.
 
-    Agreement decides if the quality of some agents is unknown, or if it recommends fewer agents without caution, none
-    of which the labels rule out.
+    Returns
+    -------
+    Recommendation
+        It states both results and which of them decides.
+
+    Notes
+    -----
+    The candidates by labels are the fewest agents that include the best with the posterior probability `quality.level`.
+    Labels decide, because they measure quality, which agreement only predicts. If agreement recommends
+    agents, it decides in two cases: the quality of some agents is unknown, or agreement recommends fewer agents, none of
+    which the labels rule out, and nothing limits this recommendation (`by_agreement.caution`).
     """
     best = quality.agents[0]
     interval = format_with_interval(best.quality or 0.0, best.low, best.high)
@@ -369,9 +430,22 @@ def find_candidates_by_labels(quality: QualityFacts) -> tuple[str, ...]:
 
 
 def explain_no_discrimination(result: Verdicts, abilities: Abilities) -> str:
-    """Explain why the judge does not discriminate: Youden's J of its answers is not significantly above 0.
+    """Explain why the answers of a judge cannot rank agents, if they cannot.
 
-    Returns part of a sentence; empty if the judge discriminates, and if it is asked for preferences, which have no J.
+    A judge discriminates if Youden's J of its answers is significantly above 0.
+
+    Parameters
+    ----------
+    result : Verdicts
+        Verdicts of the judge.
+    abilities : Abilities
+        Abilities that are estimated from these verdicts.
+
+    Returns
+    -------
+    str
+        Reason, as part of a sentence. Empty if the judge discriminates, and if it is asked for preferences, which have
+        no J.
     """
     rates = None
     if result.plan.question == "information":

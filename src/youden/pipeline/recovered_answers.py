@@ -34,13 +34,24 @@ def reuse_saved_answers(
 ) -> Callable[[Plan], Verdicts]:
     """Wrap a function that judges plans, so that it reuses answers which only the run's folder holds.
 
-    The answers of a single judge are reused by request hash; those of a jury only for the plan of the folder, if the
-    store has none.
+    Parameters
+    ----------
+    judge_plan : callable
+        Returns the verdicts of a plan, from the store if it holds them, otherwise by requests. It is called only for the
+        trials whose answers are not reused.
+    folder : RunFolder
+        Folder of the run.
+    store : str
+        Path or URL of the run's store.
+    judge : JudgeConfig
+        Judge of the run.
 
-    judge_plan : returns the verdicts of a plan; called only for trials whose answers are not reused
-    store : path or URL of the run's store
-
-    Returns `judge_plan` itself if there is nothing to reuse.
+    Returns
+    -------
+    callable
+        Function that returns the verdicts of a plan; `judge_plan` itself if the store has all answers of the folder, or
+        the folder has none. The answers of a single judge are reused by request hash, for any plan. Those of a jury are
+        reused only for the plan of the folder, and only if the store has none of them.
     """
     saved = _read_reusable_verdicts(folder, judge)
     if saved is None:
@@ -78,12 +89,12 @@ def _judge_or_reuse(
     iter_hashes: Callable[[Plan], Iterator[RowKey]],
     store: str,
 ) -> Verdicts:
-    """Return the verdicts of a plan, with saved answers in place of those that the store has lost.
+    """Return the verdicts of a plan, with saved answers where the store has lost them.
 
-    judge_plan : returns the verdicts of a plan; called for the trials without a saved answer only
+    judge_plan : function that returns the verdicts of a plan; it is called for the trials without a saved answer only
     saved : verdicts in the run's folder
-    lost_rows : row of `saved` by request hash, for each lost answer
-    iter_hashes : yields a row and its request hash for each trial of a plan
+    lost_rows : row of `saved` by request hash, for the answers that the store has lost
+    iter_hashes : function that yields a row and its request hash for each trial of a plan, in order
     store : name of the store, for a warning
     """
     # row of `saved` with the answer to each trial, −1 for a trial without a saved answer
@@ -100,9 +111,10 @@ def _judge_or_reuse(
 
 
 def _read_reusable_verdicts(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
-    """Read the verdicts in a run's folder; None if they belong to another plan or are incomplete.
+    """Read the verdicts in a run's folder if their answers can be reused; None if they cannot.
 
-    Those of a single judge must have request hashes, those of a jury all votes.
+    The verdicts must belong to the plan in the folder. Those of a single judge must have request hashes, and those of a
+    jury a vote of every judge on every trial.
     """
     if not (judge.stores_new_answers and folder.has("verdicts.parquet") and folder.has("plan.parquet")):
         return None
@@ -119,7 +131,7 @@ def _read_reusable_verdicts(folder: RunFolder, judge: JudgeConfig) -> Verdicts |
 
 
 def _has_no_answers(path: str, hashes_of_judges: Iterable[Iterator[RowKey]]) -> bool:
-    """Return whether the store has no answers to the first requests of any judge of a jury.
+    """Return whether the store has no answer of any judge of a jury, checked on the first requests to each judge.
 
     path : path or URL of the store
     hashes_of_judges : for each judge, the rows of its trials with their request hashes
@@ -133,9 +145,12 @@ def _has_no_answers(path: str, hashes_of_judges: Iterable[Iterator[RowKey]]) -> 
 
 
 def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
-    """Return the row of each saved answer that the store (path or URL) has lost, by request hash.
+    """Find the saved answers that the store of the run has lost.
 
-    The result is empty if the verdicts have no hashes.
+    path : path or URL of the store
+    saved : verdicts in the run's folder
+
+    Returns the row of `saved` by request hash; empty if no answer is lost, or if the verdicts have no hashes.
     """
     if saved.request_hash is None:
         return {}
@@ -158,6 +173,8 @@ def _combine_answers(
     plan: Plan, saved: Verdicts, saved_row: Positions, new: Verdicts | None, *, store: str
 ) -> Verdicts:
     """Combine saved and new answers into verdicts on `plan`, with a warning that the texts of the saved ones are lost.
+
+    The judge and the warnings of the result are those of `new`, or of `saved` if there are no new answers.
 
     saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
     new : answers to the trials with −1, in their order; None if all answers are saved
@@ -197,11 +214,13 @@ def _combine_columns(saved: Verdicts, saved_row: Positions, new: Verdicts | None
 
 
 def _combine_models(models: tuple[str, ...], saved: Verdicts, saved_row: Positions, new: Verdicts | None) -> Ids:
-    """Return the position in `models` of the model that gave each answer, int32 array (n_trials,); −1 if it is unknown.
+    """Find which model gave each answer.
 
-    models : names of all models, first those of `saved`
-    saved_row : row of `saved` for each trial; −1 for a trial with a new answer
-    new : answers to the trials with −1, in their order; None if all are saved
+    models : names of all models; those of `saved` come first, in the same order
+    saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
+    new : answers to the trials with −1, in their order; None if all answers are saved
+
+    Returns the position of each trial's model in `models`, int32 array (n_trials,); −1 if the model is unknown.
     """
     is_saved = saved_row >= 0
     model = np.full(len(saved_row), -1, dtype=np.int32)

@@ -37,12 +37,13 @@ _SCHEMA = pa.schema([pa.field("request_hash", pa.binary(KEY_BYTES), nullable=Fal
 def write_missing_hashes(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, log: Callable[[str], None]) -> None:
     """Write a file with the request hash of each trial of a plan, for each judge that has no valid file yet.
 
-    Nothing is written for judges without calls, for plans of fewer than `MIN_TRIALS` trials, and for plans with rounds
+    Nothing is written for judges that make no calls, for plans of fewer than `MIN_TRIALS` trials, and for plans with rounds
     or follow-ups, which may still change.
 
+    folder : folder of the run
     plan : plan with its pool
     judge : judge of the run; for a jury, one file per member is written
-    log : receives a message about each invalid file
+    log : function that receives a message about an invalid file, which is written again
     """
     if not _is_worth_storing(plan):
         return
@@ -71,7 +72,8 @@ def _has_valid_hash_file(folder: RunFolder, questions: Questions, plan: Plan, lo
 def get_hash_reader(folder: RunFolder) -> KeySource:
     """Return a function that takes the questions to a judge and a plan, and yields the request hash of each trial.
 
-    The hashes are read from a file in the run folder or, without a valid file, computed from the requests.
+    The hashes are read from the run folder if it has a file for the plan and the judge. Otherwise, they are computed from
+    the requests, which takes longer.
     """
 
     def read_or_compute(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:
@@ -126,6 +128,7 @@ class KeysMetadata(TableMetadata):
 def write_hashes(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> None:
     """Write request hashes to a Parquet file; an existing file is replaced atomically.
 
+    path : file to write
     hashes : hashes in hexadecimal, in the order of the plan
     metadata : digests of the plan with its pool and of the judge, which are stored in the file
     """
@@ -150,11 +153,11 @@ def open_hashes(path: Path, metadata: KeysMetadata, *, n: int) -> HashFile:
     """Open a file of request hashes, and check that it belongs to a plan and a judge.
 
     path : Parquet file that `write_hashes` has written
-    metadata : digests of plan, pool and judge that it must have
+    metadata : plan, pool and judge for which the file must have been written
     n : number of request hashes that it must have
 
-    Returns a file that opens and closes itself at each reading. Raises RunFolderError if it is missing, damaged,
-    incomplete, or written for another plan, pool or judge.
+    Returns the file, which opens and closes itself at each reading. Raises RunFolderError if it is missing, damaged or
+    incomplete, or was written for another plan, pool or judge.
     """
     table = read_table(path, KeysMetadata)
     if table.metadata != metadata:

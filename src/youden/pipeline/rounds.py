@@ -58,14 +58,24 @@ def plan_width_round(
 ) -> NextRound:
     """Plan the next round of a design that samples all agents until their intervals are narrow enough.
 
-    result : answers to the plan so far
-    design : design, with the half-width that 90% of the agents are to reach
-    abilities : abilities that were estimated from `result`
-    eligible : bool array (n_agents, n_items), cells that may be compared
-    rng : generator with the seed of the first round, which draws the earlier blocks again
+    Parameters
+    ----------
+    result : Verdicts
+        Answers to the plan so far.
+    design : FixedWidth
+        The design, with the half-width that 90% of the agents are to reach.
+    abilities : Abilities
+        Abilities that were estimated from `result`.
+    eligible : bool array (n_agents, n_items)
+        Cells that may be compared.
+    rng : Generator
+        Random generator with the seed of the first round. It draws the earlier blocks again, and skips them.
 
-    Returns the trials of the round, or the reason to stop: "narrow" if the half-width is reached, "items" if these
-    items do not allow it, "budget" if no calls are left.
+    Returns
+    -------
+    NextRound
+        The trials of the round, or no trials and the reason to stop: "narrow" if the half-width is reached, "items" if
+        no number of calls on these items reaches it, and "budget" if no calls are left.
     """
     plan = result.plan
     half_width = half_width_quantile(abilities.covariance.half_width(LEVEL), HALF_WIDTH_FRACTION)
@@ -101,8 +111,10 @@ def _make_last_round(plan: Plan, reason: RoundStop, detail: str = "") -> NextRou
 def _find_needed_blocks(
     components: AgentVariances, requested: float, half_width: float, plan: Plan, *, n_items: int
 ) -> int | None:
-    """Find the number of blocks (trials of one item, two per agent) that give the `requested` half-width.
+    """Find the number of blocks (trials of one item, two per agent) that give the intervals the requested half-width.
 
+    components : variance components of the agents
+    requested : requested half-width
     half_width : half-width of the intervals so far
     n_items : number of items that can be used
 
@@ -133,7 +145,11 @@ def _find_needed_blocks(
 
 
 def _choose_round_size(n_blocks: int, n_needed: int) -> int:
-    """Choose how many blocks the next round adds: at most as many as there are.
+    """Choose how many blocks the next round of a plan adds.
+
+    If the missing blocks are at most the fraction `NEAR_FRACTION` of the blocks so far, all of them are added, otherwise
+    the fraction `APPROACH_FRACTION` of them. A round adds at least the fraction `MIN_STEP_FRACTION` of the blocks so far,
+    and at most as many blocks as there are.
 
     n_blocks : number of blocks so far
     n_needed : number of blocks that are probably needed in all
@@ -151,13 +167,28 @@ def find_search_allocation(
 ) -> dict[str, Any]:
     """Find the agents that the next round of a search samples, and the number of its blocks.
 
-    They are the agents whose uncertain abilities keep the regret bound above `max_regret`; the caller must end the
-    search if it is not above.
+    The search ends when the upper confidence bound on the regret of the selected agents is at most `max_regret`. The round
+    samples the agents whose uncertain abilities keep this bound above `max_regret`.
 
-    abilities, differences : abilities that were estimated from `result`, and their pairwise differences
+    Parameters
+    ----------
+    result : Verdicts
+        Answers to the plan so far.
+    abilities, differences : Abilities, Differences
+        Abilities that were estimated from `result`, and their pairwise differences.
+    max_regret : float
+        Regret that the search accepts.
 
-    Returns the arguments `active`, bool array (n_agents,), and `n_blocks`, at least 1, of `Adaptive.next_round`; empty
-    if some agents cannot be compared, or without an interim analysis.
+    Returns
+    -------
+    dict
+        Keyword arguments of `Adaptive.next_round`: `active`, bool array (n_agents,), and `n_blocks`, int, at least 1.
+        Empty if some agents cannot be compared, or if there was no interim analysis; `next_round` then selects agents and
+        blocks itself.
+
+    Notes
+    -----
+    The caller must end the search if the bound is already at most `max_regret`.
     """
     plan = result.plan
     search = abilities.search
@@ -201,13 +232,25 @@ STOP_MESSAGES = {
 def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-like-these") -> Verdicts:
     """Judge a plan, and add rounds until its goal is reached or its budget is spent.
 
-    plan : plan with the rounds that are known so far; a plan without rounds is judged once
-    judge_plan : returns the verdicts of the whole plan after each round, so it should reuse earlier answers; its errors
-        are passed on
-    target : population of the intervals that decide when to stop
+    Parameters
+    ----------
+    plan : Plan
+        A plan with the rounds that are known so far. A plan without rounds is judged once.
+    judge_plan : callable
+        Returns the verdicts of a plan. It is called with the whole plan after each round, so it should reuse the
+        answers to earlier rounds.
+    target : {"items-like-these", "these-items"}, default "items-like-these"
+        Population of the intervals that decide when to stop.
 
-    Returns verdicts on the plan with all its rounds. The last note of the plan states why it stopped. Raises
-    StatisticsError if answers cannot be fitted.
+    Returns
+    -------
+    Verdicts
+        Of the plan with all its rounds. The last note of the plan contains the reason why it stopped.
+
+    Raises
+    ------
+    StatisticsError
+        If the answers of a round cannot be fitted. Errors of `judge_plan` are passed on.
     """
     rounds = plan.rounds
     if rounds is None:
@@ -244,12 +287,14 @@ def _describe_stop(plan: Plan, stop_reason: str, detail: str, *, n_analyses: int
 
 
 def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> int:
-    """Compute how many independent trials, which estimate false-positive rates, a round adds to a plan.
+    """Compute how many independent trials, which estimate false-positive rates, are added in a round.
 
-    The result is proportional to the paired trials if the plan has a budget.
+    A plan with a budget reserves some of its calls for paired trials, and all others for independent trials. Each round
+    gets a share of the remaining independent trials that is proportional to its paired trials.
 
-    n_paired : paired trials of the round
-    n_sampled : agents that the round samples
+    plan : plan so far
+    n_paired : number of paired trials of the round
+    n_sampled : number of agents that the round samples
     """
     n_independent = count_added_independent(plan, n_paired, n_scored=n_sampled)
     budget = plan.request.budget
@@ -269,9 +314,9 @@ def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> i
 
 
 def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
-    """Draw the independent trials (responses to different items) for the agents that a round samples.
+    """Draw the independent trials (comparisons of responses to different items) for the agents that a round samples.
 
-    There are none if the plan draws them together with the paired trials ("matched").
+    The result is empty for a plan with matched independent trials, which are drawn together with the paired trials.
     """
     if plan.independent == "matched":
         return Trials.concat([])
@@ -307,7 +352,11 @@ RoundRule = Callable[[Verdicts, Rounds], NextRound]
 def _make_round_rule(plan: Plan, *, target: Target) -> RoundRule:
     """Return the function that plans the next round from the verdicts so far.
 
-    plan : plan with its first round, of a search or of a design with a requested half-width
+    Each round restarts the random stream of the first one and skips earlier draws. An interrupted run therefore plans the
+    same rounds when it resumes.
+
+    plan : plan with its first round, by a search for the best agents or by a design with a requested half-width
+    target : population that the intervals refer to
     """
     from youden.pipeline.ranking import estimate_abilities
 
@@ -345,8 +394,11 @@ class _SearchRule:
     def __call__(self, result: Verdicts, rounds: Rounds) -> NextRound:
         """Plan a round of the agents that may still be among the best, or return the reason to stop.
 
-        It is "near enough" for a small regret bound, "judge" if the judge does not discriminate, and "budget" if rounds
-        or calls are spent.
+        The reason is "near enough" if the regret bound is small enough, "judge" if the judge does not discriminate, and
+        "budget" if the rounds or the calls are spent.
+
+        result : verdicts so far
+        rounds : record of the rounds so far
         """
         from youden.pipeline.ranking import estimate_abilities
         from youden.pipeline.recommendation import explain_no_discrimination

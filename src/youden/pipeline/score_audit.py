@@ -323,10 +323,11 @@ def _describe_table(
     """Describe what limits a ranking of models: ties, influential items, and missing or constant scores.
 
     scores : ids of the models and items, and the range of the scores
-    score : float array (n_models, n_items), on the scale from 0 to 1; NaN if missing
+    score : float array (n_models, n_items), scores on the scale from 0 to 1; NaN if missing
     means : scores of the models by the additive fit
-    residual : float array (n_items,), root mean squared residual of the fit
-    ranked : differences of the models in the order of `names`, best first
+    residual : float array (n_items,), root mean squared residual of the additive fit on each item
+    ranked : differences of the models in the order of `names`
+    names : names of the models, best first
     """
     # pairs of models that are not significantly different
     is_comparable = np.isfinite(ranked.half_width)
@@ -401,7 +402,7 @@ def _find_groups(names: Sequence[str], is_tied: Bools) -> tuple[tuple[str, ...],
     names : names of the models, best first
     is_tied : bool array (n_models, n_models), whether two models do not differ significantly
 
-    No group is part of another one.
+    Returns the names of each group that is no part of another one. A model that differs from its neighbours is a group.
     """
     groups = []
     last_end = 0

@@ -42,9 +42,12 @@ def check_self_target(target: str) -> None:
 def estimate_self_abilities(trials: TrialsByItem, request: EstimationRequest) -> Abilities:
     """Estimate abilities of a plan that has only self-trials, comparisons of two responses of the same agent.
 
-    An ability is the mean answer to the agent's paired self-trials minus that to its independent ones.
+    The ability of an agent is its self-consistency: its mean answer to paired self-trials (two responses to one item)
+    minus its mean answer to independent ones (responses to two items).
 
-    Raises StatisticsError [self-target] for a target other than "items-like-these".
+    request : its target must be "items-like-these"; its other options have no effect
+
+    Raises StatisticsError [self-target] for another target.
     """
     check_self_target(request.target)
     n_agents = trials.plan.n_agents
@@ -75,9 +78,11 @@ def _estimate_from_self_trials(trials: TrialsByItem) -> SelfConsistency:
 
 
 def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
-    """Tabulate the self-consistency of each agent with its 95% interval, by agent id, as columns of the ranking.
+    """Tabulate the self-consistency of each agent with its 95% interval, as columns that are added to the ranking.
 
-    There are no columns if the run has no self-trials, or only self-trials.
+    Returns a table with the agents' ids as index, and the columns `self_consistency`, `self_consistency_low` and
+    `self_consistency_high`. It has no columns if the run has no self-trials. It also has none if the run has only
+    self-trials, because its abilities are then the self-consistency.
     """
     import pandas as pd  # takes long to load
 
@@ -95,7 +100,10 @@ def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
 
 
 def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
-    """Yield a note on agents of low self-consistency, and one on agents whose ability is below it and the mean.
+    """Yield a note on agents of low self-consistency, and one on stable agents of low ability.
+
+    An agent has a low self-consistency if it is significantly below the mean of all agents. An agent is stable with a low
+    ability if its ability is significantly below the mean ability and below its own self-consistency.
 
     ranking : ranking table; without the columns of `tabulate_self_consistency`, there are no notes
     """
@@ -146,15 +154,30 @@ def _tabulate_comparisons(verdicts: Verdicts, rows: Positions) -> pd.DataFrame:
 def replication_bounds(verdicts: Verdicts, agent: str) -> ReplicationScores:
     """Compute replication scores of the responses of an agent from the self-trials of a run; their means are lower bounds.
 
-    In expectation, the mean Pearson score is at most the χ² information, and the mean KL score, if no score is NaN, the
-    Shannon information. A response is compared with m responses to other items and usually matches none, so R₀ is
-    replaced by min(R₀, m + 1).
+    Parameters
+    ----------
+    verdicts : Verdicts
+        Answers of a run of one or two agents, or of a run with `self_trials`.
+    agent : str
+        Id of the agent.
 
-    verdicts : answers of a run of one or two agents, or of a run with `self_trials`
-    agent : id of the agent
+    Returns
+    -------
+    ReplicationScores
+        One score of each kind per response of a self-trial, in the order of repeats, then items. A KL score is NaN if no
+        further response to the item matches.
 
-    Returns scores in the order of repeats, then items; a KL score is NaN if no further response matches. Raises
-    StatisticsError [replication-agent] if the run has no answered self-trial of the agent.
+    Raises
+    ------
+    StatisticsError
+        [replication-agent]: if the run has no answered self-trial of the agent.
+
+    Notes
+    -----
+    Each response is compared with m responses to other items, in the order of the plan, and usually matches none of them.
+    R₀ is therefore replaced by min(R₀, m + 1). As the plan fixes m, the mean Pearson score is at most the χ² information in
+    expectation. So is the mean KL score for the Shannon information, if no score is NaN. The judge's decisions are used.
+    The two orders of a pair of responses count once, by the first answer.
     """
     plan = verdicts.plan
     position = plan.agent_ids.index(agent) if agent in plan.agent_ids else -1

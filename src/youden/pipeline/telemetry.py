@@ -40,9 +40,11 @@ def trace_step(name: str, **attributes: str | int) -> Iterator[None]:
 
 
 def count_answers(verdicts: Verdicts, attributes: Mapping[str, str | int]) -> None:
-    """Add the numbers of answers, missing answers, tokens and USD of a run to its OpenTelemetry counters.
+    """Add the numbers of a run to its OpenTelemetry counters.
 
-    attributes : names and values that describe the run, such as its judge
+    The counters are `youden.answers`, `youden.missing`, `youden.tokens_in`, `youden.tokens_out` and `youden.usd`.
+
+    attributes : names and values that describe the run, such as its judge, and that are attached to each number
     """
     metrics = _load_api("metrics")
     if metrics is None:

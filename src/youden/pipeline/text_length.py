@@ -37,10 +37,20 @@ MAX_TRIALS = 2_000_000
 
 
 def length_correlation(ability: Floats, length: Floats | None) -> tuple[float, int] | None:
-    """Correlate abilities with mean lengths of responses, in words.
+    """Correlate abilities with mean lengths of responses.
 
-    Returns Spearman's ρ and the number of agents with ability and length (not NaN). None if there are fewer than 5, if
-    ρ is undefined, or if `length` is None.
+    Parameters
+    ----------
+    ability : float array (n_agents,)
+        Abilities, NaN for agents without one.
+    length : float array (n_agents,) or None
+        Mean words per response, NaN for agents without responses; None if the lengths are unknown.
+
+    Returns
+    -------
+    tuple of (float, int), or None
+        Spearman's ρ and the number of agents with ability and length. None if there are fewer than 5 such agents, or if
+        ρ is undefined.
     """
     if length is None:
         return None
@@ -60,7 +70,20 @@ def follows_length(rho: float, n_agents: int) -> bool:
 
 
 def length_finding(rho: float, n_agents: int) -> Finding:
-    """Report Spearman's ρ of abilities and mean lengths of responses: a warning if it is strong, otherwise a note."""
+    """Report the correlation of abilities with the length of responses: a warning if it is strong, otherwise a note.
+
+    Parameters
+    ----------
+    rho : float
+        Spearman's ρ of ability and mean length.
+    n_agents : int
+        Number of agents that it is computed from.
+
+    Returns
+    -------
+    Finding
+        Message with ρ, which is also its fact "correlation".
+    """
     text = f"The ranking correlates with mean length at ρ = {rho:.2f}"
     if not follows_length(rho, n_agents):
         return Finding("length", f"{text}.", severity="note", facts={"correlation": rho})
@@ -78,12 +101,13 @@ def length_warnings(
 ) -> Iterator[Finding]:
     """Yield a warning if text length explains much of the variance of the answers, and one if it correlates with ability.
 
-    The first check is left out for more than `MAX_TRIALS` trials, or if the pool of texts cannot be read or has
-    changed.
+    The first check is left out if the run has more than `MAX_TRIALS` trials, or if its pool cannot be read or has changed.
+    The second check is left out if the pool has no lengths.
 
-    pool : agents and items of the run, with mean lengths of responses if they are known
-    rows : function that yields the trials with their answers, in chunks of columns
-    ability : float array (n_agents,); NaN for agents without an ability
+    folder : folder of the run
+    pool : agents and items of the run, with the mean length of each agent's responses
+    rows : function that yields the trials of the run with their answers, in chunks of columns
+    ability : float array (n_agents,), abilities of the main ranking; NaN for agents without one
     n_trials : number of trials of the run
     """
     share = np.nan
@@ -116,13 +140,16 @@ def _compute_explained_share(folder: RunFolder, pool: PoolSummary, rows: Rows) -
 def read_answer_lengths(
     folder: RunFolder, pool: PoolSummary, rows: Rows
 ) -> tuple[Floats, Positions, Positions, Bools] | None:
-    """Read the answers of a run, without those of probes and self-trials, with the lengths of the compared texts.
+    """Read the answers of a run with the lengths of the compared texts.
 
+    Trials without an answer, probes and self-trials are left out.
+
+    folder : folder of the run
     pool : pool at the time of the run
-    rows : function that yields the trials with their answers, in chunks of columns
+    rows : function that yields the trials of the run with their answers, in chunks of columns
 
-    Returns arrays (n_answers,): answer, characters of the first and of the second text, and whether the trial is
-    paired; None if the texts have changed since the run.
+    Returns four arrays (n_answers,): answer, characters of the first and of the second text, and whether the trial is paired.
+    Returns None if the texts of the pool have changed since the run.
 
     Raises PoolError or RunFolderError if the pool cannot be read.
     """
@@ -153,9 +180,15 @@ def _find_lengths(chunk: Mapping[str, NDArray[Any]], texts: Pool) -> tuple[Float
 
 
 def _find_length_rows(trials: Mapping[str, NDArray[Any]], text: str, n_agents: int) -> Positions:
-    """Find the row of `Pool.all_lengths` with the length of one text of each trial: int array (n_trials,).
+    """Find the row of `Pool.all_lengths` with the length of the first or the second text of each trial.
 
+    The rows of `Pool.all_lengths` are response 1 of all agents, then response 2 of all agents, and so on.
+
+    trials : columns of the trials: the agents of the texts, and the numbers of their responses if agents have several
     text : "first" or "second"
+    n_agents : number of agents of the pool
+
+    Returns an int array (n_trials,).
     """
     agent = trials[text]
     if f"{text}_repeat" not in trials:

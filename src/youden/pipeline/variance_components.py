@@ -37,8 +37,17 @@ MIN_DIFFERENCES = 10
 def build_variance_table(variance: VarianceFacts) -> Table:
     """Build a table with one line per source of variance, such as the items, the calls and the judge.
 
-    Its columns are the standard deviation of an ability due to the source, its 95% interval, its share of the
-    variance, and the factor of the interval's width if twice as much is sampled.
+    Parameters
+    ----------
+    variance : VarianceFacts
+        Variance components of a run.
+
+    Returns
+    -------
+    Table
+        Standard deviation of an ability that is due to the source, its 95% interval, and its share in the variance of an
+        ability. The last column is the factor by which the width of an ability's interval changes if twice as much is
+        sampled, for example twice as many items.
     """
     # variance that the intervals contain
     values = [
@@ -74,11 +83,25 @@ def can_decompose_variance(plan: Plan, n_trials: int, *, max_repeats: int = 1) -
 def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> VarianceFacts:
     """Decompose the variance of a judged run.
 
-    others : folders of other judges' runs of the same trials, for the variance between judges
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+    others : sequence of RunFolder, default ()
+        Folders of other judges' runs of the same trials, from which the variance between judges is estimated.
 
-    Raises RunFolderError [run-unjudged] or [run-partial] if a run is not judged to its end; StatisticsError
-    [variance-few] if it has too few agents or items; ConfigError [variance-other] if another run has too few trials in
-    common.
+    Returns
+    -------
+    VarianceFacts
+
+    Raises
+    ------
+    RunFolderError
+        [run-unjudged], [run-partial]: if a run is not judged to its end; others if a file is missing or damaged.
+    StatisticsError
+        [variance-few]: if the run has too few agents or items.
+    ConfigError
+        [variance-other]: if another run has too few trials in common.
     """
     result, *other_results = [_read_all_verdicts(run_folder) for run_folder in (folder, *others)]
     judges = measure_judge_spread([result, *other_results]) if others else None
@@ -94,14 +117,19 @@ def _read_all_verdicts(folder: RunFolder) -> Verdicts:
 
 
 def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = None) -> VarianceFacts:
-    """Decompose the variance of the abilities of a run, as a mean over agents, by its sources.
+    """Decompose the variance of the abilities of a run by its sources.
 
-    The sources are items, responses, calls (which partner an agent meets on which item), false-positive rates, the
-    judge, and the other agents of the pool. The part of the calls is also divided into the part of the judge and that of the
-    partners, so not all components add up. A source that the run does not determine has the command that would measure it.
+    The sources are the sample of items, the responses that an agent would give if it were sampled again, the sample of
+    calls (which partner an agent meets on which item), the error of the false-positive rates, the choice of the judge, and
+    the choice of the other agents of the pool. The result contains one component per source, with its variance, or with
+    the command that would measure it, if the run does not determine it. Two further components divide the variance of the
+    calls into the part of the judge and that of the partners, so the sum over all components counts it twice.
 
+    A variance is that of an agent's distance from the average ability, as a mean over agents.
+
+    result : answers of the run, from which the abilities are estimated
     run : name of the run, which the commands contain
-    judges : variance between judges of the same trials; by default, that of the run's own jury
+    judges : variance between judges of the same trials; by default, that of the run's own jury is used, if it has one
 
     Raises StatisticsError [variance-few] for fewer than 3 agents, or fewer than 5 items with several answered trials.
     """
@@ -150,7 +178,8 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
 def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | None]:
     """Estimate the variance of a judge's answer to the same two texts, in the same order and in the other order.
 
-    A variance is None for fewer than `MIN_DIFFERENCES` differences.
+    A variance is half the mean square of the differences between two answers. It is None for fewer than `MIN_DIFFERENCES`
+    differences.
     """
     plan = result.plan
     rows = (plan.trial_type == PAIRED) & result.answered
@@ -261,8 +290,10 @@ PART_OF_CALLS = "of these"
 def _list_judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
     """List the variance of the judge's answers to the same two texts, in the same order and in the other order.
 
-    These are parts of the variance of the calls.
+    The variance of the calls already contains the two variances, so they are not added to it.
 
+    components : factors of the variance components of the run
+    result : answers of the run
     run : name of the run, for the command that measures an unknown variance
     """
     same_order, other_order = _estimate_repeat_variances(result)
@@ -294,8 +325,9 @@ def _describe_response_measure(result: Verdicts, run: str) -> str:
 def _list_outside_components(
     components: VarianceComponents, judges: JudgeSpread | None, run: str, n_agents: int
 ) -> list[ComponentFacts]:
-    """List the sources of variance that the intervals do not include: the choice of the judge and of the other agents.
+    """List the two sources of variance that the intervals do not include: the choice of the judge and of the other agents.
 
+    components : variance components of the run; `pair` is the variance of the effects of pairs of agents
     judges : variance between judges; None if it is unknown
     run : name of the run, for the command that measures an unknown variance
     n_agents : number of agents with an ability
@@ -339,10 +371,11 @@ def _summarize_components(
 ) -> str:
     """State in one sentence which component is the largest, and what would narrow the intervals.
 
-    in_interval : components that the intervals contain; the first three are items, responses and calls
+    in_interval : components that the intervals contain; the first three are those of items, responses and calls
     error_variance : sum of these components
     agent_variance : variance of the abilities between agents, without errors
     judges : variance between judges; None if it is unknown
+    n_items : number of items of the run
     """
     if judges is not None and judges.variance > judges.agent_variance:
         return (
@@ -377,6 +410,9 @@ def _get_variance(component: ComponentFacts) -> float:
 
 def _format_row(component: ComponentFacts, total: float) -> list[str]:
     """Format one source of variance as a row of the table of `build_variance_table`.
+
+    The share is in parentheses if it is part of the share of the calls. It is "not in it" if the intervals do not include
+    the source.
 
     total : sum of the variances that the intervals include
     """

@@ -219,17 +219,34 @@ async def query_judge(
 ) -> Verdicts:
     """Query a judge on the trials of a plan, within a cost cap that several plans may share.
 
-    judge : name, file or config of a judge; or a function of the texts of two responses that returns True, False, a
-        number from 0 to 1, or None for no answer, with which the parameters below have no effect
-    store : path or URL of the store of answers; None for a judge that needs none
-    options : options of the requests, with the cost cap `max_cost`, which must be set for a judge that costs money
-    budget : cost cap that several plans share; by default, a cap of this plan alone
+    Parameters
+    ----------
+    plan : Plan
+        Trials to answer.
+    judge : str, path, mapping, JudgeConfig or callable
+        Judge by its name, file or config, or a function of the texts of two responses that returns True, False, a number
+        from 0 to 1, or None for no answer. With a function, the parameters below have no effect.
+    store : str, path or None
+        Store of answers, a path or a URL; None for a judge that needs none.
+    options : JudgingOptions
+        Options of the requests.
+    budget : Budget, optional
+        Cost cap that several plans share. Default: a cap of this plan alone, `options.max_cost`, which must be set for a
+        judge that costs money even if `budget` is passed.
 
-    Returns one row per trial, in plan order; those of a jury have a finding with its effective number of judges.
+    Returns
+    -------
+    Verdicts
+        One row per trial, in plan order; those of a jury have a finding with the effective number of its judges.
 
-    Raises ConfigError if judge, store or cap do not fit, before any call; BudgetError or TooManyMissingError if the cap
-    is reached or too many answers are missing; JudgeError or ReplayMissError if the judge cannot be used or a replay
-    lacks an answer.
+    Raises
+    ------
+    ConfigError
+        If judge, store or cap do not fit, before any call.
+    BudgetError, TooManyMissingError
+        If the cap is reached, or too many answers are missing.
+    JudgeError, ReplayMissError
+        If the judge cannot be used; if a replay lacks an answer.
     """
     config = resolve_judge(judge)
     if not isinstance(config, JudgeConfig):

@@ -133,11 +133,15 @@ class FirstConfig(NamedTuple):
 def _import_if_needed(
     source: Path, pool_path: Path, *, columns: Mapping[str, str], known_pool: Pool | None = None
 ) -> ImportedPool | None:
-    """Import the files at `source` as a pool; return None if they are a pool without blank texts already.
+    """Import the files at `source` as a pool; return None if they are a pool already.
 
-    pool_path : where the pool will be written, for messages
+    A file in the format of a pool is still imported as a table in two cases: if `columns` are set, or if some of its texts are
+    blank. The importer treats blank texts as missing responses.
+
+    source : file or folder that the user named
+    pool_path : path at which the pool will be written, for messages
     columns : column of the table by field of the pool
-    known_pool : earlier import of the same source, whose item ids are kept
+    known_pool : pool that was imported from the same source before; its items keep their ids
     """
     has_responses_file = (source / RESPONSES).is_file()
     format_ = None if has_responses_file else recognize_format([source])
@@ -157,7 +161,9 @@ def _import_if_needed(
 
 
 def _needs_table_import(source: Path, *, has_columns: bool) -> bool:
-    """Return whether a file or folder has to be read as a table, because it is not a valid pool yet.
+    """Return whether the importer of tables has to read a file or folder, because it is not a valid pool yet.
+
+    A pool in a file is valid if it has no blank texts. A path that does not exist is not imported.
 
     has_columns : whether the user named columns; then any file is imported
     """
@@ -173,8 +179,8 @@ def _needs_table_import(source: Path, *, has_columns: bool) -> bool:
 def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, format_: str) -> None:
     """Check that an imported pool can be ranked.
 
-    Raises: ImportFormatError if too many responses were dropped or no item has two; PoolError [init-columns] if there are fewer
-    than three agents.
+    Raises ImportFormatError if too many responses were dropped or no item has two of them, and PoolError [init-columns] if
+    there are fewer than three agents.
     """
     check_dropped(imported)
     check_shared_items(imported, source, format_)
@@ -206,13 +212,18 @@ def _suggest_more_agents(imported: ImportedPool, source: Path, pool_path: Path, 
 def _update_pool(
     source: Path, file: Path, pool_path: Path, columns: Mapping[str, str], report: Callable[[ImportedPool], None]
 ) -> FirstConfig:
-    """Add new agents, items and responses of a source to the pool of an existing config, or, after a run, to a copy.
+    """Add new agents, items and responses of a source to the pool of an existing config.
 
-    file : the config
-    columns : column of a table by field of the pool
-    report : called with the imported pool
+    Without a judged run, the pool itself is updated. A judged run keeps its pool; the updated pool is written to a new
+    folder, from which the run can be extended.
 
-    Raises: ConfigError [init-exists] if the config has another pool.
+    source : files with the agents, items and responses
+    file : config
+    pool_path : path of the pool
+    columns : field of the pool → column of the table
+    report : function that is called with the imported pool
+
+    Returns the config with the updated pool. Raises ConfigError [init-exists] if the config has another pool.
     """
     config = load_run_config(file)
     config_pool = Path(config.pool).resolve()
@@ -390,10 +401,13 @@ def _format_config(
 ) -> str:
     """Format a commented config for a pool.
 
-    cost, cost_with_calls : estimates with the judge of the config, and with one that makes calls
-    entries : values of "pool", "judge" and "alternative_judge" in `_TEMPLATE`
-    key_variable : variable of the API key
-    makes_calls : whether the cost cap applies; otherwise, it is a comment
+    file : path of the config
+    cost : estimated cost of the plan with the judge of the config
+    cost_with_calls : estimated cost with a judge that makes calls, from which the cost cap is derived. It is `cost` if the judge
+        of the config makes calls, and the cost with `ONLINE_JUDGE` otherwise.
+    entries : lines of the config by their placeholder in `_TEMPLATE`: "pool", "judge", and "alternative_judge", a comment
+    key_variable : environment variable with the API key of `ONLINE_JUDGE`
+    makes_calls : whether the judge of the config makes calls; otherwise the cost cap is only a comment
     """
     max_cost = f"max_cost: {_suggest_cap(cost_with_calls.usd):.2f}"
     if not makes_calls:
@@ -474,7 +488,9 @@ def _make_pool_value(pool_path: Path, file: Path) -> str:
 
 
 def _make_judge_value(judge: str, file: Path) -> str:
-    """Return the name of a judge, or the path of its file from the config's folder if a local file defines it.
+    """Return the value of `judge` in the config: the name of the judge, or the path of its file from the config's folder.
+
+    A path is used if the user named the judge by a path, or if a local file replaces the shipped judge of this name.
 
     judge : name or path that the user passed
     file : path of the config

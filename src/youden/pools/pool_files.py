@@ -20,9 +20,22 @@ POOL_TABLES = (".csv", ".parquet")
 
 
 def find_pool(start: Path) -> Path:
-    """Return the only pool, a folder or a table, in a folder or its subfolders; without a pool, the only table.
+    """Find the only pool in a folder or its subfolders.
 
-    Raises: PoolError [init-none] if there is no pool or table; [init-several] if there are several.
+    Parameters
+    ----------
+    start : Path
+        The folder.
+
+    Returns
+    -------
+    Path
+        The only folder or table that is a pool. If there is no pool, the only table, which can be imported.
+
+    Raises
+    ------
+    PoolError
+        [init-none]: if there is no pool or table; [init-several]: if there are several pools (or tables).
     """
     candidates = _list_candidates(start)
     if not candidates:

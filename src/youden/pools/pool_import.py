@@ -113,11 +113,13 @@ def import_pool(
 def check_shared_items(imported: ImportedPool, path: Path, format_: str) -> None:
     """Check that at least one item of an imported pool has responses of two agents, so that these can be compared.
 
-    imported : the pool; not checked if it has one agent, or a table's columns were all named by the user
+    A table whose columns the user named, and a pool of one agent, are not checked.
+
+    imported : the pool; its `used_columns` describe the inferred columns, and are empty if the user named the columns
     path : the imported file or folder
     format_ : name of its format
 
-    Raises: ImportFormatError [import-columns] for a table whose columns were inferred, else [import-unshared].
+    Raises ImportFormatError [import-columns] for a table whose columns were inferred, [import-unshared] for another format.
     """
     # if the user named every column, the columns cannot have been inferred wrongly
     has_named_columns = format_ in TABLE_FORMATS and not imported.used_columns

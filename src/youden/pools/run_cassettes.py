@@ -77,15 +77,29 @@ class _JudgedRun:
 def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> CassetteExport:
     """Write the requests and outcomes of a run, or of a pool, as a cassette.
 
-    path : folder of the run, or of the generated pool
-    out : file to write; an existing one is replaced
-    redacted : whether texts are replaced by hashes; for runs only
+    Parameters
+    ----------
+    path : Path
+        Folder of the run, or of the generated pool.
+    out : Path
+        File to write; an existing one is replaced.
+    redacted : bool, default False
+        Whether texts are replaced by hashes; for runs only.
 
-    Returns the numbers of answers, failures, and requests without either, which are left out.
+    Returns
+    -------
+    CassetteExport
+        Numbers of answers and failures, and of requests that have neither in the store, which are left out.
 
-    Raises: ConfigError [cassette-source] if the folder is neither, [cassette-no-calls] if it needs no calls, [cassette-redact]
-    if a pool is to be redacted, [store-missing] if the store does not exist; PlanError [plan-other-pool] if the pool of the
-    run has changed; RunFolderError or PoolError if a file cannot be read.
+    Raises
+    ------
+    ConfigError
+        [cassette-source]: if the folder is neither; [cassette-no-calls]: if the run or pool makes no calls;
+        [cassette-redact]: if a pool is to be redacted; [store-missing]: if the store does not exist.
+    PlanError
+        [plan-other-pool]: if the pool of the run has changed.
+    RunFolderError, PoolError
+        If a file cannot be read.
     """
     read_entries = _read_pool_entries if is_generated(path) else _read_run_entries
     judges, entry_by_request = read_entries(path, redacted)
@@ -98,12 +112,26 @@ def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> Cassett
 
 
 def import_cassette(file: Path, store: str | Path) -> CassetteImport:
-    """Add the entries of a cassette to a store, and return the numbers of added ones and of those that it had already.
+    """Add the entries of a cassette to a store.
 
-    file : the cassette
-    store : path or URL of the store, which is created if it does not exist. Its own outcomes are kept.
+    Parameters
+    ----------
+    file : Path
+        The cassette.
+    store : str or Path
+        Path or URL of the store; it is created if it does not exist. Its own outcomes are kept.
 
-    Raises: InputError [cassette] if the file is not a cassette; ConfigError or JudgeError if the store cannot be opened.
+    Returns
+    -------
+    CassetteImport
+        Numbers of entries that were added, and of those whose request has an outcome in the store.
+
+    Raises
+    ------
+    InputError
+        [cassette]: if the file is not a cassette.
+    ConfigError, JudgeError
+        If the store cannot be opened.
     """
     cassette = read_cassette(file)
     failures = [key for key, entry in cassette.entries.items() if isinstance(entry.outcome, Failure)]
@@ -119,14 +147,27 @@ def import_cassette(file: Path, store: str | Path) -> CassetteImport:
 
 
 def find_missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
-    """Return the requests of a run, or of a generated pool, that a cassette lacks: their descriptions by hash.
+    """Find requests of a run, or of a generated pool, whose answers a cassette lacks.
 
-    path : folder of the run or pool
+    Parameters
+    ----------
+    cassette : Cassette
+        Recorded requests and answers.
+    path : Path
+        Folder of the run or of the pool.
 
-    Requests that depend on a missing answer are not listed.
+    Returns
+    -------
+    dict of str to str
+        Request hash → description of the request. Requests that depend on a missing answer cannot be built, and are not
+        listed.
 
-    Raises: ConfigError [cassette-source] if the folder is neither; [cassette-no-calls] if it needs no calls;
-    RunFolderError, PoolError or PlanError if a file cannot be read, or the pool of the run has changed.
+    Raises
+    ------
+    ConfigError
+        [cassette-source]: if the folder is neither; [cassette-no-calls]: if the run or pool makes no calls.
+    RunFolderError, PoolError, PlanError
+        If a file cannot be read, or the pool of the run has changed.
     """
     if is_generated(path):
         requests = collect_requests(_read_generation(path), lambda keys: _find_answers(cassette, keys))
@@ -176,10 +217,12 @@ def _read_generation(folder: Path) -> Generation:
 
 
 def _read_run_entries(path: Path, redacted: bool) -> Entries:
-    """Return the settings of a run's judges, and a cassette entry by request hash, None without an outcome.
+    """Read the requests of a judged run, and their answers in its store.
 
     path : folder of the run
     redacted : whether to replace texts by hashes
+
+    Returns the settings of the judges, and the entries of a cassette by request hash: None for a request without an outcome.
     """
     run = _read_judged_run(RunFolder(path))
     entries: dict[str, Entry | None] = {}
@@ -198,7 +241,7 @@ def _read_run_entries(path: Path, redacted: bool) -> Entries:
 def _read_judged_run(folder: RunFolder) -> _JudgedRun:
     """Read the plan, the judges and the store of a run.
 
-    Raises: ConfigError [cassette-source] if there is no run, [cassette-no-calls] if its judge makes no calls.
+    Raises ConfigError [cassette-source] if there is no run, and [cassette-no-calls] if its judge makes no calls.
     """
     if folder.path.is_dir() and not folder.has("config.yaml"):
         raise ConfigError(

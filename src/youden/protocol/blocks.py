@@ -41,6 +41,16 @@ def has_blocks_in_first_plan(plan: Plan) -> bool:
     """Return whether the trials before any extension or round include paired trials in blocks.
 
     A block compares agents on one item, each once as the first text and once as the second.
+
+    Parameters
+    ----------
+    plan : Plan
+        A plan, extended or not.
+
+    Returns
+    -------
+    bool
+        False if no such trial has a block number.
     """
     is_first_paired = (plan.trials.step == 0) & (plan.trial_type == PAIRED)
     return bool((plan.block[is_first_paired] >= 0).any())
@@ -65,21 +75,41 @@ def restrict_to_anchors(plan: Plan) -> Plan:
 
 
 def is_in_complete_block(columns: Mapping[str, NDArray[Any]], anchors: int) -> Bools:
-    """Return which trials compare two anchors in blocks, and thus rank them: bool array (n_trials,).
+    """Return which trials rank the anchors: comparisons of two anchors that are not linking trials.
 
-    Anchors are the agents of the first plan.
+    Anchors are the agents of the first plan; linking trials compare agents that joined later with them.
 
-    columns : columns of the trials, with `first`, `second` and `role`
-    anchors : number of anchors, which are the first agents
+    Parameters
+    ----------
+    columns : mapping of str to array (n_trials,)
+        Columns of the trials, with `first`, `second` and `role`.
+    anchors : int
+        Number of anchors, which are the first agents.
+
+    Returns
+    -------
+    bool array (n_trials,)
+        True for the trials of blocks that compare all anchors with each other.
     """
     are_anchors = (columns["first"] < anchors) & (columns["second"] < anchors)
     return np.asarray(are_anchors & (columns["role"] != ANCHOR))
 
 
 def plan_after_extensions(plan: Plan, n_extensions: int) -> Plan:
-    """Return the state of a plan after its first `n_extensions` extensions; the plan itself if it has no more.
+    """Return the state of a plan after its first `n_extensions` extensions.
 
-    `characters` (total text length) remains that of the whole plan. There is no pool if a later extension changed it.
+    Parameters
+    ----------
+    plan : Plan
+        A plan, extended or not.
+    n_extensions : int
+        Number of extensions to keep. A plan with this number or fewer is returned unchanged.
+
+    Returns
+    -------
+    Plan
+        The earlier plan. Its `characters` (total text length) remain those of the whole plan. It has no pool if a later
+        extension changed the pool.
     """
     extensions = get_extensions(plan)
     n_later = len(extensions.steps) - n_extensions
@@ -144,9 +174,19 @@ def _select_verdicts(plan: Plan, verdicts: Verdicts, trials: Bools | slice) -> V
 
 
 def plan_without_follow_ups(plan: Plan) -> Plan:
-    """Return a plan without its follow-ups, trials that were added only to flag groups of agents.
+    """Return a plan without its follow-ups.
 
-    `characters` (total text length) remains that of the whole plan.
+    Follow-ups are trials that were added only to flag groups of agents.
+
+    Parameters
+    ----------
+    plan : Plan
+        A plan, with or without follow-ups at its end.
+
+    Returns
+    -------
+    Plan
+        The plan without follow-ups. Its `characters` (total text length) remain those of the whole plan.
     """
     if not plan.n_follow_ups:
         return plan
@@ -155,9 +195,17 @@ def plan_without_follow_ups(plan: Plan) -> Plan:
 
 
 def verdicts_without_follow_ups(result: Verdicts) -> Verdicts:
-    """Return verdicts without those of follow-ups, the last trials, which serve only to flag groups of agents.
+    """Return verdicts without the verdicts of follow-ups, additional trials that serve only to flag groups of agents.
 
-    The result is `result` itself if there are none.
+    Parameters
+    ----------
+    result : Verdicts
+        Verdicts of a plan. Its follow-ups, if it has any, are its last trials.
+
+    Returns
+    -------
+    Verdicts
+        Verdicts of all other trials, on a plan of only these trials; `result` itself if there are no follow-ups.
     """
     plan = plan_without_follow_ups(result.plan)
     if plan is result.plan:
@@ -168,12 +216,22 @@ def verdicts_without_follow_ups(result: Verdicts) -> Verdicts:
 def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> Plan:
     """Return a plan with one more round after its own trials.
 
-    rounds : rounds so far
-    trials : trials of the new round, paired and independent. Their block numbers must continue those of the plan, and
-        none of them may be in the plan (not checked)
-    active : bool array (n_agents,), agents that the round samples
+    Parameters
+    ----------
+    plan : Plan
+        The plan so far.
+    rounds : Rounds
+        Its rounds.
+    trials : Trials
+        Trials of the new round, paired and independent. Their block numbers must continue those of the plan, and none of
+        them may be in the plan, which is not checked.
+    active : bool array (n_agents,)
+        Agents that the round samples.
 
-    The `step` of the new trials is the number of the round, 1 for the first one after the pilot.
+    Returns
+    -------
+    Plan
+        A copy; `step` of the new trials is the number of the round, 1 for the first one after the pilot.
     """
     step = np.full(len(trials), len(rounds.starts), dtype=np.int32)
     longer = with_added_trials(plan, replace(trials, step=step))

@@ -65,7 +65,18 @@ class Coverage:
 
 
 def compute_coverage(plan: Plan) -> Coverage:
-    """Count the cells (agent, item) of a plan that exist, are used for training and are scored, its calls and its pairs."""
+    """Count the cells, pairs and calls of a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        Plan with its trials.
+
+    Returns
+    -------
+    Coverage
+        Numbers of cells (agent, item) that exist, may be used for training and are scored, and of calls and pairs.
+    """
     is_paired = plan.trial_type == PAIRED
     _, second_item = plan.trials.text_cells
     is_held_out = plan.split.holdout

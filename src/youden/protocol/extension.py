@@ -53,18 +53,23 @@ def draw_anchor_trials(
     start: int,
     together: bool = False,
 ) -> Trials:
-    """Draw blocks of one item in which each scored agent appears once first and once second, against two different anchors.
+    """Draw blocks that compare some agents, the scored ones, with anchors, the first agents of the pool.
 
-    Anchors are the first agents of the pool. They rotate, so that a scored agent meets all of them about equally often.
+    A block has one item. On it, each scored agent appears once first and once second, against two different anchors.
+    The anchors rotate, so that a scored agent is compared with all of them about equally often. An anchor among
+    `scored` is not compared with itself.
+
+    Returns paired trials with block numbers.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+    rng : source of the random order of the anchors
     scored : positions of the scored agents
-    n_paired : maximum number of trials; there are fewer, or none, if the next block does not fit or no comparison is
-        left
+    n_anchors : number of anchors
+    n_paired : maximum number of trials; there are fewer, or none, if the next block does not fit or no comparison is left
     planned : comparisons that are not repeated
     pairs : "ordered", or "unordered" if the reverse of a planned comparison is not drawn either
-    items : int array, items in the order in which the blocks use them, again and again
-    start : number of the first block, which does not change what is drawn
+    items : int array, items in the order in which the blocks use them; after the last one, the first one follows
+    start : number that the first block gets; it does not change what is drawn
     together : whether all scored agents of a block are compared with the same two anchors
     """
     anchor_order = rng.permutation(n_anchors).tolist()
@@ -112,12 +117,15 @@ def draw_anchor_trials(
 def _compare_with_anchors(
     item: int, agent: int, anchor_order: list[int], start: int, *, eligible: Bools, taken: Set[Comparison]
 ) -> list[Comparison]:
-    """Return up to two comparisons of an agent on an item: as the first agent with one anchor, as the second with another.
+    """Compare an agent with two different anchors on an item: once as the first agent, once as the second.
 
-    anchor_order : positions of the anchors (agents of the first plan), tried in cyclic order
-    start : position in this order of the first anchor to try
+    The anchors (agents of the first plan) are tried in cyclic order: the first one from the position `start`, the second
+    one from half a cycle later. An anchor is skipped if it has no eligible cell, or if the comparison is taken.
+
     eligible : bool array (n_agents, n_items), cells that may be compared
     taken : comparisons that are not repeated
+
+    Returns up to two comparisons; fewer if no anchor is left.
     """
     comparisons: list[Comparison] = []
     first_partner = None
@@ -148,15 +156,28 @@ MIN_BLOCKS_PER_AGENT = 6
 def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     """Extend a plan by agents, each compared with anchors: the agents of the first plan.
 
-    pool : pool of the plan, with the new agents after the old ones
-    calls : calls to add, of both trial types; default: as many trials per new agent as the anchors have on average
+    Parameters
+    ----------
+    plan : Plan
+        Plan to extend.
+    pool : Pool
+        Pool of the plan, with the new agents after the old ones.
+    calls : int, optional
+        Number of calls to add, of both trial types. Default: as many trials per new agent as the anchors have on
+        average.
 
-    Returns the plan of `pool` with the old trials first. A note states the number of new ones, and whether fewer than
-    requested were left.
+    Returns
+    -------
+    Plan
+        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states their
+        number, and whether fewer than requested were left.
 
-    Raises PlanError [extend-adaptive] or [extend-self-trials] if the plan has rounds or only self-trials;
-    [extend-too-few-calls] for fewer than `MIN_BLOCKS_PER_AGENT` blocks per agent; [extend-exhausted] if no comparison
-    is left.
+    Raises
+    ------
+    PlanError
+        [extend-adaptive]: if the plan is made in rounds; [extend-self-trials]: if it has only self-trials;
+        [extend-too-few-calls]: if the calls give fewer than `MIN_BLOCKS_PER_AGENT` blocks per agent;
+        [extend-exhausted]: if no comparison is left.
     """
     extender = _PlanExtender(plan, pool)
     new_agents = tuple(range(plan.n_agents, pool.n_agents))
@@ -182,18 +203,32 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
 
 
 def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
-    """Extend a plan by items, and compare all agents on them in blocks; each is first once and second once in a block.
+    """Extend a plan by items, and compare all agents on them.
 
-    pool : pool of the plan, with at least one new item after the old ones (not checked)
-    calls : calls to add, of both trial types; default: as many paired calls per new item as per old one, and
-        independent calls for them
+    The comparisons are drawn in blocks. A block compares agents on one item, each once as the first and once as the second.
 
-    Returns the plan of `pool` with the old trials first. A note states the number of new ones, and whether fewer than
-    requested were left.
+    Parameters
+    ----------
+    plan : Plan
+        Plan to extend.
+    pool : Pool
+        Pool of the plan, with at least one new item after the old ones (not checked).
+    calls : int, optional
+        Number of calls to add, of both trial types. Paired calls are added only on the new items. Default: as many paired
+        calls per new item as the plan's items have on average, and independent calls for them.
 
-    Raises PlanError [extend-adaptive], [extend-self-trials] or [extend-cell-design] if the plan has rounds, only
-    self-trials or no blocks; [extend-too-few-calls] for less than one block; [extend-exhausted] if no comparison is
-    left.
+    Returns
+    -------
+    Plan
+        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states their
+        number, and whether fewer than requested were left.
+
+    Raises
+    ------
+    PlanError
+        [extend-adaptive]: if the plan is made in rounds; [extend-self-trials]: if it has only self-trials;
+        [extend-cell-design]: if its design has no blocks; [extend-too-few-calls]: if the calls are less than one
+        block; [extend-exhausted]: if no comparison is left.
     """
     extender = _PlanExtender(plan, pool)
     n_new = pool.n_items - plan.n_items
@@ -218,21 +253,37 @@ def add_calls(
     top: int | None = None,
     max_regret: float | None = None,
 ) -> Plan:
-    """Extend a plan by calls: the next blocks of all agents, or blocks of some agents against those of the first plan.
+    """Extend a plan by calls: the next blocks of all agents, or blocks of some agents against anchors.
 
-    calls : calls to add, of both trial types; all are paired if a number of independent trials was requested, or calls
-        cost nothing
-    focus : positions of the agents to compare with anchors, the agents of the first plan; () for blocks of all agents
-    top : number of agents that a search selects, if the extension is part of one: the agents in `focus` then have the
-        same partners in each block
-    max_regret : maximum regret of that search, which is only recorded
+    The blocks of all agents are those that a larger budget would have drawn. Anchors are the agents of the first plan.
 
-    Returns the plan with the old trials first. A note states the number of new ones, and whether fewer than requested
-    were left.
+    Parameters
+    ----------
+    plan : Plan
+        Plan to extend.
+    calls : int
+        Number of calls to add, of both trial types. They are all paired if the plan was requested with a number of
+        independent trials, or if calls cost nothing.
+    focus : tuple of int, default ()
+        Positions of the agents to compare with anchors; () for blocks of all agents.
+    top : int, optional
+        Number of agents that a search selects, if the extension is part of one: all agents in `focus` are then compared
+        with the same partners in each block. Ignored without `focus`.
+    max_regret : float, optional
+        Maximum regret of that search. It is recorded in the plan and changes no trial. Ignored without `focus`.
 
-    Raises PlanError [extend-adaptive], [extend-self-trials] or, without `focus`, [extend-cell-design] if the plan has
-    rounds, only self-trials or no blocks; [extend-too-few-calls] for less than one block; [extend-exhausted] if no
-    comparison is left.
+    Returns
+    -------
+    Plan
+        A new plan of the same pool: the trials of `plan`, unchanged, and then the new ones. A note states
+        their number, and whether fewer than requested were left.
+
+    Raises
+    ------
+    PlanError
+        [extend-adaptive]: if the plan is made in rounds; [extend-self-trials]: if it has only self-trials;
+        [extend-cell-design]: if its design has no blocks and `focus` is empty; [extend-too-few-calls]: if the calls
+        are less than one block; [extend-exhausted]: if no comparison is left.
     """
     extender = _PlanExtender(plan, plan.pool)
     n_paired = extender.count_paired_calls(calls, default=0, n_scored=len(focus) or plan.n_agents)
@@ -244,18 +295,33 @@ def add_calls(
 
 
 def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
-    """Extend a plan by blocks of comparisons of repeats: further responses of the agents to the same items.
+    """Extend a plan by repeats: further responses of the agents to the same items.
 
-    pool : pool with the same agents and items, and more responses per cell (not checked)
-    calls : calls to add, of both trial types; default: as many paired calls per added response as the plan has per
-        present one, and independent calls for them
+    More blocks are drawn, each of which compares all agents on one item. A new trial shows the response of an agent to
+    an item that the plan has shown least often.
 
-    Returns the plan of `pool` with the old trials first. A note states the number of new ones, and whether fewer than
-    requested were left.
+    Parameters
+    ----------
+    plan : Plan
+        Plan to extend.
+    pool : Pool
+        Pool of the plan, with the same agents and items, and more responses per cell (not checked).
+    calls : int, optional
+        Number of calls to add, of both trial types. Default: as many paired calls per added response of a cell as the plan
+        has per present one, and independent calls for them.
 
-    Raises PlanError [extend-adaptive], [extend-self-trials] or [extend-cell-design] if the plan has rounds, only
-    self-trials or no blocks; [extend-too-few-calls] for less than one block; [extend-exhausted] if no comparison is
-    left.
+    Returns
+    -------
+    Plan
+        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states their
+        number, and whether fewer than requested were left.
+
+    Raises
+    ------
+    PlanError
+        [extend-adaptive]: if the plan is made in rounds; [extend-self-trials]: if it has only self-trials;
+        [extend-cell-design]: if its design has no blocks; [extend-too-few-calls]: if the calls are less than one
+        block; [extend-exhausted]: if no comparison is left.
     """
     extender = _PlanExtender(plan, pool)
 
@@ -354,9 +420,10 @@ class _PlanExtender:
         return n_calls + self.count_independent_of_new_agents(n_scored)
 
     def count_independent_of_new_agents(self, n_new_agents: int) -> int:
-        """Count the independent calls of new agents in a plan with a requested number of independent calls, else 0.
+        """Count the independent calls of new agents in a plan with a requested number of independent calls.
 
-        Each new agent gets the mean number of an anchor (agent of the first plan).
+        Each new agent gets the mean number of calls of an anchor (an agent of the first plan). The result is 0 if no
+        number was requested, or if the pool has no new agents.
         """
         n_of_anchors = self.plan.n_independent
         if n_of_anchors is None or has_default_number(self.plan) or not self.adds_agents:
@@ -366,14 +433,14 @@ class _PlanExtender:
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
     ) -> Trials:
-        """Draw blocks in which each of some scored agents has two trials on one item with agents of the first plan (anchors).
+        """Draw blocks that compare some agents, the scored ones, with anchors: the agents of the first plan.
 
-        The items with the fewest trials of these agents come first. The trials have the role "anchor" and block numbers
-        from `next_block`, which is updated.
+        In a block, each scored agent has two trials on one item. The items with the fewest trials of these agents come
+        first. The trials have the role "anchor". Block numbers begin at `next_block`, which is updated.
 
         scored : positions of the scored agents
         n_paired : maximum number of trials; only whole blocks are drawn
-        items : int array, positions of the items to use; all by default
+        items : int array, positions of the items to use; default: all items of the plan
         together : whether all scored agents of a block are compared with the same two anchors
         """
         has_scored = _has_any_agent(self.plan.trials, scored)
@@ -401,7 +468,9 @@ class _PlanExtender:
     def order_items(self) -> Ids:
         """Order the items by first use in the plan; items without trials come last, in random order.
 
-        Returns positions, int32 array (n_items,).
+        Agents that join are thus compared with the anchors first on items on which the anchors have answers.
+
+        Returns an int32 array (n_items,) of positions.
         """
         paired_items = self.plan.item[self.plan.trial_type == PAIRED]
         used_items, first_use = np.unique(paired_items, return_index=True)
@@ -414,13 +483,17 @@ class _PlanExtender:
     def draw_complete_blocks(self, n_paired: int, set_sizes: dict[int, int]) -> list[Trials]:
         """Draw as many blocks as fit `n_paired` calls, divided among sets of items in proportion to their sizes.
 
-        A block compares all anchors, the agents of the first plan, on one item. With it, each group that joined later
-        gets a block against anchors. `next_block` is updated.
+        A block compares all anchors, the agents of the first plan, on one item. With each such block, each group of
+        agents that joined later gets a block that compares it with anchors. Eligible cells and random numbers are those of
+        the plan; block numbers continue, and `next_block` is updated.
 
+        n_paired : maximum number of paired calls
         set_sizes : number of items by set number, as in `count_items_by_set`
 
-        Returns one table of trials per set and group. Raises PlanError [extend-cell-design] if the design has no
-        blocks, [extend-too-few-calls] for less than one block.
+        Returns one table of trials per set and group.
+
+        Raises PlanError [extend-cell-design] if the design has no blocks, [extend-too-few-calls] if the calls are less
+        than one block.
         """
         design = self._load_block_design()
         size = self.get_max_block_size(())
@@ -457,12 +530,14 @@ class _PlanExtender:
         return design
 
     def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> tuple[Trials, Ids]:
-        """Draw at most the next `n_blocks` blocks of all anchors, the agents of the first plan, on a set of items.
+        """Draw the next `n_blocks` blocks on a set of items, or fewer if fewer are left.
 
-        Block numbers begin at `next_block`, which is updated.
+        A block compares all anchors (the agents of the first plan) on one item. All blocks of a set form one random
+        sequence, and the plan already contains the first of them. Block numbers begin at `next_block`, which is updated.
 
         design : design of the plan
         set_number : number of the set, from 0; the number after the last set selects the new items of the pool
+        n_blocks : maximum number of blocks
 
         Returns the trials; and the items of the set, int32 array, with the items of these trials first.
         """
@@ -495,7 +570,9 @@ class _PlanExtender:
         return len(np.unique(self.plan.block[is_in_block & is_on_items]))
 
     def _iter_blocks_of_set(self, design: BlockDesign, set_number: int, eligible: Bools) -> Iterator[Trials]:
-        """Yield all blocks on a set of items, as often as agents have responses to an item, each time in another random order.
+        """Yield all blocks on a set of items, in the order in which the plan and its extensions use them.
+
+        The sequence has several passes through all blocks, one per response to an item, each in another random order.
 
         eligible : bool array (n_anchors, n_items_of_set), cells that may be compared
         """
@@ -518,16 +595,17 @@ class _PlanExtender:
     ) -> Plan:
         """Return the plan with its own trials first, then the drawn paired trials, and independent trials for them.
 
-        A note states the numbers of new trials, and whether they are fewer than requested by at least one block.
+        The plan gets a note with the numbers of new trials. The note also states if the drawn trials are fewer than
+        requested by at least one block.
 
         kind : what is added: "agents", "items", "repeats" or "calls"
         drawn : tables of paired trials
         n_requested : number of paired calls that were requested
-        calls : requested calls of both trial types; None for the default
+        calls : number of calls of both trial types that was requested; None for the default
         scored : positions of the agents whose abilities these trials measure; () for all
         search : number of agents to select and maximum regret, if the extension is part of a search
 
-        Raises PlanError [extend-exhausted] if nothing was drawn.
+        Raises: PlanError [extend-exhausted] if nothing was drawn.
         """
         plan, pool = self.plan, self.pool
         paired = Trials.concat(drawn)
@@ -568,9 +646,10 @@ class _PlanExtender:
         return self.extensions.anchors + 2 * n_joined
 
     def draw_independent_trials(self, paired: Trials, scored: tuple[int, ...]) -> Trials:
-        """Draw the independent trials (responses to different items) for new paired trials, or fewer if no comparison is left.
+        """Draw the independent trials (comparisons of responses to different items) for new paired trials.
 
-        Their number is that of `paired` in a plan with matched trials.
+        In a plan with matched trials, one is drawn for each paired trial. In a plan with pooled trials, their number is that
+        of `count_added_independent`. Fewer are drawn if no other comparison is left.
 
         paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents
@@ -589,9 +668,13 @@ class _PlanExtender:
         return self._draw_linking_independent(scored, n_trials)
 
     def _draw_pooled_for_all_agents(self, paired: Trials) -> Trials:
-        """Draw independent trials for all agents, in proportion to the paired trials of anchors and of each group that joined.
+        """Draw pooled independent trials for an extension that measures all agents.
 
-        Anchors are the agents of the first plan; every agent is compared with them.
+        Anchors (the agents of the first plan) are compared with each other. Each group of agents that joined later is
+        compared with the anchors. The trials are divided in proportion to the paired trials of anchors and groups. Their
+        numbers are rounded down, so that all agents of a group have equally many trials.
+
+        paired : new paired trials, at least one
         """
         n_anchors = self.extensions.anchors
         n_paired = len(paired)
@@ -635,7 +718,7 @@ class _PlanExtender:
 
         kind : what was added: "agents", "items", "repeats" or "calls"
         n_paired, n_independent : numbers of new trials
-        agents : positions of agents that were added, or that get more calls; () if all agents get more calls
+        agents : positions of the agents that were added, or that get more calls; () if all agents get more calls
         """
         if kind == "agents":
             change = (

@@ -30,18 +30,40 @@ if TYPE_CHECKING:
 
 
 def select_trials(plan: Plan, rows: Bools | Positions) -> Plan:
-    """Return a plan with some trials of another plan, and with their total text length.
+    """Return a plan with some trials of another plan.
 
-    rows : bool array (n_trials,), or positions of the trials in order
+    Parameters
+    ----------
+    plan : Plan
+        Plan to select from.
+    rows : bool array (n_trials,) or int array
+        Mask of the trials, or their positions in order.
+
+    Returns
+    -------
+    Plan
+        A plan with the selected trials and all other fields unchanged, except for the total text length.
     """
     trials = plan.trials.take(rows)
     return replace(plan, trials=trials, characters=count_characters(plan.pool, trials))
 
 
 def match_trials(plan: Plan, source: Plan) -> Positions:
-    """Find the row of `source` that asks the same question as each trial of a plan: int64 array (n_trials,); −1 for none.
+    """Find, for each trial of a plan, the trial of another plan that asks the same question.
 
     Agents and items are matched by id; trial type, replicate and repeats must be equal too.
+
+    Parameters
+    ----------
+    plan : Plan
+        Plan of n_trials trials.
+    source : Plan
+        Plan to search.
+
+    Returns
+    -------
+    int64 array (n_trials,)
+        Row of `source` for each trial of `plan`; −1 if there is none.
     """
     # both plans identify agents and items by their positions in `plan`; −1 if they are only in `source`
     questions = _make_question_columns(plan, np.arange(plan.n_agents), np.arange(plan.n_items))
@@ -71,11 +93,14 @@ def _find_positions(ids: Sequence[str], reference_ids: Sequence[str]) -> Positio
 def _make_question_columns(plan: Plan, agent_numbers: Positions, item_numbers: Positions) -> Positions:
     """Make the columns that identify the question of each trial: int64 array (n_trials, 8).
 
-    They are first and second agent, item, other item (−1 for paired trials), trial type, replicate, and the repeat
-    (number of the response) of each text.
+    The columns are: first agent, second agent, item, other item (−1 for paired trials), trial type, replicate (number of the
+    trial among trials of the same comparison), and the repeats (which response of an agent to the item) of the first and
+    the second response.
 
-    agent_numbers, item_numbers : int arrays, number of each agent or item of the plan; −1 if another plan does not have
-        it
+    To compare two plans, give the same number to the same agent or item in both, and −1 to one that only this plan has.
+
+    agent_numbers : int array (n_agents,), number of each agent of the plan
+    item_numbers : int array (n_items,), number of each item of the plan
     """
     has_other_item = plan.other_item >= 0
     other_item = np.where(has_other_item, item_numbers[np.maximum(plan.other_item, 0)], -1)
@@ -100,9 +125,21 @@ def _make_question_columns(plan: Plan, agent_numbers: Positions, item_numbers: P
 def with_added_trials(plan: Plan, added: Trials) -> Plan:
     """Return a plan with more trials after its own.
 
-    added : trials; their columns `replicate`, `first_repeat` and `second_repeat` are replaced
+    A trial that repeats an earlier comparison gets the next number in the column `replicate`. If agents have several
+    responses to an item, `assign_repeats` chooses those of the new trials. Self-trials, in which an agent is compared with
+    itself, do not influence this choice.
 
-    Self-trials of the plan do not influence which of an agent's responses a new trial shows.
+    Parameters
+    ----------
+    plan : Plan
+        Plan to extend. It is not changed.
+    added : Trials
+        Trials to add. Their columns `replicate`, `first_repeat` and `second_repeat` are replaced.
+
+    Returns
+    -------
+    Plan
+        A plan with the trials of both, and the total text length of all of them.
     """
     earlier = plan.trials.take(plan.trial_type != SELF_TRIAL)
     added = assign_repeats(added, plan.pool, plan.seed, after=earlier)
@@ -114,8 +151,20 @@ def with_added_trials(plan: Plan, added: Trials) -> Plan:
 def count_characters(pool: Pool, trials: Trials, *, with_tasks: bool = False) -> int:
     """Count the characters of all texts that a judge reads.
 
-    with_tasks : whether it also reads the prompt of the first text's item in each trial, as for preferences; an item
-        without a prompt counts 0
+    Parameters
+    ----------
+    pool : Pool
+        Responses of the agents.
+    trials : Trials
+        Trials of this pool.
+    with_tasks : bool, default False
+        Whether the judge also reads the prompt of the item of each trial, as for preferences. Only the item of the first
+        text counts, because trials of preferences have one item. An item without a prompt counts 0.
+
+    Returns
+    -------
+    int
+        Sum of the lengths of both texts over all trials, and of the prompts if they are read.
     """
     # number of characters of each response, one row per item: trials are sorted by item, so memory is read in order
     lengths = np.ascontiguousarray(pool.all_lengths.T)
@@ -131,15 +180,18 @@ def count_characters(pool: Pool, trials: Trials, *, with_tasks: bool = False) ->
 
 
 def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None = None) -> Trials:
-    """Choose which response of an agent each trial shows, if agents have several: the one that was shown least often.
+    """Choose which response of an agent each trial shows, if agents have several responses to an item.
+
+    A trial shows the response that earlier trials of the same type have shown least often. Equally frequent responses take
+    turns, beginning at a random one. Choices depend only on earlier trials, so a larger plan keeps those of a smaller one.
 
     trials : trials without responses, in the order of the plan
     pool : responses of the agents
-    seed : seed of the plan, which orders equally frequent responses
+    seed : seed of the plan
     after : earlier trials of the plan, whose responses are chosen already; None if there are none
 
-    Returns the trials with the columns `first_repeat` and `second_repeat`, from 1; without them if no agent has several
-    responses.
+    Returns the trials with the columns `first_repeat` and `second_repeat`, numbers of the responses from 1; without them
+    if no agent has several responses.
     """
     if pool.repeat_texts is None:
         return trials
@@ -180,9 +232,12 @@ _ABSENT = -1
 
 
 def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Positions:
-    """Draw the order in which each group shows its responses, cyclic from a random one, such as 2, 3, 1.
+    """Rank the responses of each group in the order in which they are shown.
 
-    group_codes : int64 array (n_groups,), agent, item and trial type as encoded by `_encode_groups`
+    The order begins at a random response and is cyclic: with three responses, for example, 2, 3, 1.
+
+    group_codes : int64 array (n_groups,), distinct results of `_encode_groups`: an agent, an item and a trial type
+    seed : seed of the plan
 
     Returns ranks from 0, int64 array (n_groups, n_responses); −1 for a response that the agent does not have.
     """
@@ -198,13 +253,15 @@ def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Posit
 
 
 def _choose_responses(group_by_text: Positions, rank: Positions, n_shown: Positions) -> Ids:
-    """Choose for each text the response that its group has shown least often, and count it in `n_shown`.
+    """Choose a response for each text, and count it in `n_shown`.
 
-    group_by_text : int array (n_texts,), group (agent, item and trial type) of each text
-    rank : int array (n_groups, n_responses), decides among equal counts; −1 for no response
-    n_shown : int array (n_groups, n_responses), updated in place
+    The chosen response is the one of the group that was shown least often. Among equal counts, the smallest rank decides.
 
-    Returns responses from 0, int32 array (n_texts,).
+    group_by_text : int array (n_texts,), group (agent, item and trial type) of each text, in the order of the plan
+    rank : int array (n_groups, n_responses), a result of `_draw_response_ranks`
+    n_shown : int array (n_groups, n_responses), how often each response was shown; updated in place
+
+    Returns the responses, int32 array (n_texts,), counted from 0.
     """
     n_responses = rank.shape[1]
     is_absent = rank == _ABSENT
@@ -232,7 +289,13 @@ def _split_into_rounds(group_by_text: Positions) -> list[Positions]:
 
 
 def _draw_first_responses(pool: Pool, seed: int) -> Positions:
-    """Draw the response that each agent shows first on each item, all equally often: int64 array (n_agents, n_items), from 0."""
+    """Draw the response that each agent shows first on each item.
+
+    The first responses of an agent, item after item, are random permutations of its responses. Over the items, each
+    response therefore comes first about equally often.
+
+    Returns the responses, int64 array (n_agents, n_items), counted from 0.
+    """
     n_responses = pool.repeats
     n_permutations = ceil(pool.n_items / n_responses)
     ordered = np.tile(np.arange(n_responses), (n_permutations, 1))
@@ -285,11 +348,14 @@ def parse_independent(text: str) -> IndependentRequest:
 def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generator) -> Trials:
     """Draw an independent trial for each paired one: the same first text, and the second agent's text on another item.
 
+    The other item is drawn uniformly from the other eligible items of the second agent. Draws do not depend on each other,
+    so two trials may be equal. The trials have the role "matched" and count for both agents.
+
     paired : paired trials, of which each second text is in an eligible cell
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be used
+    rng : source of the other items
 
-    Returns the trials in the order of `paired`, without those whose second agent has no other eligible item. Two may be
-    equal.
+    Returns the trials in the order of `paired`, without those whose second agent has no other eligible item.
     """
     has_other_item = eligible.sum(axis=1)[paired.second] > 1
     item = paired.item[has_other_item]
@@ -303,7 +369,7 @@ def _draw_other_items(item: Ids, agent: Ids, eligible: Bools, rng: np.random.Gen
     """Draw another eligible item for each cell: int32 array (n_cells,).
 
     item, agent : int32 arrays (n_cells,), eligible cells of agents with at least two eligible items
-    eligible : bool array (n_agents, n_items)
+    eligible : bool array (n_agents, n_items), cells (agent, item) that may be used
     """
     # the n eligible items of an agent form a cycle; the other item is 1 to n − 1 steps after the item
     eligible_items = EligibleItems.from_mask(eligible)
@@ -328,14 +394,34 @@ _MIN_SIMILARITY = 0.5
 def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -> Trials:
     """Draw probes: independent trials whose texts share unusually many words, the most similar first.
 
-    At most 1000 comparisons are screened. A similarity is unusual if it exceeds ½ and the median plus 6 standard
-    deviations.
+    Parameters
+    ----------
+    pool : Pool
+        Responses of the agents.
+    eligible : bool array (n_agents, n_items)
+        Cells that may be used.
+    n : int
+        Number of independent calls. At most a quarter of them become probes, which is at most 25.
+    rng : Generator
+        Random numbers.
 
-    eligible : bool array (n_agents, n_items), cells that may be used
-    n : number of independent calls, of which at most a quarter, and at most 25, become probes
+    Returns
+    -------
+    Trials
+        The probes, the most similar first; none if `n` is below 4 or no texts are similar enough. They measure no
+        agent.
 
-    Returns trials that measure no agent; none if `n` is below 4 or no texts are similar enough. Raises PlanError
-    [independent] if no independent trial can be drawn.
+    Raises
+    ------
+    PlanError
+        [independent]: if no independent trial can be drawn.
+
+    Notes
+    -----
+    10·n comparisons, at most 1000, are drawn evenly and screened. The similarity of two texts is the sum of the idf
+    (inverse document frequency) of the words in both, divided by the smaller of the sums over all words of either text.
+    It is unusual if it exceeds both ½ and the median plus 6 standard deviations, which are estimated by the median
+    absolute deviation.
     """
     n = min(n, MAX_CALLS_WITH_PROBES)
     max_probes = int(n * MAX_PROBE_FRACTION)
@@ -367,8 +453,9 @@ def _find_words(texts: Sequence[str]) -> csr_array[np.int8]:
 def _compute_text_similarity(pool: Pool, trials: Trials) -> Floats:
     """Compute how similar the two texts of each independent trial are: float array (n_trials,), from 0 to 1.
 
-    It is the weight of the shared words (by inverse document frequency) divided by that of the text with the smaller
-    weight.
+    Each word has a weight, its inverse document frequency (idf), so that rare words count more. The weight of a text is the
+    sum over its words. The similarity is the weight of the shared words, divided by the smaller weight of the two texts; it
+    is 0 if a text has no word.
     """
     from youden.text.similarity import idf, sum_shared_weights
 

@@ -53,12 +53,31 @@ from youden.types.pool import Bools, Json
 def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "strict", seed: int) -> Split:
     """Draw the held-out cells, uniformly without replacement.
 
-    present : bool array (n_agents, n_items), cells that have a response
-    fraction : fraction of these cells to hold out, in [0, 1); 0 keeps every cell for training
-    rule : whether training scores leave out every trial that touches a held-out cell ("strict"), or only those that are
-        scored for it ("paper")
+    Parameters
+    ----------
+    present : bool array (n_agents, n_items)
+        Cells that have a response.
+    fraction : float in [0, 1)
+        Fraction of these cells to hold out, rounded to a whole number of cells; 0 keeps every cell for training.
+    rule : {"strict", "paper"}, default "strict"
+        Trials that training scores leave out: every trial that touches a held-out cell, or only those that are scored
+        for it.
+    seed : int
+        Seed of the draw.
 
-    Raises PlanError [holdout] if the fraction is not in [0, 1), [holdout-rule] if the rule is unknown.
+    Returns
+    -------
+    Split
+        Training and held-out cells.
+
+    Raises
+    ------
+    PlanError
+        [holdout]: if the fraction is not in [0, 1); [holdout-rule]: if the rule is unknown.
+
+    References
+    ----------
+    The paper's appendix "TVD-MI Score Construction".
     """
     if not 0 <= fraction < 1:
         raise PlanError(
@@ -110,8 +129,8 @@ class PlanSize(NamedTuple):
     def calls(self, trials_per_agent: float) -> int:
         """Return the number of calls, paired and independent, for a mean number of paired trials per agent.
 
-        Independent calls are as many as the paired ones if the plan is matched, else `n_independent` or, by default, 7
-        to 10% of all calls.
+        A paired trial counts for both of its agents. The independent calls are as many as the paired ones if the plan is
+        matched; otherwise they are `n_independent` or, without this number, 7 to 10% of all calls.
         """
         n_paired = round(trials_per_agent * self.agents / 2)
         if self.is_matched:
@@ -131,10 +150,23 @@ class PlanSize(NamedTuple):
         return self.calls(min(trials_per_agent, self.max_trials_per_agent))
 
     def count_calls(self, budget: CallBudget) -> int:
-        """Convert a budget to a number of calls of both trial types, at least 1.
+        """Convert a budget to a number of calls of both trial types.
 
-        Raises PlanError [calls-invalid] if the budget is less than one call, [trials-many] if it asks for more trials
-        per agent than there are.
+        Parameters
+        ----------
+        budget : CallBudget
+            Calls, a percentage of the dense calls, or paired trials per agent.
+
+        Returns
+        -------
+        int
+            At least 1.
+
+        Raises
+        ------
+        PlanError
+            [calls-invalid]: if the budget is less than one call; [trials-many]: if it asks for more trials per agent
+            than there are.
         """
         if budget.unit == "":
             return int(budget.value)
@@ -387,9 +419,10 @@ def _with_shortfall(plan: Plan) -> Plan:
 
 
 def find_shortfall(plan: Plan) -> str | None:
-    """Return a note if a first plan has less than `MIN_BUDGET_FRACTION` of the requested calls, and None otherwise.
+    """Return a note if a first plan has fewer calls than requested, because the pool allows no more.
 
-    Free independent trials are not counted. Plans with rounds or extensions, and parts of another plan, get no note.
+    There is a note if the plan has less than `MIN_BUDGET_FRACTION` of the requested calls. Plans with rounds or extensions,
+    and parts of another plan, get none. Independent trials that cost nothing are not counted.
     """
     budget = plan.request.budget
     if budget is None or plan.options.get("calls") is None:
@@ -416,6 +449,8 @@ def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: in
 
     n_holdout_trials : number of trials of held-out cells; None if the design plans these itself
     n_probes : number of probes among the independent trials
+    n_independent : number of independent trials
+    split : holdout of the plan
     """
     notes = []
     if n_holdout_trials is not None:
@@ -445,12 +480,15 @@ def _check_pool_size(pool: Pool) -> None:
 def _draw_paired_trials(
     design: Design, pool: Pool, split: Split, *, plans_holdout: bool, seed: int
 ) -> tuple[DesignResult, Trials | None]:
-    """Draw the paired trials of the design, and those of held-out cells, which training does not use.
+    """Draw the paired trials of the design, and trials of held-out cells if the design draws none.
 
-    plans_holdout : whether the design itself draws trials of held-out cells
+    A cell (agent, item) is held out if its trials are not used for training.
 
-    Returns the result of the design; and the trials of held-out cells that were drawn in addition to it, None if there
-    are none.
+    plans_holdout : whether the design also draws trials of held-out cells; if not, `HOLDOUT_PARTNERS` trials per held-out
+        cell are drawn here
+    seed : seed of the plan
+
+    Returns the result of the design; and the trials of held-out cells that were drawn here, None if there are none.
     """
     eligible = pool.present if plans_holdout else split.train
     drawn = _draw_design(design, pool, eligible, seed=seed)
@@ -461,11 +499,14 @@ def _draw_paired_trials(
 
 
 def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> DesignResult:
-    """Draw the paired trials of a design, and name agents and items by their ids in its errors.
+    """Draw the paired trials of a design.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+    seed : seed of the plan
 
-    Raises PlanError [nothing-shared] or [plan-empty] if the design draws no trial.
+    Raises PlanError if the design draws no trial: [nothing-shared] if no item has two eligible agents, [plan-empty] if the
+    number of calls is too small. Errors of the design are passed on, with the ids of agents and items in place of their
+    positions.
     """
     try:
         drawn = design.draw(eligible, stream("trials", seed))
@@ -516,7 +557,9 @@ class _IndependentTrials:
         is_free: bool,
         adds_probes: bool,
     ) -> None:
-        """Count the paired and independent trials in a budget, and draw the probes (trials of unusually similar texts).
+        """Count the paired and independent trials in a budget, and draw the probes.
+
+        Probes are independent trials whose texts are unusually similar.
 
         budget : number of calls of both trial types, or None
         is_free : whether calls cost nothing
@@ -546,10 +589,11 @@ class _IndependentTrials:
             self.n_paired = max(0, budget - self._count_in_budget())
 
     def _count_in_budget(self) -> int:
-        """Return how many independent trials of the rule "pooled" count towards the budget: none if calls cost nothing.
+        """Return how many independent trials of the rule "pooled" count towards the budget.
 
-        A requested number includes the probes. They also count with the default number, unless they are in addition to
-        the budget.
+        - If calls cost nothing, none count.
+        - If a number was requested, it counts; it includes the probes.
+        - Otherwise, the default number counts, and the probes unless they are in addition to the budget.
         """
         if self._is_free:
             return 0
@@ -561,10 +605,12 @@ class _IndependentTrials:
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
         """Draw the independent trials of a plan by the rule that was requested.
 
-        By the rule "pooled", the probes (trials of unusually similar texts) come first, then random trials.
+        By the rule "matched", one trial is drawn for each paired trial, unless its second agent has no other item. By the
+        rule "pooled", the probes (trials of unusually similar texts) come first, then trials of random agents and items.
 
         paired : paired trials of the plan
-        in_rounds : whether later rounds add trials; the default number then follows from `paired` instead of the budget
+        in_rounds : whether the plan gets more trials in later rounds; the default number then follows from the paired trials
+            instead of the budget
         """
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":

@@ -34,12 +34,12 @@ _ROUNDING = 1e-9
 def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return how many calls of a budget are independent trials by the rule "pooled": 7 to 10%, in whole passes.
 
-    A pass is one call per agent.
+    In a pass, each agent appears once first and once second.
 
     n_calls : budget in calls, paired and independent ones together
     n_agents : number of agents
-    is_first : whether the agents have no independent trials yet; they then get at least two passes, which can exceed a
-        small budget
+    is_first : whether the agents have no independent trials yet. They then get at least two passes, which can exceed a
+        small budget. Otherwise the number of passes is rounded, and may be 0.
 
     >>> [count_independent(n, 12) for n in (60, 300, 3_000, 60_000)]
     [24, 24, 228, 6000]
@@ -56,8 +56,12 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
 
 
 def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
-    """Return `count_independent` of the smallest budget that contains a number of paired trials.
+    """Return the number of independent trials, by the rule "pooled", that go with a number of paired trials.
 
+    It is `count_independent` of the smallest budget that contains `n_paired` paired trials.
+
+    n_paired : number of paired trials
+    n_agents : number of agents
     is_first : whether the agents have no independent trials yet; they then get at least two passes
 
     >>> count_independent_for_paired(276, 12)
@@ -114,9 +118,10 @@ def adds_independent(plan: Plan) -> bool:
 def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new: bool = False) -> int:
     """Return how many independent trials an extension or a round adds to its paired trials.
 
-    - A plan with matched trials adds one per paired trial, and a plan with a requested number of pooled trials none.
+    - If the plan has matched independent trials, one is added per paired trial.
+    - If the plan was requested with a number of pooled trials, none is added.
     - If calls cost nothing, `FREE_PER_PAIRED` are added per paired trial, at most `MAX_FREE`.
-    - Otherwise, they are 7 to 10% of the added calls.
+    - Otherwise, `count_independent_for_paired` are added, so that they are 7 to 10% of the added calls.
 
     n_paired : number of paired trials that are added
     n_scored : number of agents whose abilities these trials measure
@@ -134,8 +139,9 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new
 def count_added_paired(plan: Plan, calls: int, *, n_scored: int, are_new: bool = False) -> int:
     """Return how many of the calls of an extension are paired trials.
 
-    They are half of the calls in a plan with matched trials, and all of them if calls cost nothing or a number of
-    pooled trials was requested. Otherwise, 7 to 10% are independent.
+    - If the plan has matched independent trials, half of the calls are paired, rounded down.
+    - If the plan was requested with a number of pooled trials, or if calls cost nothing, all are paired.
+    - Otherwise, all calls are paired but the 7 to 10% that `count_independent` returns.
 
     calls : number of calls of both trial types
     n_scored : number of agents whose abilities the paired trials measure
@@ -160,16 +166,34 @@ def count_added_calls(plan: Plan, n_paired: int, *, n_scored: int, are_new: bool
 
 
 def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, planned: Trials | None = None) -> Trials:
-    """Draw n different independent trials in passes, in each of which every agent appears once first and once second.
+    """Draw n different independent trials, spread evenly over the agents.
 
-    Partners are random, and items are uniform over each agent's eligible cells.
+    Parameters
+    ----------
+    eligible : bool array (n_agents, n_items)
+        Cells that may be used.
+    n : int
+        Number of trials; 0 for none.
+    rng : Generator
+        Random numbers.
+    planned : Trials, optional
+        Independent trials that are not drawn again.
 
-    eligible : bool array (n_agents, n_items), cells that may be used
-    n : number of trials; 0 for none
-    planned : independent trials that are not drawn again
+    Returns
+    -------
+    Trials
+        Trials of the role "pooled"; fewer than n if n different ones cannot be found.
 
-    Returns fewer than n trials if n different ones cannot be found. Raises PlanError [independent] if n > 0 and no two
-    agents have responses to different items.
+    Raises
+    ------
+    PlanError
+        [independent]: if n > 0 and no two agents have responses to different items.
+
+    Notes
+    -----
+    In each pass, every agent appears once first and once second: partners are the agents in a random order and the same
+    order, shifted cyclically by a random number. Items are uniform over each agent's eligible cells, and differ. A pair
+    without a new comparison is skipped.
     """
     agents = np.flatnonzero(eligible.any(axis=1))
     drawn = np.empty((0, 4), dtype=np.int64)  # item, first, second and other item of each trial
@@ -206,11 +230,13 @@ def _draw_passes(agents: Positions, n_passes: int, rng: np.random.Generator) -> 
 def _draw_different_items(
     first: Positions, second: Positions, eligible: Bools, codes: Positions, rng: np.random.Generator
 ) -> tuple[Positions, Positions, Bools]:
-    """Draw different items for the agents of each pair, so that the comparison is new; pairs without one are left out.
+    """Draw an item for each agent of some pairs, so that the two items differ and the comparison is new.
 
-    first, second : int64 arrays (n_pairs,), the agents
-    eligible : bool array (n_agents, n_items)
-    codes : int64 array, earlier comparisons as encoded by `_encode_comparisons`
+    Up to `_MAX_TRIES` draws are made. Pairs without a new comparison are then left out.
+
+    first, second : int64 array (n_pairs,), the agents
+    eligible : bool array (n_agents, n_items), cells that may be used
+    codes : int64 array, numbers of the earlier comparisons, as made by `_comparison_codes`
 
     Returns the comparisons (item, first, second, other_item), int64 array (n, 4); their codes, int64 array (n,); and
     whether each pair has one, bool array (n_pairs,).
@@ -258,11 +284,16 @@ class EligibleItems(NamedTuple):
 
 
 def _find_new_comparisons(comparisons: Positions, eligible: Bools, codes: Positions) -> tuple[Positions, Bools]:
-    """Return a code for each comparison, int64 array (n,), and whether it is new and of two different items, bool array (n,).
+    """Return a number for each comparison, and whether the comparison is new.
+
+    A comparison is new if it is of two different items, if its number is not in `codes`, and if no comparison before it
+    is the same.
 
     comparisons : int64 array (n, 4), columns item, first, second and other_item
-    eligible : bool array (n_agents, n_items)
-    codes : int64 array, codes of the earlier comparisons
+    codes : int64 array, numbers of the earlier comparisons
+    eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+
+    Returns the numbers, int64 array (n,), and a bool array (n,).
     """
     new_codes = _encode_comparisons(comparisons, eligible)
     has_two_items = comparisons[:, 0] != comparisons[:, 3]
@@ -291,14 +322,16 @@ def _encode_trials(trials: Trials | None, eligible: Bools) -> Positions:
 def draw_scored_trials(
     plan: Plan, eligible: Bools, rng: np.random.Generator, *, scored: Positions, partners: Positions, n: int
 ) -> Trials:
-    """Draw independent trials that are not in a plan, each of a scored agent, for which alone it counts, and a random partner.
+    """Draw independent trials that are not in a plan, each of a scored agent and a random partner.
 
-    Scored agents have equally many trials, up to a difference of one, and are first and second equally often.
+    Scored agents have equally many trials, up to a difference of one, and are first and second equally often. A trial
+    counts only for the scored agent. There are fewer than `n` trials if no new comparison is found for some pairs.
 
     plan : plan whose independent trials are not repeated
     eligible : bool array (n_agents, n_items), cells that may be used
+    rng : source of the partners and items
     scored, partners : int arrays, positions of the agents; an agent is not compared with itself
-    n : number of trials; there are fewer if no new comparison is found, and none if it is below 1
+    n : number of trials; below 1, there are none
     """
     scored = scored[eligible[scored].any(axis=1)]
     partners = partners[eligible[partners].any(axis=1)]
@@ -333,10 +366,12 @@ def _draw_pairs_of_scored(
 
 
 def _draw_other_agents(agent: Positions, partners: Positions, rng: np.random.Generator) -> Positions:
-    """Draw a partner for each agent, other than the agent itself: int array (n,).
+    """Draw a partner for each agent, other than the agent itself.
 
     agent : int array (n,)
     partners : int array (n_partners,), the agents to draw from
+
+    Returns the partners, int array (n,).
     """
     # position of each agent among the partners, −1 if it is none
     position_of_partner = {int(partner): position for position, partner in enumerate(partners)}

@@ -97,9 +97,11 @@ def _sum_answers(row: Positions, answer: Floats, mask: Bools, n_rows: int) -> _A
 
 
 def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
-    """Sum the answers to the independent trials with the same agents and items, one row per combination.
+    """Sum the answers to the independent trials with the same agents and items.
 
     Probes (trials of unusually similar texts) and trials without an answer are left out.
+
+    Returns one row per combination of agents and items, with the sum and the number of its answers.
     """
     plan = verdicts.plan
     is_used = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
@@ -133,20 +135,41 @@ def _encode_combinations(trials: Trials, n_agents: int, n_items: int) -> Positio
 
 
 def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
-    """Compute the scores of the observed training cells (agent, item).
+    """Compute training scores, without held-out cells.
 
-    kind : "symmetric" to average both orders of a pair, "row" to use those in which the agent's text comes first
+    Parameters
+    ----------
+    rates : Rates
+        Rates of pairs of agents on items.
+    kind : {"symmetric", "row"}
+        Whether to average both orders of a pair, or to use those in which the agent's text comes first.
 
-    Raises StatisticsError [score-kind] if `kind` is unknown.
+    Returns
+    -------
+    Scores
+        One score per observed training cell (agent, item).
+
+    Raises
+    ------
+    StatisticsError
+        [score-kind]: if `kind` is unknown.
     """
     return _compute_scores(rates, training_differences(rates), kind=kind, role="train")
 
 
 def training_differences(rates: Rates) -> Floats:
-    """Compute D = TPR − FPR of each row of rates, for training: float array (n_rows,).
+    """Compute D = TPR − FPR of each row of rates, for training.
 
-    It is NaN without an answer, and for a row with its first text in a held-out cell (agent, item) or, by the rule
-    "strict" of the split, with any text in one.
+    Parameters
+    ----------
+    rates : Rates
+        Rates of ordered pairs of agents on items, with the split into training and held-out cells.
+
+    Returns
+    -------
+    float array (n_rows,)
+        Differences. NaN for a row without an answer, and for a row that training must not use. This is a row with a first
+        text in a held-out cell (agent, item) or, by the rule "strict" of the split, with any text in one.
     """
     fpr = rates.fpr
     detail_mask = None
@@ -162,11 +185,24 @@ def training_differences(rates: Rates) -> Floats:
 
 
 def holdout_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
-    """Compute the scores of the observed held-out cells (agent, item) from all their trials.
+    """Compute scores of the held-out cells from all their trials.
 
-    kind : "symmetric" to average both orders of a pair, "row" to use those in which the agent's text comes first
+    Parameters
+    ----------
+    rates : Rates
+        Rates of pairs of agents on items.
+    kind : {"symmetric", "row"}
+        Whether to average both orders of a pair, or to use those in which the agent's text comes first.
 
-    Raises StatisticsError [score-kind] if `kind` is unknown.
+    Returns
+    -------
+    Scores
+        One score per observed held-out cell (agent, item).
+
+    Raises
+    ------
+    StatisticsError
+        [score-kind]: if `kind` is unknown.
     """
     return _compute_scores(rates, _compute_differences(rates, rates.fpr, None), kind=kind, role="holdout")
 
@@ -199,10 +235,12 @@ def _compute_pooled_mean(total: Floats, n: Ids) -> float | None:
 
 
 def _compute_fpr_from_detail(rates: Rates, detail: IndependentRates, mask: Bools) -> Floats:
-    """Compute the FPR of each row of rates by some rows of `detail`: float array (n_rows,), NaN without an answer.
+    """Compute the FPR of each row of rates, the mean answer to some of its matched independent trials.
 
     detail : sums of the answers to the independent trials, `rates.detail`
     mask : bool array (n_detail_rows,), rows of `detail` that count
+
+    Returns a float array (n_rows,), NaN for rows of `rates` without an answer that counts.
     """
     # row of `rates` with the same item and pair; the rows are sorted by these
     shape = (rates.n_items, rates.n_agents, rates.n_agents)
@@ -218,11 +256,16 @@ def _compute_fpr_from_detail(rates: Rates, detail: IndependentRates, mask: Bools
 
 
 def _compute_differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -> Floats:
-    """Compute D = TPR − FPR of each row of rates: float array (n_rows,), NaN for pairs without an answer.
+    """Compute D = TPR − FPR of each row of rates.
 
-    fpr : float array (n_rows,), used by the rule "matched"
-    detail_mask : bool array (n_detail_rows,), rows of `rates.detail` that count for the common FPR of the rule
-        "pooled"; None for all
+    By the rule "matched", each row has its own FPR. By the rule "pooled", the FPR of all rows is the mean answer to the
+    independent trials, or 0 without an answer.
+
+    fpr : float array (n_rows,), FPR of each row, for the rule "matched"
+    detail_mask : bool array (n_detail_rows,), rows of `rates.detail` (sums of answers to independent trials) that count for
+        the rule "pooled"; None for all
+
+    Returns a float array (n_rows,), NaN for pairs without an answer.
     """
     if rates.independent == "matched":
         return rates.tpr - fpr
@@ -237,10 +280,11 @@ def _compute_scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: 
     """Compute the score of each cell, an agent on an item: the mean of TPR − FPR over its comparisons.
 
     difference : float array (n_rows,), TPR − FPR of each row of `rates`; NaN for rows that do not count
-    kind : whether the comparisons in which the agent's text is second count too ("symmetric") or not ("row")
-    role : cells for training ("train") or held-out ones ("holdout")
+    kind : "symmetric" to average the comparisons in which the agent's text comes first or second, "row" to average
+        only those in which it comes first
+    role : "train" for the cells for training, "holdout" for the held-out ones
 
-    Raises StatisticsError [score-kind] if `kind` is unknown.
+    Raises: StatisticsError [score-kind] if `kind` is unknown.
     """
     _check_score_kind(kind)
     is_known = ~np.isnan(difference)
@@ -302,8 +346,9 @@ class IndexedCells(NamedTuple):
 def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> IndexedCells:
     """Find the distinct cells (agent, item) of trials, numbered by item, then by agent, and the cells of each trial.
 
-    item : int32 array (n_trials,)
+    item : int32 array (n_trials,), item of each trial
     agents : int32 arrays (n_trials,), one or several columns of agents, such as the first and the second agents
+    n_agents, n_items : numbers of agents and of items of the plan
 
     Examples
     --------
@@ -343,10 +388,13 @@ def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Indexed
 
 
 def _iter_chunk_rows(item: Ids, items_per_chunk: int, n_items: int) -> Iterator[tuple[int, slice | Positions]]:
-    """Yield the first item of each chunk of items, and the rows on its items: a slice if `item` is sorted, else an int array.
+    """Yield the first item of each chunk of items, and the rows on the items of the chunk.
 
-    item : int32 array (n_rows,), item of each row
+    item : int array (n_rows,), item of each row, in any order
     items_per_chunk : number of consecutive items in a chunk
+    n_items : number of items of the plan
+
+    The rows are a slice if `item` is sorted, else an int array.
     """
     if n_items <= items_per_chunk:
         yield 0, slice(0, len(item))

@@ -63,14 +63,26 @@ def check_self_trials(calls: CallBudget | None, settings: Mapping[str, Json]) ->
 def with_self_trials(plan: Plan, pool: Pool, n_paired: int) -> Plan:
     """Return a plan that compares agents with self-trials of its agents at its end, which no ability uses.
 
-    plan : plan without self-trials (not checked)
-    n_paired : maximum number of paired self-trials of each agent; each has an independent one. 0 returns the plan
-        itself
+    Parameters
+    ----------
+    plan : Plan
+        Plan that compares agents, without self-trials. If it has self-trials already, they are added again; this is not
+        checked.
+    pool : Pool
+        Its pool.
+    n_paired : int
+        Maximum number of paired self-trials of each agent; each has an independent one. 0 returns the plan itself.
 
-    Self-trials have the trial type SELF_TRIAL; paired ones have the same item twice.
+    Returns
+    -------
+    Plan
+        Its self-trials have the trial type SELF_TRIAL, and paired ones have the same item twice.
 
-    Raises PlanError [self-trials] if the plan is made in rounds or for preferences, [repeats-few] if no agent has two
-    responses to two items.
+    Raises
+    ------
+    PlanError
+        [self-trials]: if the plan is made in rounds or for preferences; [repeats-few]: if no agent has two responses to
+        two items.
     """
     if not n_paired:
         return plan
@@ -119,15 +131,31 @@ def check_compares_agents(plan: Plan, command: str) -> None:
 
 
 def draw_self_trials(pool: Pool, agent: int, *, n_paired: int, seed: int) -> Trials:
-    """Draw paired self-trials of an agent, comparisons of two of its responses to an item, and then as many independent ones.
+    """Draw paired self-trials of an agent, each with an independent one after all paired ones.
 
-    In a complete round, each item appears once first and once second.
+    Parameters
+    ----------
+    pool : Pool
+        Responses of the agents.
+    agent : int
+        Position of the agent. Only its items with two or more responses are used.
+    n_paired : int
+        Maximum number of paired trials. A smaller number gives the first trials of a larger one.
+    seed : int
+        Seed of the plan.
 
-    agent : position of the agent; only its items with two or more responses are used
-    n_paired : maximum number of paired trials; a smaller number gives the first trials of a larger one
-    seed : seed of the plan
+    Returns
+    -------
+    Trials
+        Paired trials of two different responses to an item, and as many independent trials; none if fewer than two items
+        have two responses.
 
-    Returns no trials if fewer than two items have two responses.
+    Notes
+    -----
+    Pairs of responses come in rounds. A round has one pair of each item, in random order: first the pairs of an item in
+    random order and random orientation, then the same pairs in the opposite orientation. The independent trials of a
+    round compare the first response of each pair with a random response to the item that is a fixed number of steps ahead
+    in the random order of items. In a complete round, each item appears once first and once second.
     """
     rng = stream("self trials", seed, crc32(pool.agents[agent].id.encode()))
     items = rng.permutation(np.flatnonzero(pool.n_repeats[agent] >= 2))
@@ -151,12 +179,15 @@ def draw_self_trials(pool: Pool, agent: int, *, n_paired: int, seed: int) -> Tri
 
 
 def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
-    """List all ordered pairs of different responses to the same item, divided into rounds with at most one pair of each item.
+    """List all ordered pairs of different responses to the same item, divided into rounds.
+
+    A round contains at most one pair of each item. The pairs of an item come in random order and orientation, and then in
+    the same order with the opposite orientation.
 
     n_responses : int array (n_items,), number of responses to each item, at least 2
 
-    Returns an int64 array (n_pairs, 4), sorted by round and item: the item, the first and the second response, numbered
-    from 1, and the round, from 0. The first half of the rounds has each unordered pair once.
+    Returns an int64 array (n_pairs, 4), sorted by round and item. Its columns are the position of the item, the first and
+    the second response, numbered from 1, and the round, from 0.
     """
     item, first, second, first_round = _draw_unordered_pairs(n_responses, rng)
 

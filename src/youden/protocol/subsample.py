@@ -22,12 +22,26 @@ MIN_PAIRED_PER_AGENT = 4
 
 
 def count_calls(plan: Plan, budget: object) -> int:
-    """Convert a budget for a part of a plan to a number of calls of both trial types.
+    """Convert a budget for a part of a plan to a number of calls.
 
-    budget : calls (4000), a percentage of the dense calls ("5%"), or paired trials per agent ("450/agent"), which is
-        limited to the calls of the plan
+    Parameters
+    ----------
+    plan : Plan
+        Plan to take a part of.
+    budget : int or str
+        Calls (4000), a percentage of the dense calls ("5%"), or paired trials per agent ("450/agent").
 
-    Raises PlanError [calls-invalid] if it is none of these.
+    Returns
+    -------
+    int
+        Calls of both trial types. A budget of trials per agent is converted to the paired calls plus the independent calls
+        that `subsample` adds to them, and is limited to the number of calls of the plan. The other budgets are not
+        limited.
+
+    Raises
+    ------
+    PlanError
+        [calls-invalid]: if `budget` is none of these.
     """
     parsed = CallBudget.parse(budget)
     if parsed.unit == "/agent":
@@ -41,19 +55,41 @@ def count_calls(plan: Plan, budget: object) -> int:
 
 
 def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earlier: Plan | None = None) -> Plan:
-    """Draw a balanced part of a plan's trials, without probes and trials that touch held-out cells.
+    """Draw a balanced part of a plan's trials.
 
-    If all trials are in complete blocks, whole blocks are drawn, evenly over the items; otherwise, single paired
-    trials, evenly over agents, then items. Independent trials get 7 to 10% of the calls, and those that do not fill a
-    block.
+    Parameters
+    ----------
+    plan : Plan
+        Plan to take a part of.
+    calls : int or str, optional
+        Budget: calls (4000), a percentage of the dense calls ("5%"), or paired trials per agent ("450/agent"). Default:
+        all trials that training may use.
+    seed : int, default 0
+        Seed of the draw.
+    earlier : Plan, optional
+        A part that was drawn before `plan` was extended. Its trials are drawn first, so that their answers are used.
 
-    calls : calls (4000), a percentage of the dense calls ("5%"), or paired trials per agent ("450/agent"); default: all
-        trials that training may use, without the free independent trials that exceed the paired ones
-    earlier : part that was drawn before `plan` was extended; its trials are drawn first, so that their answers are used
+    Returns
+    -------
+    Plan
+        At most `calls` trials, in the order of `plan`. Probes and trials that touch held-out cells are left out.
 
-    Raises PlanError [calls-invalid] if `calls` is not a budget; [subsample-calls]: if it exceeds the trials of the
-    plan; [subsample-few]: if agents get fewer than 4 paired trials; [plan-no-pool], [plan-other-pool]: if the plan's
-    pool cannot be read.
+    Raises
+    ------
+    PlanError
+        [calls-invalid]: if `calls` is not a budget; [subsample-calls]: if it exceeds the trials of the plan;
+        [subsample-few]: if agents get fewer than 4 paired trials; [plan-no-pool], [plan-other-pool]: if the plan's pool
+        cannot be read.
+
+    Notes
+    -----
+    If every block holds all agents of its item, as many whole blocks are drawn in random order as fit. No item is drawn
+    a second time before each was drawn once. Otherwise, single paired trials are drawn, spread evenly over agents, then
+    over items; they belong to no block.
+
+    Independent trials get as many calls as in a cyclic plan, 7 to 10%, and the calls that do not fill a block. They are
+    pooled. If the plan has more independent than paired trials, because its judge costs nothing, the default part leaves
+    out the others.
     """
     rows = _find_usable_rows(plan)
     is_paired = plan.trial_type[rows] == PAIRED
@@ -106,9 +142,10 @@ def _make_plan_of_rows(
     """Make a plan of some trials of another plan, without its holdout, rounds and extensions.
 
     rows : int array, rows of `plan` with the trials
-    n_requested : number of calls that was requested; there may be fewer trials
-    has_blocks : whether the trials are whole blocks; if not, they lose their block numbers
-    note : the only note of the new plan
+    n_requested : number of calls that was requested, which the plan records; there may be fewer trials
+    seed : seed of the new plan
+    has_blocks : whether the trials are whole blocks; if not, no trial of the new plan belongs to a block
+    note : the only note of the new plan, which describes how it was made
     """
     part = select_trials(plan, rows)
     trials = part.trials.as_new_plan()
@@ -141,7 +178,11 @@ def _too_few_error(plan: Plan, calls: int, n_paired: int) -> PlanError:
 
 
 def _find_usable_rows(plan: Plan) -> Positions:
-    """Return the rows of the trials whose texts are in training cells, without probes and self-trials: int array."""
+    """Return the rows of the trials that may be drawn, int array: those of which both texts are in training cells.
+
+    Two kinds of trial are left out: probes, whose unusually similar texts serve only the false-positive alarm; and
+    self-trials, which compare two responses of one agent.
+    """
     train = plan.split.train
     first_item, second_item = plan.trials.text_cells
     is_training = train[plan.first, first_item] & train[plan.second, second_item]
@@ -167,7 +208,9 @@ def _are_whole_blocks(plan: Plan, rows: Positions, paired: Positions) -> bool:
 
 
 def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
-    """Return whether all paired trials are in blocks in which each agent with a training cell on the item is first once.
+    """Return whether all paired trials are in complete blocks.
+
+    In a complete block, each agent with a training cell on the item is the first agent of exactly one trial.
 
     paired : int array, rows of paired trials
     """
@@ -198,10 +241,12 @@ def _order_blocks(item_by_block: Ids, is_earlier: Bools, rng: np.random.Generato
 def _sample_blocks(
     plan: Plan, paired: Positions, n: int, rng: np.random.Generator, *, earlier_rows: Positions
 ) -> Positions:
-    """Draw random blocks (trials that compare all agents on one item) with at most n trials in all, evenly over the items.
+    """Draw random blocks, the groups of trials that compare all agents on one item, with at most n trials in all.
+
+    No item gets its second block before each item has its first, and so on.
 
     paired : int array, rows of paired trials, all in blocks
-    earlier_rows : int array, rows of the trials in an earlier part of the plan, whose blocks are drawn first
+    earlier_rows : int array, rows of the trials in an earlier part of the plan; their blocks are drawn first
 
     Returns the rows of the trials in the drawn blocks, int array, in the order of `paired`.
     """
@@ -221,11 +266,16 @@ def _sample_blocks(
 def _sample_evenly(
     plan: Plan, rows: Positions, n: int, rng: np.random.Generator, *, earlier_rows: Positions
 ) -> Positions:
-    """Draw n trials of a plan one at a time, so that agents and items are drawn about equally often, in random order.
+    """Draw n trials of a plan one at a time, so that agents and items are drawn about equally often.
+
+    Each draw takes the agent that was drawn least often, then the partner drawn least often, then the item drawn
+    least often.
 
     rows : int array, rows of the trials to draw from
-    n : number of trials; all are returned if there are not more
-    earlier_rows : int array, at most n of `rows`, which are drawn first
+    n : number of trials to draw
+    earlier_rows : int array, rows of the trials in an earlier part of the plan, at most n of `rows`; they are drawn first
+
+    Returns n of the rows in random order, or all if there are at most n.
     """
     if n >= len(rows):
         return rows

@@ -39,12 +39,25 @@ def check_tracking() -> None:
 
 
 def log_run(folder: RunFolder) -> str:
-    """Log a fitted run with its report as one MLflow run, and return its id in MLflow.
+    """Log a fitted run with its report as one MLflow run.
 
-    The metrics are `ability/AGENT`, `low/AGENT` and `high/AGENT`, with names that MLflow allows.
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run. Its ranking is logged as the metrics `ability/AGENT`, `low/AGENT` and `high/AGENT`, with
+        names that MLflow allows.
 
-    Raises ConfigError [mlflow-missing] if MLflow is not installed, [mlflow-refused] if its server does not accept the run;
-    RunFolderError if a file of the run is missing or damaged.
+    Returns
+    -------
+    str
+        Id of the run in MLflow.
+
+    Raises
+    ------
+    ConfigError
+        [mlflow-missing]: if MLflow is not installed; [mlflow-refused]: if its server does not accept the run.
+    RunFolderError
+        If a file of the run is missing or damaged.
     """
     mlflow = _import_mlflow()
     facts, signature = folder.read_facts(), folder.read_signature()

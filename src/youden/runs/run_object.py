@@ -486,10 +486,12 @@ class Run(RunView):
 def _sending_requests(
     *, retry_failed: bool = False, log: PathOrText | None = None, progress: bool
 ) -> Iterator[JudgingOptions]:
-    """Yield options for requests; in the `with` block, a progress bar is shown if wanted, and network stores may be opened.
+    """Yield options for requests, and show a progress bar within the `with` block if `progress` is True.
+
+    Within the block, a store on a server may be opened even if only the config of a run names it. It receives no password.
 
     retry_failed : whether to send requests again whose stored outcome is a failure
-    log : file that gets one line per call
+    log : file that gets one line per call; None for no log
     """
     log_path = None if log is None else Path(log)
     bar_context = progress_bar(plain=False) if progress else nullcontext()
@@ -505,9 +507,11 @@ def _to_plain(value: Any) -> Any:
 
 
 def _resolve_pool(pool: PoolLike, folder: Path) -> str:
-    """Return the path of a pool; one in memory is first written below `folder`, the folder of a run.
+    """Return the path of a pool. A pool in memory is written to pools/NAME-DIGEST in `folder` first.
 
-    Raises RunFolderError [run-foreign] if a pool must be written, and `folder` exists and is not that of a run.
+    folder : folder of a run, which need not exist
+
+    Raises: RunFolderError [run-foreign] if a pool in memory must be written, and the folder is not that of a run.
     """
     if isinstance(pool, str | PathLike):
         return fspath(pool)

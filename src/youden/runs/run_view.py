@@ -142,8 +142,9 @@ class RunView:
         """Ranking as a DataFrame with one row per agent, best first.
 
         Its columns are those of ranking.csv, among them `agent`, `ability`, the bounds `low` and `high` of its 95% interval,
-        and `rank`. `attrs` has the keys of `youden.rank`: `unique_best` (the agent significantly better than all others, or
-        None), `choice`, `signal`, `partial`, `recommendation`, `method` and `warnings`.
+        and `rank`. The mapping `attrs` has the same keys as for `youden.rank`: `unique_best` (id of the agent that is
+        significantly better than all others, or None), `choice`, `signal`, `partial`, `recommendation`, `method` and
+        `warnings`.
         """
         import pandas as pd
 
@@ -233,10 +234,10 @@ class RunView:
         Parameters
         ----------
         path : str or path, optional
-            File to write or replace. Default: one in the folder of the run, such as report.html.
+            File to write; an existing one is replaced. Default: one in the folder of the run, such as report.html.
         format : {"html", "md", "csv", "png", "svg"}, optional
-            Whole report, its summary, the ranking, or one figure. Default: the suffix of `path`, or "html" without a suffix
-            or a path.
+            The whole report, its summary, the ranking, or one figure. Default: the suffix of `path`, which must be one of
+            these, or "html" without a suffix or a path.
         chart : str, optional
             Figure to draw as png or svg; ignored for other formats. Default: "ranking".
         against : str, path or Run, optional
@@ -375,8 +376,8 @@ class RunView:
         Parameters
         ----------
         labels : path, sequence of paths, or DataFrame
-            Tables with the columns agent, item and a label, or completed tables of the method `label`. A response may have
-            several labels.
+            Tables with the columns agent, item and a label, or completed tables of the method `label`. A response may
+            have several labels.
         label : str, optional
             Column of the label, if there are several.
         scale : (float, float), default (0, 1)
@@ -386,15 +387,17 @@ class RunView:
         -------
         DataFrame
             One row per agent, the highest quality first, with the columns of quality.csv: among others `agent`, `n_labels`,
-            `label_mean`, `quality` (estimated mean label), `low` and `high` (its 95% interval), `rank` and `p_best`
-            (probability of being the best). `attrs["summary"]` has sentences about it.
+            `label_mean`, `quality` (the estimated mean label, in the unit of the labels), `low` and `high` (its 95%
+            interval), `rank` and `p_best` (probability of being the best). `attrs["summary"]` has sentences that summarize
+            it.
 
         Raises
         ------
         ConfigError
-            [quality-none]: if no response of a ranked agent has a label; [quality-column]: if the column of the label is
-            missing or ambiguous; [quality-scale]: if a label is outside the scale; [quality-items]: if a table labels
-            agents instead of responses; [labels-unknown], [labels-alias]: if agents of a table do not fit the run.
+            [quality-none]: if no response of a ranked agent has a label; [quality-column]: if the column of the label
+            is missing or ambiguous; [quality-scale]: if a label is outside the scale; [quality-items]: if a table
+            labels agents instead of responses; [labels-unknown], [labels-alias]: if the agents of a table do not fit
+            the run.
         """
         import pandas as pd
 

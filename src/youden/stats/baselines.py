@@ -26,10 +26,11 @@ from youden.types.pool import Bools, Codes, Floats, freeze
 
 
 def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Codes:
-    """Assign the observed cells to random folds of nearly equal size for cross-validation.
+    """Assign the observed cells to random folds for cross-validation, of equal size except for a remainder.
 
     observed : bool array (n_agents, n_items), whether each cell was observed
-    n_folds : number of folds, at most 128; some stay empty if there are fewer observed cells
+    n_folds : number of folds, at most 128; some have no cell if it exceeds the number of observed cells
+    seed : seed of the random assignment
 
     Returns an int8 array (n_agents, n_items): the fold from 0 to n_folds − 1, or −1 for an unobserved cell.
     """
@@ -72,8 +73,8 @@ class MatrixCompletion(Estimator, ABC):
         ------
         StatisticsError
             [baseline-parameter]: if a parameter is out of range; [scores-empty], [scores-holdout], [scores-numeric],
-            [scores-shape], [scores-infinite], [scores-range]: if the scores are invalid; [isotonic-folds]: if no cell can
-            be predicted from the others (`IsotonicOnTop` only).
+            [scores-shape], [scores-infinite], [scores-range]: if the scores cannot be fitted; [isotonic-folds]: if no
+            cell can be predicted from the others (`IsotonicOnTop` only).
         """
         self._check_parameters()
         value = observed_scores(scores)
@@ -114,9 +115,12 @@ class MatrixCompletion(Estimator, ABC):
 
     @abstractmethod
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Predict all cells of a score matrix, with values that may exceed [−1, 1].
+        """Predict all cells of a score matrix that has at least one observed cell in each row and column.
 
-        value, observed : arrays (n_agents, n_items), scores (0 if unobserved) and a mask with a True in each row and column
+        value : float array (n_agents, n_items), scores, 0 for unobserved cells
+        observed : bool of the same shape
+
+        Returns the predicted scores, float of the same shape; they may exceed [−1, 1].
         """
 
 
@@ -159,11 +163,13 @@ class IsotonicOnTop(MatrixCompletion):
         _check_at_least(2, n_folds=self.n_folds)
 
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Apply an isotonic curve to the clipped-linear predictions of all cells.
+        """Predict all cells with the clipped-linear model and apply the isotonic curve to the predictions.
 
-        value, observed : arrays (n_agents, n_items), scores (any value if unobserved) and whether each cell was observed
+        value : float array (n_agents, n_items), scores; entries of unobserved cells are ignored
+        observed : bool array (n_agents, n_items), cells with a score
 
-        Raises StatisticsError [isotonic-folds] if no cell can be predicted from the others.
+        Returns the predicted scores, float array (n_agents, n_items). Raises StatisticsError [isotonic-folds] if no cell
+        can be predicted from the others.
         """
         scores = np.where(observed, value, np.nan)
         out_of_fold = self._predict_out_of_fold(scores)
@@ -274,9 +280,12 @@ class NuclearNorm(MatrixCompletion):
             _check_at_least(0, penalty=self.penalty)
 
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Predict all cells by matrix completion, and set `penalty_`.
+        """Predict all cells by matrix completion with a penalty, which is chosen by cross-validation if none is set.
 
-        value, observed : arrays (n_agents, n_items), scores (0 if unobserved) and whether each cell was observed
+        value : float array (n_agents, n_items), scores, 0 for unobserved cells
+        observed : bool array (n_agents, n_items), cells with a score
+
+        Returns the predicted scores, float array (n_agents, n_items). Sets `penalty_`.
         """
         n_rows, n_columns = value.shape
         if n_rows > n_columns:  # transposed, because `_complete_matrix` decomposes a matrix (n_rows, n_rows)
@@ -287,7 +296,8 @@ class NuclearNorm(MatrixCompletion):
     def _select_penalty(self, value: Floats, observed: Bools) -> float:
         """Return the penalty of `GRID` with the smallest sum of squared errors in cross-validation.
 
-        value, observed : arrays (n_rows, n_columns), scores and whether each cell was observed
+        value : float array (n_rows, n_columns), scores
+        observed : bool of the same shape
         """
         fold = draw_folds(observed, n_folds=self.n_folds, seed=self.seed)
         squared_error = np.zeros(len(GRID))
@@ -352,9 +362,12 @@ class ImputedSVD(MatrixCompletion):
             )
 
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Approximate the matrix, with means in unobserved cells, by its `rank` largest singular components.
+        """Fill unobserved cells with means, and approximate the matrix by its `rank` largest singular components.
 
-        value, observed : arrays (n_agents, n_items), scores (0 if unobserved) and whether each cell was observed
+        value : float array (n_agents, n_items), scores, 0 for unobserved cells
+        observed : bool array (n_agents, n_items), cells with a score
+
+        Returns the predicted scores, float array (n_agents, n_items).
         """
         if self.fill == "agent":
             mean = (value.sum(axis=1) / observed.sum(axis=1))[:, None]
@@ -409,7 +422,13 @@ class UVFactorization(MatrixCompletion):
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
         """Predict scores as products of factors of agents and of items, fitted by alternating ridge regressions.
 
-        value, observed : arrays (n_agents, n_items), scores (0 if unobserved) and whether each cell was observed
+        The first factors of items are random. Then the factors of agents are fitted to those of items and the reverse,
+        `n_sweeps` times.
+
+        value : float array (n_agents, n_items), scores, 0 for unobserved cells
+        observed : bool array (n_agents, n_items), cells with a score
+
+        Returns the predicted scores, float array (n_agents, n_items).
         """
         n_items = value.shape[1]
         item_factors = standalone_stream(self.seed).normal(0, _INITIAL_SD, (n_items, self.rank))

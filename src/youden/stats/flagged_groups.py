@@ -226,10 +226,11 @@ class PairAgreement(NamedTuple):
 
 
 def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
-    """Yield groups grown from candidate pairs, in descending order of the pairs' corrected agreement.
+    """Grow groups from candidate pairs, in descending order of their corrected agreement, excess / max_excess.
 
-    A pair is skipped if an earlier group contains both agents. There are at most `MAX_GROUPS` groups, lists of positions
-    in the order in which agents joined.
+    A pair is skipped if an earlier group contains both agents.
+
+    Yields the positions of the agents of each group, in the order in which they joined. There are at most `MAX_GROUPS`.
     """
     is_in_group = np.zeros(pairs.is_candidate.shape, dtype=np.bool_)
     n_groups = 0
@@ -285,7 +286,9 @@ def _can_join(pairs: PairAgreement, group: list[int]) -> Bools:
 def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
     """Find the agent with the largest corrected agreement with a group, Σ excess / Σ max_excess.
 
-    Returns its position, or None if no agent agrees with the members as much as they agree with each other.
+    group : positions of the members
+
+    Returns the position of the agent, or None if no agent agrees with the members like they agree with each other.
     """
     is_eligible = _can_join(pairs, group)
     if not is_eligible.any():
@@ -313,10 +316,13 @@ def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
 def _agrees_like_group(
     corrected: Floats, n_answers: Floats, corrected_of_group: Floats, n_answers_of_group: Floats
 ) -> Bools:
-    """Return whether an agent agrees with a group about as much as its members agree with each other.
+    """Return whether an agent agrees with a group about as much as the members of the group agree with each other.
 
-    Each pair of arguments is a corrected agreement and a number of answers: those of the agent with the group, and those
-    among the members. All are numbers, or arrays (n_agents,).
+    The agent's corrected agreement may be lower than the group's by at most `TOLERANCE` plus `TOLERANCE_ERRORS` standard
+    errors of the difference. All arguments are numbers, or arrays of one shape for several agents.
+
+    corrected, n_answers : corrected agreement of the agent with the group, and its number of answers
+    corrected_of_group, n_answers_of_group : the same for the members among themselves
     """
     # standard error as for the difference of two proportions with the group's proportion
     variance = np.clip(corrected_of_group * (1 - corrected_of_group), 0, None)
@@ -386,10 +392,14 @@ def _log_binomial_tail(total: float, n: float, p: float) -> float:
 
 
 def _has_weak_member(n: Floats, excess: Floats, max_excess: Floats, *, bar: float) -> bool:
-    """Return whether a member agrees less with the others than the bar, or than the others with each other.
+    """Return whether a member agrees less with the others than the bar, or less than the others with each other.
 
-    n, excess, max_excess : float arrays (n_members,), sums over the pairs of each member
-    bar : minimum of excess / max_excess
+    All arrays are float arrays (n_members,), sums over the pairs of each member with the others.
+
+    n : number of answers
+    excess : answers beyond their prediction
+    max_excess : largest possible excess
+    bar : smallest corrected agreement, excess / max_excess
     """
     is_below_bar = excess < bar * max_excess
     if is_below_bar.any():
@@ -487,7 +497,10 @@ def fit_robust_effects(means: PairMeans) -> Floats:
 def _fit_weighted_effects(first: Positions, second: Positions, mean: Floats, weight: Floats, n_agents: int) -> Floats:
     """Fit the mean of each pair of agents by the sum of two agent effects, by weighted least squares.
 
-    first, second, mean, weight : arrays (n_pairs,)
+    first, second : int arrays (n_pairs,), agents of each pair
+    mean, weight : float arrays (n_pairs,), mean of each pair and its weight
+
+    Returns the effects, float array (n_agents,).
     """
     pair_weight = np.zeros((n_agents, n_agents))
     pair_weight[first, second] = weight

@@ -101,10 +101,14 @@ def estimate_components(influence: InfluenceTable, variance: Floats) -> AgentVar
 
 
 def _shrink_to_mean(estimate: Floats, sampling_variance: float) -> Floats:
-    """Shrink estimates towards their mean by their reliability. A negative mean is replaced by 0.
+    """Shrink estimates towards their mean by their reliability, the share of their variance that is not sampling variance.
+
+    A negative mean is replaced by 0.
 
     estimate : float array (n_agents,)
-    sampling_variance : sampling variance of each estimate
+    sampling_variance : sampling variance of an estimate
+
+    Returns an array of the same shape.
     """
     mean = max(0.0, float(estimate.mean()))
     total_variance = float(estimate.var())
@@ -136,20 +140,21 @@ def item_share_squares(n_blocks: int, n_items: int) -> float:
 
 
 def half_widths(components: AgentVariances, n_blocks: int, n_items: int) -> Floats:
-    """Forecast the half-widths of the agents' 95% intervals, for items like the sampled ones.
+    """Forecast the half-widths of the agents' 95% intervals, which refer to items like the sampled ones.
 
     Parameters
     ----------
     components : AgentVariances
         Variance components of the agents.
     n_blocks, n_items : int
-        Numbers of blocks, in which each agent has 2 trials on one item, and of items, which share the blocks evenly.
+        Numbers of blocks and of items of the plan. In a block, each agent has 2 trials on one item. The numbers of blocks
+        of two items differ by at most 1.
 
     Returns
     -------
     float array (n_agents,)
-        t·√(agent_item·Σ_j p_j² + residual/(2·n_blocks) + constant), with p_j the share of item j in the blocks and t
-        the 0.975 quantile of Student's t with min(n_blocks, n_items) − 1 + `PRIOR_CLUSTERS` degrees of freedom.
+        t·√(agent_item·Σ_j p_j² + residual/(2·n_blocks) + constant), with p_j the share of item j in the blocks and t the
+        0.975 quantile of Student's t with min(n_blocks, n_items) − 1 + `PRIOR_CLUSTERS` degrees of freedom.
     """
     agent_item_part = components.agent_item * item_share_squares(n_blocks, n_items)
     variance = agent_item_part + components.residual / (2 * n_blocks) + components.constant
@@ -185,7 +190,7 @@ def half_width_quantile(half_width: Floats, fraction: float) -> float:
 def find_min_blocks(
     components: AgentVariances, half_width: float, *, fraction: float, n_items: int, max_blocks: int
 ) -> int | None:
-    """Find the smallest number of blocks with which the agents' intervals are narrow enough.
+    """Find the smallest number of blocks of a plan with which the agents' intervals are narrow enough.
 
     In a block, each agent has 2 trials on one item.
 
@@ -230,7 +235,7 @@ def find_min_items(components: AgentVariances, half_width: float, *, fraction: f
     fraction : float in (0, 1]
         Fraction of the agents that must reach it.
     n_agents : int
-        Number of agents in the plan, which may differ from that in `components`.
+        Number of agents in the plan. It may differ from the number of agents in `components`.
 
     Returns
     -------

@@ -61,24 +61,24 @@ class PairTotals:
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[PairChunk], n_agents: int) -> PairTotals:
-        """Sum the answers of chunks, each minus the mean of its item.
+        """Sum the answers of some chunks, each minus the mean of its item.
 
         Parameters
         ----------
         chunks : iterable of PairChunk
-            Answers; all answers on an item must be in one chunk.
+            Answers; all answers on an item are in one chunk, because their mean is subtracted.
         n_agents : int
             Number of agents.
 
         Returns
         -------
         PairTotals
-            Sums by ordered pair (first agent, second agent).
+            Sums by ordered pair (first agent, second agent). The property `means` averages both orders, and adds the
+            mean of all answers, so that it is on the scale of answers.
 
         Examples
         --------
-        Two comparisons of two agents on one item, once in each order, with the answers 1 and .5. The property `means`
-        averages both orders on the scale of answers:
+        Two comparisons of two agents on one item, once in each order, with the answers 1 and .5:
 
         >>> first, second, item = np.array([0, 1]), np.array([1, 0]), np.array([0, 0])
         >>> chunk = PairChunk(first, second, item, np.array([1.0, 0.5]), np.ones(2), np.zeros(2), n_items=1)
@@ -116,13 +116,15 @@ class PairTotals:
 
     @property
     def means(self) -> PairMeans:
-        """Mean answer to each pair of agents, with the mean of each answer's item replaced by the mean of all answers.
+        """Mean answer to each pair of agents, adjusted for the items on which the pair was compared.
+
+        The mean of the item is subtracted from each answer, and the mean of all answers is added to each pair's mean.
 
         Notes
         -----
-        The standard error for agents i and k is √(max(v, v_i, v_k)/n), with n the weight of their answers, v the variance of
-        all answers around the means of their pairs, and v_i that for the pairs of agent i. The pair's own variance would be 0
-        for two agents that always agree.
+        The standard error of the mean of agents i and k is √(max(v, v_i, v_k)/n), with n the weight of their answers.
+        v is the variance of all answers around the means of their pairs, and v_i the same for the pairs of agent i. The
+        variance is not estimated from the pair alone: if two agents always agree, their answers do not vary.
         """
         # add the entries of both orders of each pair
         pair_total = self.total + self.total.T
@@ -150,11 +152,11 @@ def _centre_by_item(chunk: PairChunk) -> Floats:
 def _add_std_errors(mean: Floats, weight: Floats, n_answers: Floats, squares: Floats) -> PairMeans:
     """Add standard errors to the mean answers to pairs of agents.
 
-    All arrays are symmetric, (n_agents, n_agents).
+    All arrays are symmetric float arrays (n_agents, n_agents), with one entry per pair.
 
-    mean : NaN for a pair that was not compared
+    mean : mean answer, NaN for a pair that was not compared
     weight, n_answers : total weight and number of the answers
-    squares : weighted sums of squared deviations from `mean`
+    squares : weighted sums of the squared deviations of the answers from `mean`
     """
     n_agents = len(weight)
     shape = n_agents, n_agents
@@ -208,7 +210,9 @@ def uniform_weights(n_agents: int) -> PartnerWeights:
 
 
 def group_balanced_weights(group: Ids) -> PartnerWeights:
-    """Make weights with which each group counts as one partner (agent that an agent is compared with).
+    """Make weights of partners (the agents that an agent is compared with) in which each group counts as one partner.
+
+    An agent's own group has no weight in its ability.
 
     Parameters
     ----------
@@ -218,7 +222,7 @@ def group_balanced_weights(group: Ids) -> PartnerWeights:
     Returns
     -------
     PartnerWeights
-        Weight 1/size of the partner's group for partners in other groups, 0 in the agent's own group.
+        Weight 1/size of the partner's group for partners in other groups.
 
     Raises
     ------
@@ -394,10 +398,15 @@ class _ItemSums(NamedTuple):
 
 
 def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_answer: float) -> _ItemSums:
-    """Sum the answers of a chunk by agent and item, with their shares in the agent's ability.
+    """Sum the answers of a chunk by agent and item, with the shares of the answers in the agent's ability.
 
-    answer_share : float array (n_agents, n_agents), share of an answer of weight 1 about a partner (column)
-    mean_answer : mean of all answers, which replaces the mean of each item
+    An answer is first centred: the mean of its item is replaced by the mean of all answers. Its residual is the centred
+    answer minus the effects of its two agents.
+
+    answer_share : float array (n_agents, n_agents), share of an answer of weight 1 in the ability of the agent (row), if
+        it is about this partner (column)
+    effect : float array (n_agents,), effects of the agents
+    mean_answer : mean of all answers
     """
     # each trial counts twice, once for either agent, with the other agent as the partner
     agent = np.append(chunk.first, chunk.second)

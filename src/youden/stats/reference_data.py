@@ -200,7 +200,8 @@ def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
     Parameters
     ----------
     quantile : float in [0, 1]
-        Quantile of the agents, 1 for the largest half-width. Up to 0.5, the average agent is used.
+        Quantile of the agents, 1 for the agent with the largest half-width. At quantiles of at most 0.5, the components
+        are those of the average agent.
     kind : {"graded", "yes or no", "lexical"}
         Kind of answers.
 
@@ -234,8 +235,9 @@ def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
     Returns
     -------
     ReferenceRange or None
-        Mean ρ of the reference data sets, and the expected range for a new pool, in which 1 − ρ is from a quarter of
-        their smallest to 4 times their largest value. None for fewer than 60 or more than 900 trials.
+        Mean ρ of the reference data sets, and the expected range for a new pool. At the lower bound, 1 − ρ is 4 times
+        the largest value of the data sets; at the upper bound, it is a quarter of the smallest one. None for fewer than
+        60 or more than 900 trials, for which there are no measurements.
     """
     rho = _interpolate_in_trials(trials, [data.rho for data in REFERENCE_DATA[kind]])
     if rho is None:
@@ -247,7 +249,9 @@ def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
 
 
 def expected_recall(trials: float, kind: AnswerKind) -> ReferenceRange | None:
-    """Forecast the share of the true top 5 agents, those of the dense design (all comparisons), in the top 5 of a plan.
+    """Forecast the recall of the top 5 agents: the share of the true top 5 in the top 5 of a plan.
+
+    The true top 5 are the best agents in the dense design, which makes all comparisons.
 
     Parameters
     ----------
@@ -259,8 +263,9 @@ def expected_recall(trials: float, kind: AnswerKind) -> ReferenceRange | None:
     Returns
     -------
     ReferenceRange or None
-        Mean recall of the reference data sets, and the expected range for a new pool: their range, extended by 0.25 on
-        either side within [0, 1]. None for fewer than 60 or more than 900 trials.
+        Mean recall of the reference data sets, and the expected range for a new pool. The range of the data sets is
+        extended by 0.25 on either side, within [0, 1]. None for fewer than 60 or more than 900 trials, for which there
+        are no measurements.
     """
     recall = _interpolate_in_trials(trials, [data.recall for data in REFERENCE_DATA[kind]])
     if recall is None:

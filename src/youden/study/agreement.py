@@ -78,8 +78,17 @@ class OrderComparison:
     def describe(self, names: tuple[str, str], target: Target) -> str:
         """Describe in a sentence how many pairs of agents differ significantly in each run and in both, and in which order.
 
-        The sentence has examples of pairs in opposite orders. `names` are those of the two runs, and the intervals refer to
-        `target`.
+        Parameters
+        ----------
+        names : (str, str)
+            Names of the two runs.
+        target : {"items-like-these", "these-items", "items-and-judges"}
+            Population that the intervals refer to.
+
+        Returns
+        -------
+        str
+            One sentence, with examples of the pairs that differ significantly in opposite orders.
         """
         name_a, name_b = names
         counts = (
@@ -356,8 +365,17 @@ def _compute_shifts(aligned: AlignedRuns) -> tuple[list[JudgeShifts], list[str]]
 def describe_recommendations(names: Sequence[str], recommendations: Sequence[Recommendation | None]) -> Iterator[str]:
     """Describe the recommendations of several runs, and the agents that all of them recommend.
 
-    Yields one line on what the runs have in common, then one line per run. The recommendation of a run that is not fitted is
-    None; nothing is yielded if no run is fitted.
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the runs.
+    recommendations : sequence of Recommendation or None
+        Recommendation of each run; None if the run is not fitted.
+
+    Yields
+    ------
+    str
+        One line on what the runs have in common, then one line per run. Nothing if no run is fitted.
     """
     if all(recommendation is None for recommendation in recommendations):
         return
@@ -370,7 +388,7 @@ def describe_recommendations(names: Sequence[str], recommendations: Sequence[Rec
 def _describe_common_recommendation(names: Sequence[str], recommendations: Sequence[Recommendation | None]) -> str:
     """Describe in one sentence which agents all runs recommend or list as candidates.
 
-    The recommendation of a run that is not fitted is None.
+    recommendations : recommendation of each run; None if the run is not fitted
     """
     runs_without_agents = []
     with_agents = []  # the recommendations that name an agent
@@ -406,11 +424,19 @@ def _describe_shared_agents(recommendations: Sequence[Recommendation]) -> str:
 def measure_curl_on_link(scores: Floats, link: str) -> Curl:
     """Measure the curl of scores, and of the predictions of an additive fit, on the scale of a link function.
 
-    Curl is the deviation from additivity: |s_ij − s_ik − s_lj + s_lk| for agents i, l and items j, k. Its quantiles are None if
-    it cannot be measured.
+    Curl is the deviation from additivity: |s_ij − s_ik − s_lj + s_lk| for agents i, l and items j, k.
 
-    scores : float array (n_agents, n_items), NaN if unobserved
-    link : "identity", "probit" or "logit"
+    Parameters
+    ----------
+    scores : float array (n_agents, n_items)
+        Scores, NaN if unobserved.
+    link : {"identity", "probit", "logit"}
+        Name of the link function.
+
+    Returns
+    -------
+    Curl
+        Median and 95th percentile of the curl of scores and of predictions; None if it cannot be measured.
     """
     try:
         score_quantiles = curl_quantiles(LINKS[link].forward(scores)).tolist()
@@ -432,6 +458,7 @@ def _describe_agreement(pairs: Sequence[JudgeAgreement], units: str, target: Tar
 def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator[str]:
     """Yield sentences on how well two judges agree on the ranking, on single answers and on significant differences.
 
+    pair : agreement of the two judges
     units : name of what both judges answered, such as "trials", for display
     target : population that the intervals refer to
     """

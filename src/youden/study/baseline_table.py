@@ -193,11 +193,14 @@ def _summarize_models(tables: Mapping[str, Floats]) -> tuple[BaselineRow, ...]:
 
 
 def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: int) -> Bools:
-    """Choose training cells at random by the n log n design: bool array (n_agents, n_items).
+    """Choose training cells at random by the n log n design.
 
+    train : bool array (n_agents, n_items), the training cells
     c : constant of the design, which determines the number of cells
+    seed : seed of the random choice
 
-    Raises StarvedError with the id of an agent or item that has too few cells in `train`.
+    Returns a bool array of the same shape. Raises StarvedError if an agent or item has too few cells; the message has its
+    id.
     """
     try:
         return NLogN(c=c).choose(train, stream("trials", seed))
@@ -208,12 +211,14 @@ def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: in
 
 
 def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
-    """Estimate the standard errors of differences in RMSE from the first model, by a bootstrap of the items.
+    """Estimate the standard errors of differences in RMSE over items of this kind, by a bootstrap of the items.
+
+    A difference is the mean RMSE of a model over seeds minus that of the first model.
 
     squares : float array (n_seeds, n_models, n_items), sums of the squared errors of held-out cells
     counts : float array (n_seeds, n_models, n_items), numbers of these cells
 
-    Returns a float array (n_models,).
+    Returns a float array (n_models,), 0 for the first model.
     """
     n_items = counts.shape[2]
     equal_probabilities = np.full(n_items, 1 / n_items)
@@ -231,10 +236,10 @@ def _make_row(
 ) -> BaselineRow:
     """Summarize one estimator over seeds, and decide whether its RMSE differs significantly from that of clipped-linear.
 
-    measures : float array (n_seeds, 4): RMSE, ρ, τ and AUC
-    rmse_difference : float array (n_seeds,), RMSE minus that of clipped-linear
-    se_items : standard error of its mean over items
-    critical_value : number of standard errors from which a difference is significant
+    measures : float array (n_seeds, 4) with the columns RMSE, ρ, τ and AUC
+    rmse_difference : float array (n_seeds,), RMSE minus the RMSE of clipped-linear
+    se_items : standard error of the mean of `rmse_difference`, for other items of this kind
+    critical_value : number of standard errors above which a difference is significant
     """
     rmse, rho, tau, auc = measures.T
     n_seeds = len(rmse_difference)
@@ -263,7 +268,16 @@ def _make_row(
 def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
     """Describe which estimators predict held-out cells significantly better or worse than clipped-linear.
 
-    The sentences also state the holdout rule, the cells and seeds, and how the standard errors were computed.
+    Parameters
+    ----------
+    study : BaselinesStudy
+        The comparison.
+
+    Returns
+    -------
+    tuple of str
+        A sentence on the holdout rule, cells and seeds; one each on the estimators that are better, worse, and not
+        significantly different, if there are any; and one on the standard errors in these sentences.
     """
     n_seeds = study.coverage.n
     plural = "s" if n_seeds > 1 else ""

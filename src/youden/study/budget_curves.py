@@ -63,9 +63,9 @@ def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], 
     Returns
     -------
     SplitHalf
-        Mean and SD of Spearman's ρ between the halves over `N_SPLITS` fixed random splits, without a correction to the full
-        number of items; and the mean recall by k: the share of the top k agents of one half that the other half has too.
-        Agents without an ability by one half are left out of ρ.
+        Mean and SD of Spearman's ρ between the two halves over `N_SPLITS` random splits with fixed seeds, and the mean
+        recall by k: the share of the top k agents of one half that are in the top k of the other. ρ is not corrected to
+        the full number of items, and leaves out agents without an ability by one of the halves.
 
     Raises
     ------
@@ -354,9 +354,12 @@ def _parse_budget(calls: int | str) -> PlanLimit:
 
 
 def _choose_tops(n_agents: int, top: int | None) -> tuple[int, tuple[int, ...]]:
-    """Return the number of top agents for the goal of a study, 5 or fewer if `top` is None, and all numbers to report, ascending.
+    """Choose the numbers k for which the recall of the top k agents is reported.
 
-    Raises StatisticsError [budget-top] unless 1 ≤ top < n_agents.
+    top : number for the goal of the study; None for its default, 5 or fewer
+
+    Returns the number for the goal, and all numbers in ascending order. Raises StatisticsError [budget-top] unless
+    1 ≤ top < n_agents.
     """
     if top is None:
         top = min(5, n_agents - 1)
@@ -380,9 +383,11 @@ def _make_row(
 ) -> BudgetRow:
     """Average the measures of one design at one budget over seeds.
 
-    measures : float array (n_seeds, n_measures), `_Measures` and recalls; or the error of the design
+    measures : float array (n_seeds, n_measures), one row of `_Measures` per seed, or the error if the design cannot be
+        planned
+    limit : budget of the design
     top : number k of top agents whose recall is the `recall` of the row
-    tops : all numbers k, in the order of the recalls
+    tops : all numbers k whose recalls are reported, in the order of the measures
     price : price of a call in USD; None if it is unknown
     """
     if isinstance(measures, PlanError):
@@ -444,6 +449,8 @@ def _compute_measures(
     """Draw a plan with one seed, answer it from recorded answers, and compute the measures of its ranking.
 
     dense_ability : float array (n_agents,), abilities by all answers
+    limit : budget of the plan, or the half-width of its intervals
+    kind : kind of the scores from which abilities are estimated, "symmetric" or "row"
     tops : numbers k of top agents whose recall is computed
 
     Returns the values of `_Measures`, then one recall per number in `tops`. Raises PlanError if the plan cannot be drawn.
@@ -474,11 +481,16 @@ def _measure_ranking(plan: Plan, estimate: Estimate, dense_ability: Floats) -> _
 
 
 def _measure_intervals(estimate: Estimate, dense_ability: Floats) -> tuple[float, float]:
-    """Compute the fraction of the confidence intervals that contain the agent's dense ability, and their mean half-width.
+    """Compute the coverage and the mean half-width of the confidence intervals of a plan's abilities.
 
-    Mean abilities are arbitrary and are subtracted first. Both are NaN if no agent has an interval.
+    An interval covers an agent if it contains the agent's dense ability: its ability by the answers to all trials. The
+    mean ability of all agents is arbitrary, so it is subtracted from the intervals and from the dense abilities first.
 
-    dense_ability : float array (n_agents,), abilities by the answers to all trials
+    estimate : abilities by the trials of the plan, with their intervals
+    dense_ability : float array (n_agents,)
+
+    Returns the fraction of the intervals that cover their agent, and the mean half-width of the intervals. Both are NaN
+    if no agent has an interval.
     """
     mean = np.nanmean(estimate.ability)
     centred_low = estimate.low - mean
@@ -495,10 +507,20 @@ def _measure_intervals(estimate: Estimate, dense_ability: Floats) -> tuple[float
 
 
 def estimate_abilities(result: Verdicts, *, kind: ScoreKind) -> Estimate:
-    """Estimate abilities from the answers to a plan, with the bounds of their 95% intervals, NaN if there are none.
+    """Estimate abilities and their intervals from the answers to a plan.
 
-    With the kind "symmetric", abilities are those of a ranking. With "row", they are means of the trials that show the agent
-    first, without intervals, if the plan has complete blocks, and otherwise fitted by `ClippedLinear`.
+    Parameters
+    ----------
+    result : Verdicts
+        Trials with their answers.
+    kind : {"symmetric", "row"}
+        Kind of the scores. With "symmetric", abilities are those of a ranking. With "row", they are means of the trials that
+        show the agent first, without intervals, if the plan has complete blocks, and otherwise fitted by `ClippedLinear`.
+
+    Returns
+    -------
+    Estimate
+        Abilities with the bounds of their 95% intervals, which are NaN if there are none.
     """
     if kind == "symmetric":
         abilities = ranking.estimate_abilities(result)

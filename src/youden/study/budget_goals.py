@@ -69,10 +69,25 @@ class Goal:
 
 
 def parse_goal(text: str) -> Goal:
-    """Parse a goal such as "rho=0.97", "recall=0.8", "half_width=0.03" or "regret=0.01"; a number alone is a bound on ρ.
+    """Parse a goal from text.
 
-    Raises ConfigError [goal-invalid] if the measure is unknown, or the bound is not a number in (0, 1].
+    Parameters
+    ----------
+    text : str
+        Measure and bound, such as "rho=0.97", "recall=0.8", "half_width=0.03" or "regret=0.01"; a number alone is a
+        bound on ρ.
 
+    Returns
+    -------
+    Goal
+
+    Raises
+    ------
+    ConfigError
+        [goal-invalid] if the measure is unknown, or the bound is not a number in (0, 1].
+
+    Examples
+    --------
     >>> parse_goal("0.95")
     Goal(measure='rho', value=0.95)
     """
@@ -109,9 +124,25 @@ class BudgetRecommendation:
 
 
 def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
-    """Find the design and the budget with the fewest calls that meet a goal, and those with the best value of its measure.
+    """Find the design and the budget with the fewest calls that meet a goal.
 
-    The former are None if none meets the goal. Raises ConfigError [goal-invalid] if no row of the study has the measure.
+    Parameters
+    ----------
+    study : BudgetStudy
+        The study.
+    goal : Goal
+        The goal.
+
+    Returns
+    -------
+    BudgetRecommendation
+        The design and the row with the fewest calls, None if no row meets the goal. In addition, the design and the row
+        with the best value of the goal's measure, whether or not it meets the goal.
+
+    Raises
+    ------
+    ConfigError
+        [goal-invalid] if no row has the measure of the goal.
     """
     candidates = []
     for design, rows in study.designs.items():
@@ -156,7 +187,8 @@ def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
 def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
     """Describe the cheapest design that meets the goal, or the design that comes closest to it if none does.
 
-    The text also states the ceiling, the split-half reliability of the items.
+    The text also states the ceiling, the split-half reliability of the items. A larger ρ would only reproduce the noise of
+    these items.
     """
     max_rho = study.halves.rho
     ceiling = (
@@ -242,7 +274,17 @@ def _describe_row_limits(study: BudgetStudy, row: BudgetRow, label: str) -> Iter
 def budget_to_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
     """Convert a budget study to the `budget` object of `youden study budget --json`.
 
-    It has the settings, ceiling, recommendation, rows by design, and conclusions in sentences as "summary".
+    Parameters
+    ----------
+    study : BudgetStudy
+        The study.
+    goal : Goal
+        The goal.
+
+    Returns
+    -------
+    dict of str to object
+        Settings, ceiling, recommendation, rows by design, and conclusions in sentences as "summary".
     """
     designs: dict[str, Json] = {}
     for design, rows in study.designs.items():

@@ -64,9 +64,12 @@ def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None
         )
 
     def evaluate_row(compute_measures: Callable[[int], Sequence[float]]) -> Floats | PlanError:
-        """Compute the measures of one row of the study, such as a design, at every seed from 0 to n_seeds − 1.
+        """Compute the measures of one row of the study, such as a design, at every seed.
 
-        Returns a float array (n_seeds, n_measures), or the PlanError that the function raised, and advances the progress.
+        compute_measures : function that takes a seed, 0 to n_seeds − 1, and returns the measures
+
+        Returns a float array (n_seeds, n_measures), or the PlanError that the function raised. The receiver of progress
+        updates is advanced after each seed.
         """
         measures_by_seed = []
         for seed in range(n_seeds):
@@ -140,6 +143,9 @@ class Fold:
     def evaluate(self, model: Baseline, scores: Scores | Floats, groups: Contrast | None) -> list[float]:
         """Fit a model to scores of training cells, and measure how well it predicts.
 
+        Its predictions are compared with the held-out scores, and its abilities with those that are fitted to all
+        training scores of the dense plan, in which every pair of agents is compared on every item.
+
         Parameters
         ----------
         model : Baseline
@@ -152,13 +158,14 @@ class Fold:
         Returns
         -------
         list of float
-            RMSE on held-out cells; Spearman's ρ and Kendall's τ of the abilities with `dense_ability`; AUC of the abilities for
-            `groups`, NaN without groups. Cells without a prediction and agents without an ability (NaN) are left out.
+            Four measures: RMSE on held-out cells; Spearman's ρ and Kendall's τ of its abilities with `dense_ability`;
+            AUC of its abilities for `groups`, NaN without groups. Cells without a prediction and agents without an
+            ability (NaN) are left out.
 
         Raises
         ------
         StatisticsError
-            If the model cannot be fitted, or a measure cannot be computed.
+            If the model cannot be fitted, or a measure cannot be computed from the cells or agents that remain.
         """
         predicted = model.fit(scores).predict()
         ability = model.ability_
@@ -181,7 +188,9 @@ class Fold:
 def draw_folds(
     recorded: RecordedAnswers, n_seeds: int, *, rule: SplitRule, kind: ScoreKind, holdout: float
 ) -> list[Fold]:
-    """Draw one random holdout of cells (scores of one agent on one item) per seed, for all estimators or designs of a study.
+    """Draw one random holdout of cells per seed, on which all estimators or designs of a study are compared.
+
+    A cell is the score of one agent on one item.
 
     Parameters
     ----------
@@ -190,8 +199,8 @@ def draw_folds(
     n_seeds : int
         Number of seeds: 0 to n_seeds − 1.
     rule : {"strict", "paper"}
-        Use of the trials in which the cell of only one agent is held out: "strict" leaves them out of all training scores,
-        "paper" uses them in the score of the other agent.
+        Use of the trials in which the cell of one agent is held out, but the cell of the other agent is not: "strict"
+        leaves them out of all training scores, "paper" uses them in the score of the other agent.
     kind : {"symmetric", "row"}
         Kind of the scores: the mean of an agent's trials in both orders of the responses ("symmetric"), or of those that
         show its response first ("row").

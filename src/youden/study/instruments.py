@@ -76,13 +76,25 @@ class InstrumentsStudy:
 
 
 def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy:
-    """Compare two fitted runs, in any order: one asks its judge for information, the other for preferences.
+    """Compare two instruments: a run that asks a judge for information, and a run that asks it for preferences.
 
-    The result has Spearman's ρ of the rankings, and flags agents that are significantly above the average in one and below it
-    in the other.
+    An agent gets a flag if it is significantly above the average agent in one ranking, and below it in the other.
 
-    Raises RunFolderError [compare-preferences] if both runs ask the same question, or share fewer than 3 agents; other slugs if
-    a file is missing or damaged.
+    Parameters
+    ----------
+    first, second : RunFolder
+        Fitted runs, in any order.
+
+    Returns
+    -------
+    InstrumentsStudy
+        Spearman's ρ of both rankings, and both abilities and the flag of each agent in both runs.
+
+    Raises
+    ------
+    RunFolderError
+        [compare-preferences]: if both runs ask the same question, or have fewer than 3 agents in common; others if a file is
+        missing or damaged.
     """
     information, preference = sorted((first, second), key=lambda run: run.asks_preference)
     by_information, by_preference = read_ranked_agents(information), read_ranked_agents(preference)

@@ -15,8 +15,18 @@ MAX_NAMED = 6
 def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
     """Describe the differences between two judges in sentences.
 
-    They state how well the rankings agree, which agents have another yes rate than the first judge's answers predict, and
-    whether a judge prefers agents of its own model family.
+    The sentences state how well the rankings agree, which agents have another yes rate than the first judge's answers
+    predict (their shift), and whether a judge prefers agents of its own model family.
+
+    Parameters
+    ----------
+    shifts : JudgeShifts
+        Differences of the second judge from the first.
+
+    Yields
+    ------
+    str
+        One sentence or several.
     """
     first, second = shifts.first_judge, shifts.second_judge
     if shifts.rho is not None and shifts.rho_seen is not None and shifts.rho_same is not None:
@@ -40,10 +50,12 @@ def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
 def _describe_rankings(shifts: JudgeShifts, rho: RankAgreement, rho_seen: float, rho_same: float) -> Iterator[str]:
     """Yield sentences on how well the rankings of two judges agree, and how well the first judge would agree with itself.
 
-    Each ρ refers to the ranking by all answers of the first judge.
+    Each ρ is the correlation with the ranking by all answers of the first judge.
 
-    rho : predicted ρ of the second judge if it answered all these trials
-    rho_seen, rho_same : ρ of the second and of the first judge by the trials that both answered
+    shifts : differences of the second judge from the first
+    rho : predicted ρ of the ranking by the second judge if it answered all trials of the first judge
+    rho_seen : ρ of the ranking by the second judge's answers to the trials that both judges answered
+    rho_same : ρ of the ranking by the first judge's answers to the same trials
     """
     first, second = shifts.first_judge, shifts.second_judge
     no_interval = "none: the shared answers allow no other order"
@@ -106,7 +118,12 @@ def _describe_self_preference(judge: str, shifts: JudgeShifts) -> str:
 def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -> str:
     """Describe whether a judge prefers its own family, or why this cannot be decided.
 
-    `family` is the shift of the family to which this judge belongs, and the other judge does not.
+    A curve predicts the second judge's yes rate of each agent from the first judge's answers. The shift of a family is the
+    mean distance of its agents from this curve.
+
+    judge : name of the judge
+    family : shift of the family to which this judge belongs, and the other judge does not
+    shifts : differences of the second judge from the first
     """
     figures = _format_family_shift(family, shifts)
     if _has_too_few_agents(family, shifts):
@@ -148,6 +165,9 @@ def _has_too_few_agents(family: FamilyShift, shifts: JudgeShifts) -> bool:
 
 def _explain_confounding(family: FamilyShift, shifts: JudgeShifts) -> tuple[str, str]:
     """Explain why the shift of a family may be due to a nonlinear relation between the judges instead of a preference.
+
+    family : shift of the family, which cannot be distinguished from the effect of a nonlinear relation
+    shifts : differences of the second judge from the first
 
     Returns the reason, as part of a sentence, and a sentence with the remedy.
     """

@@ -185,7 +185,11 @@ class JudgeShifts:
 def _list_agent_shifts(aligned: AlignedRuns, shift: JudgeShift) -> tuple[AgentShift, ...]:
     """List the shift of each agent under the second judge, the smallest p-value first.
 
-    A shift is the yes rate by the second judge minus the rate that a curve predicts from the ability under the first judge.
+    A shift is the yes rate of an agent by the second judge minus the rate that a curve predicts from its ability under the
+    first judge.
+
+    aligned : runs of the judges, with the ids of the agents
+    shift : differences of the second judge from the first one
     """
     alpha = 1 - shift.level
     by_p_value = np.argsort(shift.curve.p_value, kind="stable")
@@ -208,7 +212,10 @@ def _compute_family_shifts(
 ) -> tuple[FamilyShift, ...]:
     """Compute the shift of each model family of agents relative to all other agents, with p-values adjusted by Holm.
 
-    A family that contains all agents is left out. The family of a judge is None if it is unknown.
+    A family that contains all agents is left out.
+
+    judge_families : family of each judge, by its name; None if it is unknown
+    rng : random numbers for permutations of the agents
     """
     names = [aligned.families[agent] for agent in shift.agents]
     family_keys = [_normalize_family_name(name) for name in names]  # None for an agent without a family
@@ -250,11 +257,12 @@ def _compute_family_shift(
 ) -> FamilyShift:
     """Compute the shift of one family, and whether a nonlinear relation between the judges may explain it.
 
-    A shift is the mean difference of yes rates from a curve that predicts them from the first judge.
+    A shift is the mean difference of the family's yes rates from a curve that predicts them from the first judge. If the
+    agents of the family have similar abilities, an error in the shape of the curve cannot be distinguished from a shift.
 
     is_member : bool array (n_agents,), agents of the family
-    judge_families : family of each judge, None if unknown
-    level : confidence level
+    judge_families : model family of each judge, None if unknown
+    level : confidence level of the interval
     """
     n_members, n_others = int(is_member.sum()), int((~is_member).sum())
     share_first = _compute_curve_share(shift.effect_a, is_member, shift.reliability_a)
@@ -304,8 +312,10 @@ def _compute_curve_range(
 ) -> tuple[float, float]:
     """Compute the lowest and the highest shift of a family that the shape of the curve between the judges may cause.
 
-    estimate : shift of the family
-    allowance : fraction by which a predicted difference between the family and the others may be wrong; ∞ if the curve is unknown
+    The curve predicts a difference between the family and the other agents, and may be wrong by a fraction of it. Errors of
+    the abilities under the first judge also flatten the curve, which shifts the family in one direction.
+
+    allowance : fraction by which the predicted difference may be wrong; ∞ if the curve is unknown
     """
     predicted_difference = abs(_compute_gap(shift.effect_b, is_member) - estimate.shift)
     shape_error = np.inf if np.isinf(allowance) else allowance * predicted_difference
@@ -344,9 +354,11 @@ def _compute_max_slope(shift: JudgeShift) -> float:
 
 
 def _compare_with_curve(estimate: LabelShift, curve_range: tuple[float, float] = (0.0, 0.0)) -> int:
-    """Return 1 if the confidence interval of a shift is above a range, −1 if it is below it, and 0 if they overlap.
+    """Compare the confidence interval of a shift with the range of shifts that the shape of the curve may cause.
 
-    curve_range : lowest and highest shift that the shape of the curve may cause; by default, 0
+    curve_range : lower and upper limit of this range; by default, the interval is compared with 0
+
+    Returns 1 if the interval is above the range, −1 if it is below it, and 0 if they overlap.
     """
     lowest, highest = curve_range
     if estimate.low > highest:
@@ -359,8 +371,15 @@ def _estimate_shift(
 ) -> LabelShift:
     """Estimate by how much the yes rate of a family differs from the curve that predicts it, with a confidence interval.
 
+    The curve predicts the yes rate of an agent by the second judge from its ability under the first judge. Errors of these
+    abilities bias the shift of a clustered family, which is therefore corrected. Other shifts are not corrected, because
+    the correction adds noise.
+
+    shift : differences of the second judge from the first one, with the curve
     is_member : bool array (n_agents,), agents of the family
-    is_clustered : whether their abilities are similar; the shift is then corrected for errors of abilities
+    is_clustered : whether the agents of the family have similar abilities
+    rng : random numbers for permutations of the agents
+    level : confidence level
     """
     curve = shift.curve
     if is_clustered:
@@ -379,6 +398,14 @@ def _estimate_shift(
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
     """Return whether a shift can be distinguished from the effect of a nonlinear relation between the judges.
 
+    This is so in three cases:
+
+    - A nonlinear relation causes no shift.
+    - The interval of the shift lies outside the range of shifts that the relation may cause.
+    - The shift is not significant, so there is no preference to explain. This case requires that the range is limited and
+      that the agents of the family differ in ability.
+
+    estimate : shift of the family with its interval
     is_clustered : whether the agents of the family have similar abilities
     curve_range : lowest and highest shift that a nonlinear relation may cause
     """
@@ -394,8 +421,12 @@ def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: t
 
 
 def _find_favouring_judge(judges_of_family: tuple[str, ...], judges: tuple[str, ...], side: int) -> tuple[str, ...]:
-    """Return the judge that rates its own family significantly higher than the other judge does, as a tuple; empty if none does.
+    """Return the judge that rates its own family significantly higher than the other judge does.
 
+    The result is a tuple with its name. It is empty if no judge does this, or if both judges are of the family.
+
+    judges_of_family : names of the judges of the family
+    judges : names of the first and of the second judge
     side : 1 if the second judge rates the family significantly higher, −1 if the first judge does, 0 if neither does
     """
     first, second = judges

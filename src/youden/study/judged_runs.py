@@ -97,10 +97,24 @@ def read_ranked_agents(folder: RunFolder) -> dict[str, RankingRow]:
 
 
 def read_judged_run(folder: RunFolder) -> JudgedRun:
-    """Read the answers of a judged or imported run, and its abilities and recommendation, None if it is not fitted.
+    """Read a judged or imported run.
 
-    Raises RunFolderError [run-unjudged], [run-partial] if it is not judged to its end; other slugs if a file is missing or
-    damaged.
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+
+    Returns
+    -------
+    JudgedRun
+        Answers of the judge, digests of the pool, families of the agents and of the judge, and the target of the intervals.
+        For a fitted run also the abilities and the recommendation, otherwise None. The name is that of the folder.
+
+    Raises
+    ------
+    RunFolderError
+        [run-unjudged], [run-partial]: if the run is not judged to its end; other slugs if a file of the run is missing
+        or damaged.
     """
     pool = folder.read_pool()
     verdicts = None
@@ -255,7 +269,10 @@ class AlignedRuns:
         self.recommendations = tuple(run.recommendation for run in runs)
 
     def _resolve_judge_families(self, runs: Sequence[JudgedRun], families: Mapping[str, str]) -> list[str | None]:
-        """Return the model family of each judge: that in `families`, else that recorded in its run, else None.
+        """Return the model family of each judge, None if it is unknown.
+
+        runs : runs of the judges, in which the family may be recorded
+        families : family of some judges by their names, which takes precedence
 
         Raises ConfigError [judge-family] if `families` contains a name that is not a judge.
         """
@@ -416,11 +433,13 @@ def _compute_differences(run: JudgedRun, agents: tuple[str, ...], target: Target
 
 
 def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate the answers of a run to trials of shared agents and items; empty for an imported run.
+    """Tabulate the answers of a run to its trials of agents and items that all runs share.
 
     agent_index, item_index : position of each agent and item of the run among the shared ones, −1 if it is not shared
 
-    Returns the columns `hard` (0 or 1) and `soft` (from 0 to 1), indexed by what identifies a trial in every run.
+    Returns a table with one row per answered trial, without self-trials, and the columns `hard` (0 or 1) and `soft`
+    (from 0 to 1). Its index consists of the columns that identify a trial in every run, so that the tables of several runs
+    can be joined. It is empty for an imported run.
     """
     if run.result is None:
         return pd.DataFrame()
@@ -455,9 +474,13 @@ def _make_trial_key(plan: Plan, agent_index: Ids, item_index: Ids) -> dict[str, 
 
 
 def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate D = TPR − FPR of a run by shared item and ordered pair of agents, as `soft`, and whether D ≥ .5, as `hard`.
+    """Tabulate D = TPR − FPR of a run for ordered pairs of agents, on items that all runs share.
 
     agent_index, item_index : position of each agent and item of the run among the shared ones, −1 if it is not shared
+
+    Returns a table with one row per pair and item that have a D, and two columns: `soft`, the value of D, and `hard`, 1 if D
+    is at least .5, otherwise 0. Its index has the levels item, first and second: positions among the shared items and
+    agents.
     """
     rates = run.rates
     difference = rates.tpr - np.nan_to_num(rates.fpr)
@@ -480,9 +503,13 @@ def _select_shared(unit: Mapping[str, NDArray[np.integer]], mask: Bools, *, hard
 
 
 def _join_answer_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Join the answers of several runs, each with the columns `hard` and `soft`, by their common index.
+    """Join the answers of several runs in one table, with one row for each trial or pair that a run has answered.
 
-    The result has the columns hard0, soft0, hard1, soft1 and so on, numbered by run, NaN if the run has no answer.
+    tables : answers of each run, with the columns `hard` and `soft`; their indices have the same levels, which identify a
+        trial, or an ordered pair of agents and an item
+
+    Returns a table with the same index levels and the columns hard0, soft0, hard1, soft1 and so on, numbered by run. A
+    value is NaN if the run has no answer.
     """
     renamed = []
     for number, table in enumerate(tables):

@@ -47,12 +47,14 @@ def find_contrast(
     recorded : RecordedAnswers
         Answers of a run, with the groups of its agents.
     above, below : sequence of str
-        Groups that should rank above, and below. Default: "faithful" above "strategic" and "low-effort", as in the paper.
+        Groups that should rank above, and below. Default: those of the paper, "faithful" above "strategic"
+        and "low-effort".
 
     Returns
     -------
     Contrast or None
-        Masks of the agents of the two sets. None if a set of the default groups has no agent.
+        Masks of the agents of the two sets. None if a set of the default groups has no agent, because most runs do not have
+        the groups of the paper.
 
     Raises
     ------
@@ -134,12 +136,14 @@ def compute_group_aucs(folder: RunFolder, pairs: Sequence[tuple[str, str]], *, s
 def compute_group_auc(
     ranking: Sequence[RankingRow], *, above: str, below: str, level: float, rng: np.random.Generator
 ) -> GroupAuc:
-    """Compute the AUC: the probability that a random agent of one group ranks above a random agent of another.
+    """Compute the probability that a random agent of one group ranks above a random agent of another: the AUC.
 
-    ranking : rows of a ranking, with groups and intervals; agents without an ability are left out
+    Agents of other groups and agents without an ability are left out.
+
+    ranking : rows of a ranking, with groups and intervals
     above, below : names of the two groups
     level : confidence level of the intervals in the ranking and of the interval of the AUC
-    rng : random numbers for the interval of the AUC
+    rng : random numbers for the interval of the AUC, which is computed from abilities that are drawn within their errors
 
     Returns the AUC with its interval, and the numbers of agents of both groups. Raises StatisticsError [auc-one-group] if a
     group has no ranked agent.

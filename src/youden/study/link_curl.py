@@ -28,8 +28,22 @@ MIN_R2 = 0.5
 def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
     """Describe whether scores are the sum of an effect of the agent and one of the item, which sparse designs assume.
 
-    By the paper's rule, a median curl |Δ| (deviation of two agents and two items from additivity) below .2 allows a sparse
-    design; the R² of the additive model does not depend on the scale of the scores.
+    The curl |Δ| of two agents and two items is the deviation of their four scores from additivity.
+
+    Parameters
+    ----------
+    links : dict of str to LinkFacts
+        Curl and R² by link function; "identity" is used.
+
+    Returns
+    -------
+    tuple of str
+        A sentence on the paper's rule and on the variance that the additive model explains, and one on what follows for
+        sparse designs. By the paper's rule, a median |Δ| below .2 allows a sparse design.
+
+    Notes
+    -----
+    The paper's rule always holds for scores that are scaled down enough.
     """
     identity = links["identity"]
     if identity.median_scaled is None or identity.r2 is None:
@@ -62,7 +76,17 @@ MIN_PARTNER_SHARE = 0.5
 def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
     """Compute the share of all other agents that the median cell (agent, item) was compared with.
 
-    Row scores use the pairs with the agent first, symmetric scores all its pairs. Cells without an answer are left out.
+    Parameters
+    ----------
+    rates : Rates
+        Rates of ordered pairs.
+    kind : {"symmetric", "row"}
+        Kind of the scores. Row scores use the pairs with the agent first, symmetric scores all its pairs.
+
+    Returns
+    -------
+    float
+        In [0, 1]; cells without an answer are left out.
     """
     is_answered = rates.n_paired > 0
     item = rates.item[is_answered]
@@ -149,6 +173,7 @@ class LinksStudy:
 def _summarize_links(links: dict[str, LinkFacts], partners: float) -> list[str]:
     """Describe in sentences which link function makes the scores most additive, and how additive they are.
 
+    links : facts about the curl by link function, with an entry for "identity"
     partners : share of all other agents that an agent was compared with on an item, as the median over agents and items;
         nothing is concluded if it is below `MIN_PARTNER_SHARE`
     """
@@ -172,7 +197,12 @@ def _summarize_links(links: dict[str, LinkFacts], partners: float) -> list[str]:
 
 
 def _describe_best_link(links: dict[str, LinkFacts]) -> Iterator[str]:
-    """Describe which link function has the smallest curl, in standard deviations of the transformed scores."""
+    """Describe which link function (identity, probit or logit) makes the scores most additive.
+
+    It is the one with the smallest curl, in standard deviations of the transformed scores.
+
+    links : facts about the curl by link function, with an entry for "identity"
+    """
     identity = links["identity"]
     if identity.median_scaled is None or identity.r2 is None:
         yield "All scores are equal: no link can be preferred."

@@ -223,9 +223,22 @@ def study_paper(
 
 
 def group_by_domain(recorded: Mapping[str, RecordedAnswers]) -> dict[Domain, RecordedAnswers]:
-    """Assign recorded answers to the data sets of the paper (PubMed, OPUS and ICLR) by the names of their files.
+    """Assign recorded answers to the data sets of the paper, its domains PubMed, OPUS and ICLR, by the names of their files.
 
-    Answers of other sources are left out. Raises ConfigError [paper-duplicate] if two sources have the same data set.
+    Parameters
+    ----------
+    recorded : mapping of str to RecordedAnswers
+        Answers by the path that their run was imported from.
+
+    Returns
+    -------
+    dict of str to RecordedAnswers
+        Answers by domain, without those of other sources.
+
+    Raises
+    ------
+    ConfigError
+        [paper-duplicate] if two sources have the same domain.
     """
     by_domain: dict[Domain, RecordedAnswers] = {}
     for source, answers in recorded.items():
@@ -245,6 +258,7 @@ def _compare_with_paper(
     table : number of the table in the paper
     row, measure : labels of the row and the column of the value
     paper : value in the paper; None if it has none
+    reproduced : mean and standard deviation over seeds
     """
     if reproduced is None:
         return []
@@ -282,6 +296,8 @@ def _iter_curl_rows(domain: Domain, recorded: RecordedAnswers) -> Iterator[Paper
 def _iter_difference_rows(domain: Domain, recorded: RecordedAnswers, *, n_draws: int) -> Iterator[PaperRow]:
     """Yield the rows of Table 2 of the paper: differences in median curl between link functions, with their intervals.
 
+    domain : data set of the paper
+    recorded : its answers
     n_draws : number of bootstrap resamples
     """
     rng = standalone_stream(0)
@@ -302,6 +318,8 @@ def _iter_fidelity_rows(
 ) -> Iterator[PaperRow]:
     """Yield the rows of Table 3 or 4 of the paper: prediction errors, rank correlations and AUC.
 
+    table : number of the table
+    domain : data set of the paper
     paper : values in the paper by measure, a key such as "sparse RMSE"
     study : reproduced measures of the fit to all training cells ("dense") and of the fit to a part of them ("sparse")
     """
@@ -322,7 +340,9 @@ def _iter_fidelity_rows(
 def _iter_baseline_rows(recorded: RecordedAnswers, *, n_seeds: int, progress: Progress | None) -> Iterator[PaperRow]:
     """Yield the rows of Table 5 of the paper, one for each estimator and each of the measures RMSE, ρ, τ and AUC.
 
+    recorded : answers of one data set of the paper
     n_seeds : number of random holdouts
+    progress : receiver of progress updates
     """
     known_groups = find_contrast(recorded)  # for the AUC: faithful agents against strategic and low-effort ones
     study = study_baselines(recorded, n_seeds=n_seeds, rule="paper", groups=known_groups, progress=progress)
@@ -357,6 +377,7 @@ def _iter_judge_rows(study: JudgesStudy) -> Iterator[PaperRow]:
 def _list_missing(recorded: Mapping[Domain, RecordedAnswers], judges: JudgesStudy | None) -> Iterator[str]:
     """Yield one sentence about each table of the paper that cannot be reproduced from the given runs.
 
+    recorded : answers of the given runs by data set of the paper
     judges : comparison of several judges, if runs for it are given
     """
     for domain in DOMAINS:

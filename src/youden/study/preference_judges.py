@@ -93,12 +93,25 @@ class PreferenceJudgesStudy:
 
 
 def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJudgesStudy:
-    """Compare the rankings and answers of two fitted runs whose judges say which of two responses is better.
+    """Compare the rankings and answers of two runs whose judges say which of two responses is better.
 
-    The result has Spearman's ρ of abilities, significant differences in each run, and the agreement on the same trials.
+    Only agents with an ability in both runs are compared.
 
-    Raises RunFolderError [compare-preferences] if the runs share fewer than 3 agents; other slugs if a file is missing or
-    damaged.
+    Parameters
+    ----------
+    first, second : RunFolder
+        Fitted runs of the same agents, usually by different judges.
+
+    Returns
+    -------
+    PreferenceJudgesStudy
+        Spearman's ρ of the abilities, significant differences in each run, and the agreement on the same trials.
+
+    Raises
+    ------
+    RunFolderError
+        [compare-preferences]: if the runs have fewer than 3 agents in common. Errors with other slugs: if a file is missing or
+        damaged.
     """
     folders = first, second
     rankings = [read_ranked_agents(folder) for folder in folders]
@@ -145,9 +158,10 @@ def _get_abilities(ranking: Mapping[str, RankingRow], agents: Sequence[str]) -> 
 
 
 def _index_answers(result: Verdicts) -> pd.Series[float]:
-    """Return the answers of a run without missing ones, indexed by what identifies a trial in runs of the same agents and items.
+    """Return the answers of a run, indexed by what identifies a trial in every run of the same agents and items.
 
-    The levels are the ids of the item, the first and the second agent, the replicate, and which response of each agent is shown.
+    The index has the ids of the item, the first agent and the second agent, the number of the replicate, and which repeat
+    (response of an agent to the item) is first and second. Trials without an answer are left out.
     """
     plan = result.plan
     trials = plan.trials

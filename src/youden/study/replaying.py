@@ -82,8 +82,22 @@ class RecordedAnswers(ReadOnly):
 def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
     """Read the answers of a dense run, in which nearly all comparisons were made, to be replayed.
 
-    Raises RunFolderError if a file is missing or damaged, and StatisticsError [replay-pilot] if less than 90% of the ordered
-    pairs have an answer.
+    Parameters
+    ----------
+    folder : RunFolder
+        A judged and fitted run, or an imported one.
+
+    Returns
+    -------
+    RecordedAnswers
+        The recorded answers.
+
+    Raises
+    ------
+    RunFolderError
+        If a file of the run is missing or damaged.
+    StatisticsError
+        [replay-pilot] if the run has answers to less than 90% of its ordered pairs.
     """
     recorded = read_recorded_answers(folder)
     if recorded.observed < MIN_DENSE_FRACTION:
@@ -96,11 +110,16 @@ def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
 
 
 def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
-    """Read the mean answer to each ordered pair of agents on each item from a run's folder, NaN if it is unknown.
+    """Read the answers of a judge from a run's folder, so that other plans can be answered without calls.
 
-    An imported run has only the differences TPR − FPR. Raises RunFolderError if the run is not judged to its end ([run-
-    unjudged], [run-partial]) or asks for preferences, or if a file is missing or damaged; PlanError [self-trials-only] if it
-    has only self-trials.
+    The run may lack answers to some pairs of agents.
+
+    folder : folder of a judged and fitted run, or of an imported one, which has only the differences TPR − FPR of the pairs
+
+    Returns the mean answer to each ordered pair of agents on each item, NaN if it is unknown.
+
+    Raises RunFolderError if the run is not judged to its end ([run-unjudged], [run-partial]), if it asks for preferences, or
+    if a file is missing or damaged. Raises PlanError [self-trials-only] if it has only self-trials.
     """
     is_judged = folder.has("plan.parquet")
     fpr = None
@@ -199,9 +218,19 @@ def make_recorded_answers(
 
 
 def replay(plan: Plan, recorded: RecordedAnswers) -> Verdicts:
-    """Answer the trials of a plan from answers recorded for the same agents and items, without a judge.
+    """Answer the trials of a plan from recorded answers, so that a design can be evaluated without a judge.
 
-    An answer is in [0, 1], or missing if it is not recorded.
+    Parameters
+    ----------
+    plan : Plan
+        Trials of the agents and items of the recorded run.
+    recorded : RecordedAnswers
+        Answers of the run to its ordered pairs of agents on each item.
+
+    Returns
+    -------
+    Verdicts
+        One answer per trial in [0, 1]; missing if it is not recorded.
     """
     index = plan.item, plan.first, plan.second
     answer = np.where(plan.trial_type == INDEPENDENT, recorded.independent[index], recorded.paired[index])
@@ -212,10 +241,21 @@ def replay(plan: Plan, recorded: RecordedAnswers) -> Verdicts:
 
 
 def estimate_row_abilities(result: Verdicts) -> Floats:
-    """Estimate abilities from the trials that show an agent first: mean answer to paired trials minus the false-positive rate.
+    """Estimate abilities from the trials that show an agent first.
 
-    The rate is the mean answer to all independent trials, or 0 if there are none. Returns a float array (n_agents,), NaN for an
-    agent without answers.
+    The ability of an agent is its mean answer to the paired trials that show it first, minus the false-positive rate.
+    The false-positive rate is the mean answer to all independent trials, or 0 if there are none. Trials without an
+    answer are left out.
+
+    Parameters
+    ----------
+    result : Verdicts
+        Trials with their answers.
+
+    Returns
+    -------
+    float array (n_agents,)
+        Abilities; NaN for an agent without an answered paired trial that shows it first.
     """
     plan = result.plan
     is_paired = (plan.trial_type == PAIRED) & result.answered
@@ -234,10 +274,28 @@ _ROUNDING = 1e-9
 
 
 def read_or_simulate_answers(folder: RunFolder, *, seed: int) -> RecordedAnswers:
-    """Read the recorded answers of a run, and simulate the others if the run is a pilot, which has too few of them.
+    """Read the recorded answers of a run, and simulate the others if it is a pilot, which has too few answers.
 
-    `caveats` of the result has a note if answers are simulated. Raises RunFolderError if a file is missing or damaged, and
-    StatisticsError [pilot-thin] if fewer than 3 agents have an interval.
+    A dense run has answers to all pairs of agents on all items. A run that is nearly dense is not simulated.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        A judged and fitted run, or an imported one.
+    seed : int
+        Seed of the simulation.
+
+    Returns
+    -------
+    RecordedAnswers
+        Recorded or simulated answers; `caveats` has a note if they are simulated.
+
+    Raises
+    ------
+    RunFolderError
+        If a file of the run is missing or damaged.
+    StatisticsError
+        [pilot-thin] if fewer than 3 agents have an interval.
     """
     recorded = read_recorded_answers(folder)
     if recorded.observed >= MIN_DENSE_FRACTION:
@@ -248,10 +306,28 @@ def read_or_simulate_answers(folder: RunFolder, *, seed: int) -> RecordedAnswers
 def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers:
     """Simulate the answers of a dense run from those of a pilot, a run with few answers.
 
-    Agent effects a and item effects b are those of `ClippedLinear`, shrunk towards their means by their reliability. Answers
-    are y = c + a_i + a_k − b_j + e, with residuals e of the pilot, clipped so that y − FPR is in [−1, 1].
+    Parameters
+    ----------
+    pilot : RecordedAnswers
+        Answers of the pilot.
+    seed : int
+        Seed of the simulation.
 
-    Raises StatisticsError [pilot-thin] if fewer than 3 agents of the pilot have an interval.
+    Returns
+    -------
+    RecordedAnswers
+        Answers to all ordered pairs.
+
+    Raises
+    ------
+    StatisticsError
+        [pilot-thin] if fewer than 3 agents of the pilot have an interval.
+
+    Notes
+    -----
+    Answers follow y = c + a_i + a_k − b_j + e, clipped so that y − FPR is in [−1, 1]; e is drawn from the residuals of
+    the pilot. The agent effects a and the item effects b are those of `ClippedLinear` on symmetric scores, shrunk
+    towards their means by their reliability, so that noise of the pilot is not simulated as differences between agents.
     """
     rates = pilot.rates
     model = ClippedLinear().fit(rates.training_scores())
@@ -313,6 +389,8 @@ def _predict_answers(model: ClippedLinear, std_error: Floats) -> Floats:
 def _shrink_to_mean(value: Floats, std_error: Floats) -> Floats:
     """Shrink estimates towards their mean, so that their variance is that of the true values; NaN becomes the mean.
 
+    Distances from the mean are multiplied by √reliability, with the reliability 1 − mean SE² / variance, at least 0.
+
     value, std_error : float arrays (n,), estimates and their standard errors
     """
     variance = float(np.nanvar(value))
@@ -329,7 +407,7 @@ def _make_rates(paired: Floats, independent: Floats, source: Rates) -> Rates:
     """Make a table of rates from simulated answers, one of each trial type to each ordered pair of agents on each item.
 
     paired, independent : float arrays (n_items, n_agents, n_agents), the answers; NaN on the diagonal
-    source : rates of the run from which the answers were simulated
+    source : rates of the run from which the answers were simulated, with its ids and split
     """
     pairs = np.nonzero(~np.isnan(paired))
     item, first, second = (index.astype(np.int32) for index in pairs)

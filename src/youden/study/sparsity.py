@@ -235,11 +235,13 @@ def _measure_regime(
 ) -> list[float]:
     """Compute the measures of a regime, a design with its options, at one seed.
 
+    recorded : answers of a dense run
     folds : holdout of each seed
+    kind : kind of the scores, "symmetric" or "row"
     groups : groups of agents for the AUC; None to compute none
 
-    Returns the measures of a `SparsityRow`: those of `_Costs`, then RMSE, ρ, τ and AUC (NaN without groups). Raises PlanError
-    if the regime cannot be planned.
+    Returns the measures of a `SparsityRow`: those of `_Costs`, then RMSE, ρ, τ and AUC (NaN without groups). Raises
+    PlanError if the regime cannot be planned.
     """
     fold = folds[seed]
     observation = _observe_regime(recorded, fold, regime, kind=kind, seed=seed)
@@ -286,8 +288,10 @@ def _observe_regime(
 ) -> _Observation:
     """Draw the cells or trials of a regime (a design and its options), and return the training scores that it observes.
 
-    recorded : answers of a dense run
+    recorded : answers of a dense run, from which the scores of a plan of trials are computed
     fold : holdout that all regimes share at this seed, with the scores of all training cells
+    kind : kind of the scores, "symmetric" or "row"
+    seed : seed of the random draws
 
     Raises PlanError if the regime cannot be planned.
     """
@@ -322,6 +326,10 @@ def _observe_plan(plan: Plan, recorded: RecordedAnswers, kind: ScoreKind) -> _Ob
 def _observe_cells(fold: Fold, chosen: Bools) -> _Observation:
     """Return the training scores of the chosen cells, and the cost of observing them.
 
+    To observe a cell, the agent is compared with all other agents on the item. The holdout rule "strict" leaves out agents
+    whose cell on the item is held out.
+
+    fold : holdout, with the scores of all training cells
     chosen : bool array (n_agents, n_items), the training cells to score
     """
     # to observe a cell, the agent is compared with all agents on the item, except for those the holdout rule leaves out
@@ -345,7 +353,16 @@ def _observe_cells(fold: Fold, chosen: Bools) -> _Observation:
 def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
     """Describe how well the paper's main regime, the n log n design with c = 1.6, predicts held-out cells, and its cost.
 
-    The sentences also state the holdout rule, and why a regime cannot be planned.
+    Parameters
+    ----------
+    study : SparsityStudy
+        The comparison of regimes.
+
+    Returns
+    -------
+    tuple of str
+        A sentence on the holdout rule, two on the cells and the calls of the main regime if `study` has it, and one for
+        each regime that cannot be planned. A cell is the score of one agent on one item.
     """
     effect = "calls of held-out cells are used in their partners' scores (the paper's rule), so the holdout error is too low."
     if study.rule == "strict":
@@ -382,10 +399,18 @@ def _describe_main_regime(main: SparsityRow, dense: SparsityRow) -> Iterator[str
 
 
 def sparsity_to_json(study: SparsityStudy) -> dict[str, Json]:
-    """Convert a comparison of regimes to the entry of one run in the output of `youden study sparsity --json`.
+    """Convert a comparison of regimes to a JSON object.
 
-    It has the fields of the comparison, with `kind` as "scores" and `rows` as "regimes", and conclusions in sentences as
-    "summary".
+    Parameters
+    ----------
+    study : SparsityStudy
+        The comparison of regimes.
+
+    Returns
+    -------
+    dict of str to object
+        Entry of one run in the output of `youden study sparsity --json`: the fields of the comparison, with `kind` as
+        "scores" and `rows` as "regimes", and conclusions in sentences as "summary".
     """
     regimes: list[Json] = [_drop_missing_measures(row) for row in study.rows]
     facts = plain_fields(study) | {"dense": _drop_missing_measures(study.dense), "regimes": regimes}

@@ -119,9 +119,10 @@ def replace_surrogates(text: str) -> str:
 
 
 def _replace_surrogates(value: Any, *, depth: int) -> tuple[Any, int]:
-    """Replace lone surrogates by U+FFFD in all texts of a JSON value, and return it with the number of changed texts.
+    """Replace lone surrogates by U+FFFD in all texts of a JSON value.
 
-    Raises: RecursionError if it is nested too deeply.
+    Returns the new value, and the number of texts in which a surrogate was replaced. Raises RecursionError if it is
+    nested too deeply.
     """
     if depth > MAX_DEPTH:
         raise RecursionError

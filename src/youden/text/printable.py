@@ -59,9 +59,17 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def find_name_fault(name: str) -> str | None:
-    r"""Return why a name may not be used, as the end of a sentence; None if it is safe.
+    r"""Find out why a name may not be used: it contains a control character, or a spreadsheet would run it.
 
-    It may not contain a control character, or begin like a formula of a spreadsheet. A plain number is safe.
+    Parameters
+    ----------
+    name : str
+        An id or name from a file.
+
+    Returns
+    -------
+    str or None
+        The end of a sentence about the name, with the remedy; None if the name is safe. A plain number is safe.
 
     Examples
     --------
@@ -78,9 +86,17 @@ def find_name_fault(name: str) -> str | None:
 
 
 def to_file_name(name: str) -> str:
-    """Convert any text to a file name that is valid on every system; different names get different file names.
+    """Convert a name to a file name that is valid on every system; different names get different file names.
 
-    An invalid name becomes a similar one that ends with eight digits of its SHA-256.
+    Parameters
+    ----------
+    name : str
+        Any text, such as the id of an agent.
+
+    Returns
+    -------
+    str
+        `name` itself if it is valid, else a similar name that ends with eight digits of its SHA-256.
 
     Examples
     --------
@@ -129,7 +145,17 @@ Greek letters are replaced by their names."""
 def replace_unencodable(error: UnicodeError) -> tuple[str, int]:
     r"""Replace characters that a console cannot encode by ASCII, as an error handler for `codecs.register_error`.
 
-    Returns the replacement, and the position at which encoding continues. Raises: `error`, unless it is a UnicodeEncodeError.
+    Parameters
+    ----------
+    error : UnicodeError
+        The error of the encoder. Anything but a UnicodeEncodeError is raised again.
+
+    Returns
+    -------
+    replacement : str
+        ASCII form of the characters, or their escapes.
+    position : int
+        Position at which encoding continues.
 
     Examples
     --------

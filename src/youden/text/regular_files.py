@@ -28,9 +28,17 @@ class SpecialFileError(OSError):
 
 
 def find_special_kind(path: str | PathLike[str]) -> str | None:
-    """Return "a named pipe", "a socket", "a device" or "a folder" if a path is one, after following links.
+    """Return what kind of special file a path is, after following links.
 
-    None for a regular file, or if the path does not exist.
+    Parameters
+    ----------
+    path : str or PathLike
+        Path to examine.
+
+    Returns
+    -------
+    str or None
+        "a named pipe", "a socket", "a device" or "a folder"; None for a regular file, or if the path does not exist.
 
     Examples
     --------

@@ -26,9 +26,14 @@ class Replacements:
     def add(self, *, n_nonfinite: int = 0, n_texts: int = 0, location: Path | str) -> None:
         """Count replaced values at one location; only the first location with a replacement is kept.
 
-        n_nonfinite : number of NaN and infinite numbers
-        n_texts : number of texts with a lone surrogate
-        location : the file, with the line if it is known
+        Parameters
+        ----------
+        n_nonfinite : int, default 0
+            Number of NaN and infinite numbers.
+        n_texts : int, default 0
+            Number of texts with a lone surrogate.
+        location : Path or str
+            The file, with the line if it is known.
         """
         if n_nonfinite or n_texts:
             self.n_nonfinite += n_nonfinite

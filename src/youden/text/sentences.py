@@ -54,12 +54,24 @@ def escape_markdown(text: str) -> str:
 
 
 def describe_similar_names(names: Iterable[str]) -> str:
-    """Return a clause with the names that differ only in upper and lower case, or in blanks at their ends; "" if none do.
+    """State which names differ only in upper and lower case, or in blanks at their ends.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Distinct names.
+
+    Returns
+    -------
+    str
+        A clause for a note; empty if there are no such names.
 
     Examples
     --------
     >>> describe_similar_names(["GPT", "llama", "gpt"])
     "names that differ only in upper and lower case or blanks count as different: 'GPT', 'gpt'"
+    >>> describe_similar_names(["GPT", "llama"])
+    ''
     """
     names_by_key: dict[str, list[str]] = {}
     for name in names:
@@ -77,9 +89,19 @@ def describe_similar_names(names: Iterable[str]) -> str:
 def suggest_name(name: str, choices: Sequence[str], *, max_shown: int = 10) -> str:
     """Format a sentence that lists the valid names, for an error about a name that is not one of them.
 
-    name : the invalid name; a similar choice, if there is one, is suggested
-    choices : all valid names, at least one, in the order in which they are listed
-    max_shown : number of choices that are listed
+    Parameters
+    ----------
+    name : str
+        The invalid name.
+    choices : sequence of str
+        All valid names, at least one, in the order in which they are listed.
+    max_shown : int, default 10
+        Number of choices that are listed.
+
+    Returns
+    -------
+    str
+        The choice that is most similar to `name`, if one is similar, and the first choices.
 
     Examples
     --------
@@ -100,12 +122,22 @@ def format_with_interval(
 ) -> str:
     """Format an estimate with its interval, in the form "value [low, high]"; without an interval, only the value.
 
-    low, high : bounds; None or NaN, or equal bounds, if there is no interval
-    digits : digits after the decimal point; more are shown if the bounds would otherwise be equal
-    method : name of the method. Text after "none: " at its beginning is shown as the reason for a missing interval.
+    Parameters
+    ----------
+    value : float
+        The estimate.
+    low, high : float or None
+        Bounds of the interval; None or NaN, or equal bounds, if there is none.
+    digits : int, default 2
+        Digits after the decimal point; more are shown if the bounds would otherwise be equal.
+    method : str, optional
+        Name of the interval's method. If it begins with "none: ", the text after that is shown as the reason for a
+        missing interval.
 
     Examples
     --------
+    >>> format_with_interval(0.931, 0.9, 0.954)
+    '0.93 [0.90, 0.95]'
     >>> format_with_interval(0.9996, 0.9989, 0.9998)
     '1.000 [0.999, 1.000]'
     >>> format_with_interval(1.0, None, None, method="none: a perfect rank correlation gives none")
@@ -122,8 +154,12 @@ def format_with_interval(
 def format_signed_interval(low: float | None, high: float | None, *, digits: int = 2) -> str:
     """Format the interval of a difference, with signs; a dash if there is none.
 
-    low, high : bounds, not NaN; None if there is no interval
-    digits : digits after the decimal point; more are shown if the bounds would otherwise be equal
+    Parameters
+    ----------
+    low, high : float or None
+        Bounds of the interval, not NaN. If one of them is None, there is no interval.
+    digits : int, default 2
+        Digits after the decimal point; more are shown if the bounds would otherwise be equal.
 
     Examples
     --------
@@ -147,10 +183,21 @@ _MAX_RECOGNITION_DIGITS = 2
 
 
 def format_recognitions(*abilities: float) -> list[str]:
-    """Format abilities, or differences of abilities, per 100 comparisons.
+    """Format abilities per 100 comparisons, as reports show them.
 
     An ability of 0.61 becomes 61: in 100 comparisons, the judge recognizes 61 more pairs of responses to the same item than
-    it would by chance. All have the same number of decimals: 0, or up to 2 if different ones would otherwise look equal.
+    it would by chance.
+
+    Parameters
+    ----------
+    *abilities : float
+        Abilities, or differences of abilities, as fractions.
+
+    Returns
+    -------
+    list of str
+        100 times each ability, all with the same number of decimals: 0, or up to 2 if different abilities would otherwise
+        look equal.
 
     Examples
     --------
@@ -169,11 +216,13 @@ def format_recognitions(*abilities: float) -> list[str]:
 
 
 def format_responses(n_cells: int, n_responses: int, n_missing: int) -> str:
-    """Format the number of responses, and that of cells (pairs of an agent and an item) if agents responded repeatedly.
+    """Format the number of responses and of missing responses.
 
-    n_cells : cells with a response
-    n_responses : responses, more than `n_cells` if there are repeated ones
-    n_missing : cells without a response
+    If agents responded repeatedly to items, the number of cells (pairs of an agent and an item) with a response is stated, too.
+
+    n_cells : number of cells with a response
+    n_responses : number of responses, which exceeds `n_cells` if there are repeated ones
+    n_missing : number of cells without a response
 
     >>> format_responses(20, 20, 0), format_responses(20, 40, 3)
     ('20 responses, 0 missing', '40 responses to 20 of 23 pairs of an agent and an item')

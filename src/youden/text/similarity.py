@@ -35,13 +35,22 @@ class Copying:
 def copied_shares(
     responses: Iterable[Sequence[Hashable]], prompt: Sequence[Hashable], *, n: int = N_GRAM
 ) -> list[float]:
-    """Return the share of each response that is copied from the prompt, in [0, 1]; NaN for a response without words.
+    """Compute the share of each response that is copied from the prompt, word for word.
 
-    responses : words of each response, or numbers that identify words
-    prompt : words of the prompt, in the same form
-    n : length of the n-grams (sequences of words) that are compared
+    Parameters
+    ----------
+    responses : iterable of sequence of hashable
+        Words of each response, or numbers that identify words.
+    prompt : sequence of hashable
+        Words of the prompt, in the same form.
+    n : int, default 5
+        Length of the n-grams that are compared.
 
-    It is the share of its n-grams that occur in the prompt. A response of fewer than n words is one n-gram.
+    Returns
+    -------
+    list of float
+        For each response, the share of its n-grams that also occur in the prompt, in [0, 1]. An n-gram that a response
+        repeats counts each time. A response of fewer than n words is a single n-gram. NaN for a response without words.
 
     Examples
     --------
@@ -69,10 +78,21 @@ def _n_grams(sequence: Sequence[Hashable], size: int) -> Iterable[tuple[Hashable
 
 
 def find_copying_agents(shares: Floats, *, min_share: float = COPYING_SHARE) -> tuple[Copying, ...]:
-    """Find the agents whose median copied share is at least `min_share`, in the order of the agents.
+    """Find the agents that copy large parts of the prompts.
 
-    shares : float array (n_agents, n_items), copied share of each response in [0, 1]; NaN without a response, a word in it
-        or a prompt. Agents with only NaN are left out.
+    An agent is returned if the median of its copied shares is at least `min_share`.
+
+    Parameters
+    ----------
+    shares : float array (n_agents, n_items)
+        Copied share of each response, in [0, 1]; NaN if there is no response, no word in it, or no prompt.
+    min_share : float, default 0.5
+        Smallest median share of a returned agent.
+
+    Returns
+    -------
+    tuple of Copying
+        In the order of the agents; agents without a valid share are left out.
     """
     medians = []
     for agent_shares in shares:
@@ -104,12 +124,23 @@ def build_word_matrix(texts: SegmentedTexts) -> csr_array[np.int8]:
 def build_group_word_matrix(
     matrix: csr_array[np.int8], group: NDArray[np.integer], *, n_groups: int, min_texts: int = 1
 ) -> csr_array[np.int8]:
-    """Return which group of texts contains which word: int8 csr_array (n_groups, n_words) of 0 and 1.
+    """Return a sparse matrix of which group of texts contains which word.
 
-    matrix : int8 csr_array (n_texts, n_words), result of `build_word_matrix`
-    group : int array (n_texts,), group of each text, in [0, n_groups)
-    n_groups : number of groups; a group without a text gets a row of zeros
-    min_texts : number of texts of a group that must contain a word
+    Parameters
+    ----------
+    matrix : int8 csr_array (n_texts, n_words)
+        Result of `build_word_matrix`.
+    group : int array (n_texts,)
+        Group of each text, in [0, n_groups).
+    n_groups : int
+        Number of groups; a group without a text gets a row of zeros.
+    min_texts : int, default 1
+        Number of texts that must contain a word.
+
+    Returns
+    -------
+    int8 csr_array (n_groups, n_words)
+        1 if at least `min_texts` texts of the group contain the word, else 0.
     """
     n_texts = len(group)
     membership = csr_array((np.ones(n_texts), (group, np.arange(n_texts))), shape=(n_groups, n_texts))
@@ -153,12 +184,21 @@ def sum_shared_weights(
 ) -> Floats:
     """Sum the weights of the words that the two texts of each pair have in common.
 
-    matrix : int8 csr_array (n_texts, n_words), 1 if a text contains a word, else 0
-    first, second : int arrays (n_pairs,), rows of `matrix`: the texts of each pair
-    weights : float array (n_words,) or (n_words, n_weightings), weight of each word, or several weightings at once
-    chunk_words : largest number of words of pairs in memory at a time; a single pair may exceed it
+    Parameters
+    ----------
+    matrix : int8 csr_array (n_texts, n_words)
+        Result of `build_word_matrix`: 1 if a text contains a word, however often, else 0.
+    first, second : int array (n_pairs,)
+        Rows of `matrix`: the texts of each pair.
+    weights : float array (n_words,) or (n_words, n_weightings)
+        Weight of each word, or several weightings at once.
+    chunk_words : int, optional
+        Largest number of words of pairs that are in memory at a time; a single pair may exceed it.
 
-    Returns a float array (n_pairs,) or (n_pairs, n_weightings), not normalized by the length of the texts.
+    Returns
+    -------
+    float array (n_pairs,) or (n_pairs, n_weightings)
+        Sum of the weights of the shared words, which is not normalized by the length of the texts.
     """
     n_words = np.diff(matrix.indptr).astype(np.int64)
     n_words_so_far = np.cumsum(n_words[first] + n_words[second])

@@ -58,7 +58,15 @@ def guard(text: str) -> str:
 def remove_guards(row: Mapping[str, V]) -> dict[str, V]:
     """Remove the guards (apostrophes before texts that a spreadsheet would run) from the cells of a row.
 
-    row : cells by column; the column `guarded`, if there is one, names the guarded columns, and is removed
+    Parameters
+    ----------
+    row : mapping of str to object
+        Cells by column; a column `guarded`, if there is one, names the guarded columns.
+
+    Returns
+    -------
+    dict
+        The row without the column `guarded`, and without the apostrophes of the columns that it names.
 
     Examples
     --------

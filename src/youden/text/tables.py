@@ -112,10 +112,15 @@ def _format_cells(row: Sequence[str], sides: str) -> list[str]:
 
 
 def draw_interval(low: float, mid: float, high: float, *, cells: int) -> str:
-    """Draw an interval and a point as a line of characters: spaces, ─ for the interval and ● for the point.
+    """Draw an interval and a point in it as a line of characters: spaces, ─ for the interval and ● for the point.
 
-    low, mid, high : bounds of the interval and the point, in percent of the width. The point may be outside.
-    cells : number of characters of the full width. The line ends at the larger of `mid` and `high`.
+    Parameters
+    ----------
+    low, mid, high : float in [0, 100]
+        Bounds of the interval and the point, in percent of the width. The point may be outside the interval. The line
+        ends at the larger of `mid` and `high`.
+    cells : int
+        Number of characters of the full width.
 
     Examples
     --------

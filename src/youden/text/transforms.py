@@ -96,10 +96,9 @@ def sample_sentences(text: str, rng: np.random.Generator, *, n: int = 3) -> str:
 def take_central_sentences(text: str, rng: np.random.Generator, *, n: int = 3, skip: int = 0) -> str:
     """Return the most central sentences by TextRank, in the order of the text.
 
-    n : number of sentences, joined by spaces; a text of up to `n` is returned whole
-    skip : number of the most central sentences that are left out; reduced if fewer than `n` would remain
-
-    Only the first 40 sentences are ranked. `rng` is not used. Raises: ConfigError [transform-option] unless n ≥ 1 and skip ≥ 0.
+    The `skip` most central sentences are left out, and the `n` next ones are returned, joined by spaces; `skip` is reduced
+    if fewer than `n` would remain. Only the first 40 sentences of the text are ranked, and if there are at most `n`, all of
+    these are returned. `rng` is not used. Raises ConfigError [transform-option] unless n ≥ 1 and skip ≥ 0.
 
     References
     ----------
@@ -117,9 +116,12 @@ def take_central_sentences(text: str, rng: np.random.Generator, *, n: int = 3, s
 
 @lru_cache(maxsize=128)
 def _rank_by_centrality(sentences: tuple[str, ...]) -> NDArray[np.int64]:
-    """Return the positions of sentences, the most central one by TextRank first: int array (n_sentences,).
+    """Return the positions of sentences, sorted by TextRank, the most central sentence first.
 
-    TextRank is PageRank on a graph of sentences with numbers of shared words as weights.
+    The result is an int array (n_sentences,).
+
+    TextRank is PageRank on a graph of sentences, in which the weight of an edge is the number of shared words. Rankings are
+    cached, because several agents may use the same one with different numbers of sentences.
     """
     # PageRank with damping d: rating ← (d·P + (1 − d)/n)ᵀ·rating, with P the similarities divided by their row sums
     similarity = _compute_similarity(sentences)
@@ -175,8 +177,9 @@ def shuffle_sentences(text: str, rng: np.random.Generator) -> str:
 def omit_sentences(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
     """Omit a random share of the sentences, or of the words if the text is one sentence. At least one remains.
 
-    The remaining ones keep their order and are joined by spaces. In scripts without spaces, characters count as words. A blank
-    text is returned unchanged. Raises: ConfigError [transform-option] unless 0 ≤ share ≤ 1.
+    In scripts without spaces between words, characters count as words. The number of omitted sentences or words is
+    rounded. The remaining ones keep their order and are joined by spaces; `rng` selects the omitted ones. A blank text is
+    returned unchanged. Raises ConfigError [transform-option] unless 0 ≤ share ≤ 1.
     """
     check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
     units = split_sentences(text)
@@ -249,10 +252,10 @@ def _substitute_word(word: str, rng: np.random.Generator, *, share: float) -> st
 
 
 def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str:
-    """Insert an empty phrase after every `every` sentences, which are joined by spaces.
+    """Insert an empty phrase after every `every` sentences. The sentences are joined by spaces.
 
-    `rng` orders the phrases; each occurs once before one is repeated. A text without a sentence is returned unchanged.
-    Raises: ConfigError [transform-option] unless every ≥ 1.
+    Raises ConfigError [transform-option] unless every ≥ 1. A text without a sentence is returned unchanged. `rng`
+    orders the phrases; each occurs once before one is repeated.
     """
     check_option(every, "1 or more", fits=every >= 1, option="every")
     sentences = split_sentences(text)
@@ -271,8 +274,9 @@ def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str
 def append_filler(text: str, rng: np.random.Generator, *, share: float = 1.0) -> str:
     """Append random empty phrases until they have at least `share` times as many words as the text.
 
-    In scripts without spaces, each character of the text counts as a word. Phrases may repeat. A blank text is returned
-    unchanged. Raises: ConfigError [transform-option] unless 0 ≤ share ≤ 100.
+    In scripts without spaces between words, each character of the text counts as a word. Text and phrases are joined by
+    spaces. `rng` selects the phrases, which may repeat. A blank text is returned unchanged, and so is any text if `share` is
+    0. Raises ConfigError [transform-option] unless 0 ≤ share ≤ 100.
     """
     check_option(share, "a number from 0 to 100", fits=0 <= share <= 100, option="share")
     min_words = share * len(split_pieces(text))

@@ -111,15 +111,24 @@ _MARKS = regex.compile(r"([\p{M}\uFF9E\uFF9F]{30})[\p{M}\uFF9E\uFF9F]+")
 
 
 def split_words(text: str) -> list[str]:
-    """Split a text in any language into words, case-folded and in compatibility form.
+    """Split a text into words, case-folded and in compatibility form.
 
-    A word is a maximal run of letters, marks and numbers: `Ada's` contains the word `ada`. All other characters separate
-    words. A run in a script written without spaces is replaced by its overlapping pairs of characters.
+    Parameters
+    ----------
+    text : str
+        Text in any language.
+
+    Returns
+    -------
+    list of str
+        The words in order. A word is a maximal run of letters, marks and numbers: `Ada's` contains the word `ada`. A
+        run in a script written without spaces is replaced by its overlapping pairs of characters; a single character is
+        one word. All other characters, including lone surrogates, separate words.
 
     References
     ----------
     Unicode UAX #31 (NFKC_Casefold), UAX #14 (class SA) and UAX #15 (stream-safe text). Unlike the word boundaries of
-    UAX #29, we split at apostrophes, full stops and underscores.
+    UAX #29, we split at apostrophes, full stops and underscores, and return pairs of Han or Thai characters.
 
     Examples
     --------
@@ -178,7 +187,18 @@ class SegmentedTexts(ReadOnly):
 
 
 def segment_texts(texts: Iterable[str]) -> SegmentedTexts:
-    """Split texts into words (`split_words`), and number the words in the order of their first occurrence."""
+    """Split texts into words and number the words in the order of their first occurrence.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        The texts, whose words are those of `split_words`.
+
+    Returns
+    -------
+    SegmentedTexts
+        Numbers of the words of all texts, one text after the other, and where each text begins.
+    """
     number_by_word: defaultdict[str, int] = defaultdict(count().__next__)  # a new word gets the next number
     ids = array("i")
     start = [0]

@@ -77,9 +77,13 @@ def format_validation_error(
 
 
 def _find_deepest(locations: Sequence[tuple[int | str, ...]]) -> int:
-    """Return the position of the error to report: the first, or the most specific one if its value may have several types.
+    """Return the position of the error to report.
 
-    locations : of each error: keys, list positions and names of types
+    Usually, it is the first error. If the value may have one of several types, pydantic reports errors for each type, with
+    the name of the type in their locations. In this case, it is the error with the longest location, which is the most
+    specific.
+
+    locations : location of each error: keys, list positions and names of types
     """
     first = locations[0]
     for depth, part in enumerate(first):
@@ -161,9 +165,22 @@ def read_yaml(path: Path) -> object:
 def parse_yaml(text: str, *, first_line: int = 1) -> object:
     """Parse a YAML text; None for an empty text.
 
-    first_line : line of the file at which the text begins, for messages
+    Parameters
+    ----------
+    text : str
+        The text.
+    first_line : int, default 1
+        Line of the file at which the text begins, for messages.
 
-    Raises: YamlError if the text is not valid YAML, a key occurs twice, or it is nested too deeply.
+    Returns
+    -------
+    object
+        The parsed value.
+
+    Raises
+    ------
+    YamlError
+        If the text is not valid YAML, if a key occurs twice, or if it is nested too deeply.
     """
     try:
         return deepcopy(_load_yaml(text))
@@ -191,9 +208,22 @@ def _load_yaml(text: str) -> object:
 
 
 def split_front_matter(text: str) -> FrontMatter | None:
-    """Split a text into the YAML between two lines of three hyphens at its beginning, and the rest; None without such lines.
+    """Split a text into its front matter and its body.
 
-    Raises: YamlError if the front matter is not valid YAML.
+    Parameters
+    ----------
+    text : str
+        Text that may begin with YAML between two lines of three hyphens.
+
+    Returns
+    -------
+    FrontMatter or None
+        None if the text does not begin with front matter.
+
+    Raises
+    ------
+    YamlError
+        If the front matter is not valid YAML.
     """
     match = _FRONT_MATTER.match(text)
     if match is None:
@@ -217,9 +247,12 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _count_nodes(self, node: yaml.Node, counts: dict[int, float]) -> float:
-        """Count the values in a node, each time that aliases repeat them; infinite for a node that contains itself.
+        """Count the values in a node.
 
-        counts : number of values by id of each counted node; changed in place
+        A node that occurs several times, by aliases, is counted each time. The count of a node that contains itself is
+        infinite.
+
+        counts : number of values of each node that has been counted, by id of the node; changed in place
         """
         if id(node) not in counts:
             counts[id(node)] = math.inf  # for a node that contains itself

@@ -139,14 +139,14 @@ class CellIndex(ReadOnly):
         return matrix
 
     def iter_chunks(self) -> Iterator[tuple[slice, slice]]:
-        """Split the cells into chunks of consecutive items that fit in a processor's cache.
+        """Split the cells into chunks of consecutive items that fit in the cache of a processor.
 
         Yields
         ------
         cells : slice
-            Positions of the cells of the chunk in this index.
+            Positions, in this index, of the cells of the chunk.
         items : slice
-            Columns of the matrix to which they belong.
+            Columns of the matrix to which these cells belong.
         """
         n_items_per_chunk = max(1, CELLS_IN_CACHE // self.n_agents)
         item_bounds = [*range(0, self.n_items, n_items_per_chunk), self.n_items]

@@ -78,7 +78,7 @@ def columns_of(row: type[Any]) -> tuple[TableColumn, ...]:
     Returns
     -------
     tuple of TableColumn
-        One column per annotated field, in order; nullable if the field may be None.
+        One column per annotated field, in the order of the fields. A field that may be None is nullable.
 
     Examples
     --------

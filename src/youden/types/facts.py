@@ -44,23 +44,25 @@ class PartnerRules:
         trusted: Sequence[str] | None = None,
         families: Mapping[str, str] | None = None,
     ) -> PartnerRules:
-        """Return new rules with some values replaced; None leaves a value unchanged.
+        """Return a copy of these rules in which the given arguments replace the old values.
+
+        The trusted panel is a set of agents that alone serve as partners in the trusted ranking.
 
         Parameters
         ----------
         robust : bool, optional
-            Whether the robust ranking (True) or the plain one (False) is reported first. Removes the trusted panel. Ignored
-            if `trusted` is given.
+            Which ranking is reported first: the robust ranking (True) or the plain ranking (False). The trusted panel is
+            removed. Ignored if `trusted` is given.
         trusted : sequence of str, optional
-            Trusted panel: ids of the only partners in the trusted ranking, which is then reported first. An empty sequence
-            removes the panel and reports the plain ranking first.
+            Ids of the agents of the trusted panel. The trusted ranking is then reported first. An empty sequence removes the
+            panel and reports the plain ranking first.
         families : mapping, optional
-            Agent id → family, instead of the old families.
+            Agent id → family. The old families are dropped.
 
         Returns
         -------
         PartnerRules
-            The new rules.
+            New rules; arguments that are None leave their part unchanged.
         """
         rules = self
         if families is not None:

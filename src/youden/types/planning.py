@@ -91,9 +91,10 @@ class Split(ReadOnly):
         return int(self.holdout.sum())
 
     def allows_training(self, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:
-        """Return which comparisons may be used for training scores: those whose first text is not held out.
+        """Return which comparisons may be used for training scores.
 
-        By the rule `strict`, the second text must not be held out either.
+        The cell of the first text must not be held out. By the rule `strict`, the cell of the second text must not be
+        held out either.
 
         Parameters
         ----------
@@ -219,7 +220,7 @@ class Cost:
         Returns
         -------
         int or None
-            Number of calls; None if all can be made, without a cap, or if a price is unknown.
+            Number of calls; None if all remaining calls can be made, if there is no cap, or if a price is unknown.
 
         Examples
         --------

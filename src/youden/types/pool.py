@@ -195,15 +195,15 @@ class Pool(ReadOnly):
     def from_repeats(
         cls, agents: tuple[Agent, ...], items: tuple[Item, ...], texts_by_repeat: Sequence[Objects], name: str
     ) -> Pool:
-        """Create a pool from one array of texts per repeat (first responses, second responses, and so on).
+        """Create a pool from one array of texts per repeat.
 
         Parameters
         ----------
         agents, items : tuple of Agent, tuple of Item
             Agents, by row, and items, by column.
         texts_by_repeat : sequence of object array (n_agents, n_items)
-            At least one array, with None for a missing response. A cell with a later response must have all earlier ones,
-            which is not checked.
+            First responses, second responses, and so on, at least one array; None for a missing response. A cell may have
+            a later response only if it has all earlier ones, which is not checked.
         name : str
             Name of the pool.
 
@@ -215,7 +215,7 @@ class Pool(ReadOnly):
         Raises
         ------
         PoolError
-            [pool-shape]: if there is no array, or an array does not have one row per agent and one column per item.
+            [pool-shape]: if there is no array, or if an array does not have one row per agent and one column per item.
         """
         shapes = {np.shape(texts) for texts in texts_by_repeat}
         if shapes != {(len(agents), len(items))}:
@@ -267,11 +267,21 @@ class Pool(ReadOnly):
     def _append_texts(
         self, texts_by_repeat: Sequence[Objects], *, shape: tuple[int, int], axis: Literal[0, 1]
     ) -> list[Objects]:
-        """Append the new texts of each repeat to those of the pool; repeats that only one side has are filled with None.
+        """Append new texts of each repeat to the texts of the pool.
 
-        texts_by_repeat : new first responses, second responses, and so on: object arrays
-        shape : shape of each of these arrays
-        axis : whether the new texts are further rows (0) or columns (1)
+        Parameters
+        ----------
+        texts_by_repeat : sequence of object array
+            New texts: first responses, second responses, and so on.
+        shape : (int, int)
+            Shape of the new texts of one repeat.
+        axis : {0, 1}
+            Whether the new texts are further rows (0) or further columns (1).
+
+        Returns
+        -------
+        list of object array
+            One array per repeat. If only one side has a repeat, the other side is filled with None.
         """
         no_texts: Objects = np.full((self.n_agents, self.n_items), None, dtype=object)
         no_new_texts: Objects = np.full(shape, None, dtype=object)

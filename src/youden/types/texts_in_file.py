@@ -184,9 +184,13 @@ class TextsInFile:
 
 
 def _find_chunk_bounds(first_bytes: NDArray[np.int64], end_bytes: NDArray[np.int64]) -> list[int]:
-    """Return where chunks of adjacent texts begin: the number of the first text of each chunk, and n_texts at the end.
+    """Divide texts in a file into chunks that can be read at once.
 
-    first_bytes, end_bytes : int64 arrays (n_texts,), first byte of each text and the byte after its last one, in ascending order
+    The texts of a chunk are adjacent in the file. A chunk has about `CHUNK_BYTES` bytes at most.
+
+    first_bytes, end_bytes : int64 array (n_texts,), first byte of each text and the byte after its last one, in ascending order
+
+    Returns the number of the first text of each chunk, and n_texts at the end.
     """
     is_gap = first_bytes[1:] - end_bytes[:-1] != len(SEPARATOR)
 

@@ -55,7 +55,7 @@ def count_earlier(values: Ids | Positions) -> Positions:
     Returns
     -------
     int64 array (n,)
-        0 at the first occurrence of a value, 1 at the second, and so on.
+        Number of earlier equal values: 0 at the first occurrence of a value, 1 at the second, and so on.
 
     Examples
     --------
@@ -312,8 +312,8 @@ class Trials(ReadOnly):
     def text_rows(self, n_agents: int) -> tuple[Ids, Ids]:
         """Return the rows of `Pool.all_texts` that contain the texts of the trials.
 
-        Row (repeat − 1) · n_agents + agent holds a response of an agent; its first response is repeat 1, also if the trials
-        have no repeat numbers.
+        This table has one row per agent and repeat: row (repeat − 1) · n_agents + agent. Repeats count the responses of an
+        agent to an item from 1. Trials without the columns `first_repeat` and `second_repeat` show the first responses.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ class Trials(ReadOnly):
         Returns
         -------
         first_row, second_row : int32 array (n_trials,)
-            Rows of the first and of the second text of each trial.
+            Rows of `Pool.all_texts` with the first and with the second text of each trial.
         """
         if self.first_repeat is None or self.second_repeat is None:
             return self.first, self.second
@@ -353,13 +353,13 @@ class Trials(ReadOnly):
     def with_replicate_numbers(self) -> Trials:
         """Recompute the column `replicate`, which counts repetitions of a comparison.
 
-        Trials are the same comparison if their agents, in order, and their items are the same.
+        Two trials are the same comparison if they have the same agents in the same order and the same items.
 
         Returns
         -------
         Trials
-            The same trials; `replicate` is the number of earlier trials of the same comparison, and 0 for self-trials, which
-            compare different responses.
+            The same trials; `replicate` is the number of earlier trials with the same comparison. It is 0 for self-trials,
+            because no two of them compare the same responses.
         """
         codes = self._comparison_codes()
         sorted_codes = np.sort(codes)

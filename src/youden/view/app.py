@@ -148,7 +148,7 @@ class Viewer:
     def _get_live_state(self, request: Request) -> Response:
         """Return as JSON the progress of an unfinished run, and the ranking by its answers so far.
 
-        {"done": true} if the run is fitted.
+        The JSON is {"done": true} if the run is fitted.
         """
         name, folder = self._find_run(request.path_params["name"])
         status = get_state(folder)
@@ -162,10 +162,11 @@ class Viewer:
         return _to_json(asdict(progress) | run_status | _ranking_to_json(progress))
 
     def _get_trials(self, request: Request) -> Response:
-        """Return as JSON one page of the trials that match the query.
+        """Return as JSON one page of the trials that match the filters of the query.
 
-        Parameters of the query: `page`, from 0; the sort column `by` and `descending`; and the filters `agent`, `item`,
-        `trial_type`, `kind` (of surprising answer), `answer` and `text`. Raises: HTTPException 400 if one is invalid.
+        The parameters of the query are: `page`, from 0; `by` and `descending`, the sort column and its order; and the
+        filters `agent`, `item`, `trial_type` (paired or independent), `kind` (whether the answer is surprising, and why),
+        `answer` and `text` (words in the responses). Raises HTTPException 400 if one is invalid.
         """
         run = self._open_run(request)
         query = request.query_params

@@ -54,9 +54,10 @@ class Guard:
         await self._choose_app(scope, headers)(scope, receive, send_with_headers)
 
     def _choose_app(self, scope: Scope, headers: Headers) -> ASGIApp:
-        """Return what answers a request: the application if its cookie is valid, else a redirection or a refusal.
+        """Choose what answers a request: the application, or a response that redirects or refuses the request.
 
-        A request with a valid token is redirected to the address without it, and gets the cookie.
+        The application answers requests with a valid cookie. A request with a valid token in its query is redirected to the same
+        address without the token, and gets the cookie. The one-time token is valid for a single GET request.
         """
         if headers.get("host", "") not in self._hosts:
             return PlainTextResponse("The viewer answers to 127.0.0.1 and localhost only.\n", 421)

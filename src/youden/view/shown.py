@@ -147,9 +147,14 @@ class TrialsOnDisk:
         return self._counts[1]
 
     def _count_block(self, number: int, chosen: TrialFilter, by: Column) -> _SortCounts:
-        """Count the rows of a block (a range of rows) that match a filter, for each value of the sort column.
+        """Count the rows of a block that match a filter, for each value of the sort column.
 
-        Values are rounded to two decimals.
+        A block is a range of rows of the run that are read together. Values are rounded to two decimals, so that graded answers
+        have few distinct values.
+
+        number : number of the block
+        chosen : filter
+        by : sort column
         """
         sort_values = self._read_block(number).values(chosen, by=by)
         if by == "row":
@@ -213,13 +218,25 @@ def suggest_names(names: Sequence[str], search: str) -> list[str]:
 def find_cells(plan: Plan, pool: Pool | None, search: str) -> Bools | None:
     """Find the cells (one agent on one item each) with a text in their ids or responses, ignoring case.
 
-    plan : plan with the ids of agents and items
-    pool : responses; None if they are not available
-    search : at most `MAX_SEARCH_LENGTH` characters; spaces at the ends are ignored
+    Parameters
+    ----------
+    plan : Plan
+        Plan with the ids of agents and items, which are searched.
+    pool : Pool or None
+        Responses, which are searched too; None if they are not available.
+    search : str
+        Text to find, at most `MAX_SEARCH_LENGTH` characters. Spaces at its ends are ignored.
 
-    Returns a bool array (n_agents, n_items), or None if `search` is blank.
+    Returns
+    -------
+    bool array (n_agents, n_items), or None
+        Whether the agent's id, the item's id or one of the cell's responses contains `search`. None if `search` is empty or
+        consists of spaces.
 
-    Raises: HTTPException 400 if the search is too long.
+    Raises
+    ------
+    HTTPException
+        400 if the search is too long.
     """
     text = _normalize_search(search)
     if not text:
@@ -285,10 +302,22 @@ class Runs:
 def find_runs(paths: Sequence[Path], *, root: Path) -> Runs:
     """Find the runs that the viewer shows.
 
-    paths : folders of runs, or folders that contain them
-    root : used if `paths` is empty; its runs are found again at each request
+    Parameters
+    ----------
+    paths : sequence of Path
+        Folders of runs, or folders that contain them.
+    root : Path
+        Folder whose subfolders are used if `paths` is empty.
 
-    Raises: RunFolderError [run-missing] if a path is neither the folder of a run nor contains one.
+    Returns
+    -------
+    Runs
+        The runs; if `paths` is empty, those that `root` contains at the time of each request.
+
+    Raises
+    ------
+    RunFolderError
+        [run-missing]: if a path is neither the folder of a run nor contains one.
     """
     if not paths:
         return Runs(root)
@@ -310,12 +339,19 @@ def _find_inside(folder: Path) -> list[Path]:
 
 
 def get_state(folder: RunFolder) -> State:
-    """Return the first state of a run that applies, which decides how the viewer shows it.
+    """Return the state of a run, which decides how the viewer shows it.
 
-    "in progress" : a process judges the run, and its last answers are not ranked yet
-    "fitted" : the run has a ranking of its present answers, complete or partial
-    "unfinished" : the run has a plan
-    "incomplete" : otherwise
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+
+    Returns
+    -------
+    {"fitted", "in progress", "unfinished", "incomplete"}
+        The first state that applies, in this order: "in progress" if a process judges the run, and its last answers are not
+        ranked yet; "fitted" if the run has a ranking of its present answers, complete or partial; "unfinished" if the run has a
+        plan; otherwise "incomplete".
     """
     is_fitted = folder.has("fit.json") and folder.has("ranking.csv") and _has_current_fit(folder)
     is_planned = folder.has("plan.parquet") and folder.has("config.yaml")

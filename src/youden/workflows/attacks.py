@@ -110,7 +110,8 @@ class AttackContext:
         Returns
         -------
         list of str
-            Distinct case-folded words of the prompt, or of other agents' responses if there is no prompt; the rarest first.
+            Distinct case-folded words of the prompt, or of the responses of other agents if there is no prompt. The rarest
+            word is first; equally rare words stay in the order of the text.
         """
         text = self.prompt(item) or " ".join(self.others(item, self.pool.n_agents))
         words = dict.fromkeys(split_words(text))  # distinct, in order of appearance
@@ -230,12 +231,14 @@ class PlantedAgents:
 def plant(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generator) -> PlantedAgents:
     """Return a copy of a pool with the adversarial agents of an attack added after its agents.
 
+    The new agents have no family and no group. If an id exists already, a number is appended to that of the new agent.
+
     Parameters
     ----------
     pool : Pool
         Pool to attack.
     attack : Attack
-        Makes the responses of the new agents.
+        Attack that makes the responses of the new agents.
     base_agent : int
         Position of the agent whose responses the attack starts from.
     rng : Generator
@@ -244,12 +247,13 @@ def plant(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generat
     Returns
     -------
     PlantedAgents
-        The copy, and the positions of the new agents. A number is appended to the id of a new agent if it is taken.
+        The copy, and the positions of the new agents.
 
     Raises
     ------
     ConfigError
-        [synonyms-missing]: if needed synonyms are not installed; [transform-option]: if a transform lacks an option.
+        [synonyms-missing]: if the attack needs synonyms that are not installed; [transform-option]: if it passes an
+        option that a transform does not have.
     """
     context = AttackContext(pool, base_agent, rng)
     texts_by_name = attack.texts(context)  # name of a new agent → its responses by item
@@ -297,7 +301,9 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @attack(f"{len(OPENINGS)} agents with a few words each that add the same made-up word on an item")
 def ring(context: AttackContext) -> dict[str, list[str]]:
-    """Make the responses of colluding agents, which end with a made-up word that no other agent uses on the item.
+    """Make the responses of several colluding agents: short texts that end with a secret word.
+
+    All of these agents use the same made-up word on an item. No other agent uses it.
 
     Returns the responses to all items by agent: ring-0, ring-1 and so on.
     """

@@ -172,12 +172,13 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
     calibration : Calibration
         Trials and judges, as returned by `plan_calibration`.
     options : JudgingOptions, optional
-        Settings of the requests. The cost is always booked to the calibration.
+        Settings of the requests, such as their log file. The cost is booked to the calibration, whatever account they name.
 
     Returns
     -------
     tuple of CalibratedJudge
-        Error rates, costs and decision of each judge, also stored in `calibrations.json` in the parent folder of the run.
+        Error rates, costs and decision of each judge. They are also stored in `calibrations.json`, in the parent folder of
+        the run.
 
     Raises
     ------
@@ -234,9 +235,10 @@ def _make_record(
 
 
 def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
-    """Summarize the duration and the cost in USD of a judge's calls, including calls of earlier commands.
+    """Summarize the duration and the cost in USD of the calls of a judge, including calls of earlier commands.
 
-    For a jury, the cost per call is the sum over its judges. Unknown durations and costs are None.
+    The cost per call of a jury is the sum over its judges. Durations are None if no call recorded one. Costs are None if a
+    price is unknown.
     """
     seconds: list[float] = []
     usd_per_call = 0.0
@@ -287,9 +289,18 @@ MAX_OPEN_PATHS = 0.1
 
 
 def describe_trials(calibration: Calibration) -> str:
-    """Describe in a clause how many trials with known answers a calibration has of each kind, such as "paired" or "reversed".
+    """Describe the trials with known answers of a planned calibration in a sentence.
 
-    It also states how many of them are in the plan of the run.
+    Parameters
+    ----------
+    calibration : Calibration
+        The planned calibration.
+
+    Returns
+    -------
+    str
+        A clause without a full stop. It states how many trials there are of each kind, such as "paired", "reversed" or
+        "independent" (`KIND_DETAILS` describes all kinds), and how many trials are also in the plan of the run.
     """
     trials = calibration.trials
     config = calibration.config
@@ -318,10 +329,12 @@ def _get_price(judge: CalibratedJudge) -> float:
 
 
 def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
-    """Describe the decision on a judge with its reasons, then its position bias, intransitivity and nondeterminism, if any.
+    """Describe the decision on a judge with its reasons, then its faults: position bias, intransitivity, nondeterminism.
 
-    `max_calls` is the number of calls of the largest calibration that the plan of the run allows. Returns one string per sentence
-    or paragraph.
+    judge : results of the calibration of one judge
+    max_calls : number of calls of the largest calibration that the plan of the run allows
+
+    Returns one string per sentence or paragraph.
     """
     decision = judge.decision
     lines = [f"{judge.judge}: {decision.outcome.upper()}. {_describe_reason(decision)}."]
@@ -370,7 +383,17 @@ def _describe_reason(decision: CalibrationDecision) -> str:
 def describe_calibration(calibration: Calibration, judges: Sequence[CalibratedJudge]) -> Iterator[str]:
     """Yield the conclusions about calibrated judges, one line each.
 
-    An empty line, the decision and notes come for each judge; then the rule by which a judge passes, and the conclusion.
+    Parameters
+    ----------
+    calibration : Calibration
+        The planned calibration.
+    judges : sequence of CalibratedJudge
+        Results of the judges, from `calibrate`.
+
+    Yields
+    ------
+    str
+        An empty line, the decision and notes for each judge; then the rule by which a judge passes, and the conclusion.
     """
     for judge in judges:
         yield ""
@@ -398,10 +421,20 @@ def describe_conclusion(judges: Sequence[CalibratedJudge]) -> str:
 
 
 def to_json(calibration: Calibration, judges: Sequence[CalibratedJudge]) -> dict[str, Json]:
-    """Convert a calibration and its results to a JSON object; NaN becomes None.
+    """Convert a calibration and its results to a JSON object.
 
-    To the keys of `planned_to_json`, it adds `judges` (results by judge), `cheapest` (name of the cheapest judge that passes, or
-    None), and the sentences `rule` and `conclusion`.
+    Parameters
+    ----------
+    calibration : Calibration
+        The planned calibration.
+    judges : sequence of CalibratedJudge
+        Its results.
+
+    Returns
+    -------
+    dict of str to object
+        The keys of `planned_to_json`; `judges`, the results by judge; `cheapest`, the name of the cheapest judge that
+        passes, or None; `rule` and `conclusion`, sentences. NaN becomes None.
     """
     cheapest = find_cheapest(judges)
     max_calls = calibration.trials.max_calls
@@ -419,9 +452,18 @@ def to_json(calibration: Calibration, judges: Sequence[CalibratedJudge]) -> dict
 
 
 def planned_to_json(calibration: Calibration) -> dict[str, Json]:
-    """Convert a planned calibration to a JSON object.
+    """Convert a planned calibration to a JSON object, before any request is sent.
 
-    Its keys are `run` (name), `pool`, `seed`, `store`, `trials` (numbers by kind) and `costs` (expected cost by judge).
+    Parameters
+    ----------
+    calibration : Calibration
+        The planned calibration.
+
+    Returns
+    -------
+    dict of str to object
+        Keys: `run`, the name of the run; `pool`, `seed` and `store`, its settings; `trials`, the number of trials by
+        kind; `costs`, the expected cost by judge.
     """
     trials, config = calibration.trials, calibration.config
     trials_by_kind: dict[str, Json] = {}
@@ -448,7 +490,8 @@ def planned_to_json(calibration: Calibration) -> dict[str, Json]:
 def _describe_required_calls(calls: int | None, *, max_calls: int) -> str:
     """Describe how many calls a calibration needs to show whether the judge passes it.
 
-    calls : total number of calls for a result with probability .8; None if it is unreasonably large
+    calls : total number of calls after which the calibration has a result with a probability of .8, if the true rates equal
+        the measured ones; None if it is unreasonably large
     max_calls : number of calls of the largest calibration that the plan of the run allows
     """
     if calls is None:

@@ -99,9 +99,19 @@ class Bill:
 
 
 def compute_measures(trials: CalibrationTrials, result: Verdicts) -> Measures:
-    """Compute the error rates and biases of a judge, with 95% intervals, from its answers to trials with known answers.
+    """Compute the error rates and biases of a judge from its answers to trials with known answers.
 
-    `result` has the judge's answers to `trials.plan`.
+    Parameters
+    ----------
+    trials : CalibrationTrials
+        The trials.
+    result : Verdicts
+        The judge's answers to `trials.plan`.
+
+    Returns
+    -------
+    Measures
+        TPR, FPR, J, yes rates by kind of trial, rates of changed answers, biases and contradictions, with 95% intervals.
     """
     answer = result.hard_answer
     yes_rates = {kind: _compute_yes_rate(answer[trials.rows(kind)]) for kind in KINDS}
@@ -149,6 +159,8 @@ def _compute_flip_rate(hard: Floats, originals: Ids, repeats: Positions) -> Prop
 def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_rows: Positions) -> Metric:
     """Compute the yes rate with the longer text first minus that with the shorter text first, with a 95% interval.
 
+    Pairs of texts of equal length, and pairs without an answer in each order, are left out.
+
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     reversed_rows : int array, rows of the trials that repeat another trial in the opposite order
     """
@@ -179,6 +191,8 @@ def _count_characters(trials: CalibrationTrials, rows: Ids | Positions) -> tuple
 
 def _count_open_paths(trials: CalibrationTrials, answer: Floats) -> OpenPaths:
     """Count the triples of texts on which the judge contradicts itself: a ~ b and b ~ c, but not a ~ c (an open path).
+
+    Each triple consists of a paired trial and of two trials that compare its texts with a third one.
 
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     """
@@ -297,8 +311,18 @@ class _Criterion:
 def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
     """Decide whether a judge passes the calibration: "go", "not sure" or "no-go".
 
-    If the outcome is "not sure", the result has the number of calls at which every criterion would be decided with a power of
-    80%, or None if there is no such number. `n_calls` is the number so far.
+    Parameters
+    ----------
+    measures : Measures
+        Error rates and biases of the judge.
+    n_calls : int
+        Number of calls from which they were estimated.
+
+    Returns
+    -------
+    CalibrationDecision
+        Outcome, result of each criterion and, if the outcome is "not sure", the number of calls at which every criterion
+        would be decided with a power of 80%; None if there is no such number.
     """
     tpr, fpr = measures.tpr, measures.fpr
 

@@ -229,10 +229,13 @@ def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
 
 
 def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Generator) -> tuple[Trials, Positions]:
-    """Compare both texts of at most `n_triples` paired trials with the text of a third agent on the same item.
+    """Extend paired trials to triples: compare both texts of a trial with the text of a third agent on the same item.
 
-    Returns two trials per triple, in which each of its texts comes first once, and the row in `paired` that each of them extends,
-    int array (n_trials,).
+    paired : paired trials that may be extended; those without a third agent are skipped
+    n_triples : maximum number of triples
+
+    Returns two trials per triple, so that each of the three texts comes first once; and the rows in `paired` of the
+    extended trials, int array (n_trials,), each of them twice.
     """
     third_agent = _draw_third_agents(paired, plan, rng)
     rows = np.flatnonzero(third_agent >= 0)[:n_triples]
@@ -264,8 +267,10 @@ def _compare_with_third(paired: Trials, third: Ids) -> Trials:
 def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> Ids:
     """Draw a third agent for each paired trial, with a response to the item of the trial.
 
-    Agents that the plan of the run compares with neither agent of the trial are preferred. Returns an int32 array (n_trials,), −1
-    if no third agent has a response.
+    The third agent is preferably one that the plan of the run compares with neither agent of the trial on this item. The two
+    new comparisons then differ from all other trials of the calibration.
+
+    Returns an int32 array (n_trials,), −1 if no third agent has a response.
     """
     planned = plan.trials.take((plan.trial_type == PAIRED) & np.isin(plan.item, paired.item))
     planned_codes = _pair_codes(planned.item, planned.first, planned.second, plan.n_agents)
@@ -294,8 +299,11 @@ def _pair_codes(item: Ids, first: Ids, second: Ids | Positions, n_agents: int) -
 def _find_originals(kind: Codes, triple_originals: Positions) -> Ids:
     """Return the row of the paired trial that each trial repeats or extends: int32 array (n_trials,), −1 for other kinds.
 
+    The paired trials are the first rows of the calibration. The first trial of the kind "reversed" repeats the first paired
+    trial, and so on; the same holds for "retest".
+
     kind : int8 array (n_trials,), index of the kind of each trial in `KINDS`
-    triple_originals : int array, row of the paired trial that each trial of the kind "triple" extends
+    triple_originals : int array (n_triple_trials,), row of the paired trial that each trial of the kind "triple" extends
     """
     original = np.full(len(kind), -1, dtype=np.int32)
     for name in ("reversed", "retest"):
@@ -310,10 +318,12 @@ def _find_originals(kind: Codes, triple_originals: Positions) -> Ids:
 def _sort_by_length_ratio(
     plan: Plan, rows: Positions, length: Floats, *, min_length: float, largest_first: bool
 ) -> Positions:
-    """Return the rows of trials of a plan, sorted by the ratio of the lengths of their two texts.
+    """Sort trials of a plan by how different the lengths of their two texts are, and return their rows.
 
-    length : float array (n_agents, n_items), characters of each response
-    min_length : characters; trials with a shorter text come last
+    plan : plan of the run
+    rows : int array, rows of the trials to sort
+    length : float array (n_agents, n_items), number of characters of each response
+    min_length : number of characters; trials with a shorter text come last in any case
     largest_first : whether the most different lengths come first, otherwise the most similar ones
     """
     first_item = plan.item[rows]
@@ -333,13 +343,16 @@ def _sort_by_length_ratio(
 def _draw_planted(
     pool: Pool, is_long: Bools, n_wanted: Mapping[Kind, int], rng: np.random.Generator
 ) -> dict[Kind, Trials]:
-    """Draw paired trials that compare a random response with itself or with a meaningless text, by kind.
+    """Draw paired trials in which a random response is compared with a copy of itself or with a meaningless text.
 
-    The second text is the response itself ("identical"), a copy with reordered sentences by agent number `pool.n_agents`
-    ("clone"), or a text about no item by the next agent ("template").
+    The second text is the response itself ("identical"), its sentences in another order ("clone"), or a text about no item
+    ("template"). The agent of the clones has the number `pool.n_agents`, and the agent of the templates the next one;
+    `_add_planted_agents` adds both to the pool.
 
-    is_long : bool array (n_agents, n_items), responses that may be drawn
+    is_long : bool array (n_agents, n_items), responses that are long enough to be drawn
     n_wanted : maximum number of trials of each kind
+
+    Returns the trials by kind.
     """
     cells = np.argwhere(pool.present & is_long).astype(np.int32)  # one (agent, item) per row
     cells = cells[rng.permutation(len(cells))]
@@ -393,9 +406,13 @@ def _iter_trials(plan: Plan, rows: Bools) -> Iterator[tuple[int, ...]]:
 
 
 def _make_calibration_plan(plan: Plan, pool: Pool, trials: Trials, kind: Codes) -> Plan:
-    """Make the plan of a calibration: the plan of the run with other trials, without blocks.
+    """Make the plan of a calibration from its trials.
 
-    pool : pool of the run with the two added agents
+    Trials of the kind "retest" get the replicate number 1 instead of 0, so that the judge is queried again. Trials belong to
+    no block.
+
+    plan : plan of the run, from which settings such as the seed are taken
+    pool : pool of the run with the two agents that are added for the calibration
     trials : trials of all kinds, in the order of `KINDS`
     kind : int8 array (n_trials,), index of the kind of each trial in `KINDS`
     """

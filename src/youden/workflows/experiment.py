@@ -80,7 +80,7 @@ def plan_experiment(name: str, plan: Plan, *, judge: JudgeConfig, store: str, fi
     store : str
         Store of the answers (path or database URL).
     first_new : int, default 0
-        Position of the first trial whose cost is estimated; other experiments have the trials before it.
+        Position of the first trial that no other experiment has; the cost covers the trials from there on.
 
     Returns
     -------
@@ -122,20 +122,22 @@ def make_experiment_runner(
     max_cost : float or None
         Maximum cost of all experiments together in USD. None, for no cap, is allowed only if no judge can cost money.
     experiments : sequence of Experiment
-        Experiments that will be run. They share the cost cap.
+        The experiments that will be run, whose judges are checked. They share the cost cap.
     options : JudgingOptions, optional
-        Options of the requests. Missing answers never stop an experiment.
+        Options of the requests. Missing answers never stop an experiment, because their number is a result.
 
     Returns
     -------
     callable
-        Takes one of `experiments`, requests the answers that are not stored yet, and returns an `ExperimentResult`. It raises
-        the errors of `judge_async`; answers received before an error are stored.
+        Function that takes one of `experiments`, and returns an `ExperimentResult` when all trials are answered. It
+        requests only answers that are not stored yet. It raises the errors of `judge_async`; answers received before an
+        error are stored.
 
     Raises
     ------
     ConfigError
-        [max-cost], [max-cost-needed], [price-unknown], [answer-unbounded]: if the cost cap does not fit the judges.
+        [max-cost], [max-cost-needed], [price-unknown], [answer-unbounded]: if the cost cap does not fit the judges; raised
+        before any call.
     """
     check_cap([experiment.judge for experiment in experiments], max_cost)
     shared_options = replace(options or JudgingOptions(), max_cost=max_cost, max_missing=1.0)

@@ -128,6 +128,7 @@ def _plan_search_round(
     """Plan the next round of a search for the best agents, or return the reason why the search ends.
 
     config : config of the run, with the earlier rounds among its extensions
+    request : options of the search
     n_before : number of extensions of the run before the search
     n_spent : number of calls of the search so far
     """
@@ -146,7 +147,8 @@ def _plan_search_round(
 def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before: int) -> PlannedExtension:
     """Plan an extension that is not a search, and thus has one step.
 
-    request : agents, items, responses or calls to add, or a half-width to reach
+    config : config of the run
+    request : what to add: agents, items, responses or calls, or a half-width to reach
     n_before : number of extensions of the run before this one
     """
     half_width = request.half_width
@@ -172,7 +174,9 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
 
 
 def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None) -> tuple[RunFit, str]:
-    """Query the judge on an extension and fit the extended run, round after round for a search.
+    """Query the judge on an extension and fit the extended run.
+
+    A search repeats this round after round.
 
     Parameters
     ----------
@@ -191,13 +195,15 @@ def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None)
     Raises
     ------
     BudgetError, JudgeError, TooManyMissingError
-        If the cap is reached, the judge cannot be used, or too many answers are missing. Finished rounds are kept.
+        If the cost cap is reached, the judge cannot be used, or too many answers are missing. Finished rounds stay in
+        the folder.
     RunFolderError
         [run-extended] if another process has extended the run since the extension was planned.
 
     Notes
     -----
-    config.yaml records the extension as unfinished until `finish_extension` is called.
+    config.yaml records the extension as unfinished until `finish_extension` is called. If a new extension fails
+    before it has an answer, the record is removed.
     """
     request, config = planned.unfinished, planned.run.config
     fitted = _extend_by_step(planned, options)
@@ -235,7 +241,8 @@ def _read_cost(planned: PlannedExtension) -> float:
 def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -> RunFit:
     """Query the judge on the trials of one step of an extension, record the step in config.yaml, and fit the extended run.
 
-    Errors of `judge_run` are raised. If the first step fails without an answer, config.yaml remains as it was.
+    Before the first request, the extension is recorded as unfinished in config.yaml. The record is removed if the first step
+    fails without an answer. Errors of `judge_run` are raised.
     """
     run, unfinished = planned.run, planned.unfinished
     recorded = run.folder.read_config()  # unlike `run.config`, without the options of this command, such as a cost cap
@@ -307,9 +314,20 @@ def finish_extension(folder: RunFolder) -> None:
 
 
 def find_too_wide(planned: PlannedExtension, fitted: RunFit) -> tuple[str, ...]:
-    """Return the ids of the new agents whose interval is missing, or more than 10% wider than requested.
+    """Find the new agents whose interval is wider than requested.
 
-    Empty if no half-width was requested.
+    Parameters
+    ----------
+    planned : PlannedExtension
+        The extension. The requested half-width is `planned.unfinished.half_width`.
+    fitted : RunFit
+        Fit of the extended run, a `FitResult` or a `PreferenceResult`. Its `ranking` has the intervals.
+
+    Returns
+    -------
+    tuple of str
+        Ids of the new agents without an interval, or whose half-width exceeds the requested one by more than 10%. Empty
+        if no half-width was requested.
     """
     half_width = planned.unfinished.half_width
     if half_width is None:

@@ -20,12 +20,27 @@ from youden.types import PAIRED, Plan
 
 
 def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
-    """Compute how many additional calls make 90% of the agents of a cyclic run reach a half-width of the 95% intervals.
+    """Compute the additional calls with which 90% of the agents of a run reach a half-width.
 
-    Returns this number, and the half-width that is expected with it.
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of a cyclic run that was not extended.
+    width : float
+        Half-width of the 95% intervals to reach.
 
-    Raises ConfigError [extend-width] if the run is not cyclic, asks for preferences or was extended, or if the half-width is
-    out of reach on its items or reached already.
+    Returns
+    -------
+    n_calls : int
+        Number of additional calls.
+    expected_width : float
+        Half-width that is expected with these calls.
+
+    Raises
+    ------
+    ConfigError
+        [extend-width] if the run is not cyclic, asks for preferences or was extended, if no number of calls on its items
+        suffices, or if the half-width is reached already.
     """
     components, plan = read_variance_components(folder), folder.read_plan()
     if components is None or plan.rounds is not None:
@@ -112,10 +127,12 @@ def calls_for_joining(
 
 
 def _make_width_error(components: AgentVariances, width: float, *, fraction: float, plan: Plan) -> ConfigError:
-    """Make the error for a half-width `width` of the intervals that cannot be reached on the present items.
+    """Make the error for a half-width of the intervals that cannot be reached on the present items.
 
     components : variance components of the agents
+    width : requested half-width
     fraction : fraction of the agents, in (0, 1], that must reach it
+    plan : plan of the run
     """
     n_items = find_min_items(components, width, fraction=fraction, n_agents=plan.n_agents)
     if n_items is None:

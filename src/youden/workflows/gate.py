@@ -199,12 +199,14 @@ class GateAnalysis:
 
 
 def _resolve_target(folder: RunFolder, target: Target | None, labels: LabelledAnswers | None) -> Target:
-    """Return the population to which the differences of a gate refer, by default that of the ranking.
+    """Return the population to which the differences of a gate refer.
 
-    target : population that the user set, or None
+    Differences in quality and in preferences always refer to "items-like-these".
+
+    target : population that the user set; None for the population to which the ranking of the run refers
     labels : labels from which quality is estimated; None to compare abilities
 
-    Raises InputError [gate-target] for a population other than "items-like-these" with labels or preferences.
+    Raises InputError [gate-target] if another population is set with labels or for preferences.
     """
     if labels is None and not folder.asks_preference:
         default: Target = "these-items" if folder.fit_settings.target == "these-items" else "items-like-these"
@@ -364,9 +366,10 @@ def _evaluate_difference(
 ) -> GateResult:
     """Compare one agent with the baseline: by quality if the answers have labels, otherwise by ability.
 
-    analysis : agent, number of the interim analysis, and confidence level
+    analysis : the agent, the number of the interim analysis, and the confidence level of its interval
+    baseline : id of the baseline
     margin : largest deficit that counts as no worse, in units of ability, or of the labels
-    n_agents : number of agents that share alpha
+    n_agents : number of agents that are compared together and share alpha
     """
     if answers.quality is not None:
         difference = answers.quality(analysis.agent, baseline, analysis.level)
@@ -394,8 +397,13 @@ def _limit_to_net_win_rates(row: GateResult) -> GateResult:
 def _check_signal(row: GateResult, facts: RunFacts) -> GateResult:
     """Change the result of a comparison to "undecided" if the answers of the judge do not support it.
 
-    The judge must discriminate significantly. If it states preferences, it must also have no position bias, and abilities that
-    differ significantly for the result "no worse".
+    This is the case if
+    - a judge that states preferences has a position bias that is too large or unknown,
+    - the judge does not discriminate significantly, or
+    - the result is "no worse" by preferences, and no abilities of the run differ significantly: the judge may prefer no
+      response to any other.
+
+    Differences of preferences and their intervals are restricted to [−1, 1].
     """
     signal = facts.signal
     if facts.preference is not None:
@@ -433,8 +441,13 @@ def _number_analyses(
 ) -> tuple[GateAnalysis, ...]:
     """Determine the number and the confidence level of the next interim analysis of each distinct agent.
 
-    Raises InputError [gate-agent] or [gate-unjudged] if the answers lack an agent or the baseline, and [gate-baseline] if the
-    agents are none or include the baseline.
+    Each analysis has a smaller alpha than the one before, so that the total of all analyses stays limited. A comparison
+    consists of two one-sided tests with this alpha, so the level of its two-sided interval is 1 − 2·alpha.
+
+    recorded : record of the earlier analyses
+
+    Raises InputError [gate-agent] or [gate-unjudged] if the answers lack an agent or the baseline, and [gate-baseline] if
+    there is no agent other than the baseline.
     """
     distinct = tuple(dict.fromkeys(agents))
     for agent in (baseline, *distinct):
@@ -557,8 +570,11 @@ def _compute_required_calls(
 ) -> RequiredCalls:
     """Compute how many calls the next analysis needs for a decision, or how many items, if no number of calls suffices.
 
-    A number suffices if the probability of a decision (conditional power) is at least `_CONDITIONAL_POWER`.
+    A number suffices if the conditional power, the probability of a decision, is at least `_CONDITIONAL_POWER`.
 
+    forecast : present difference of the two agents, and its variance after more calls
+    n_items : number of items of the run
+    margin : largest deficit that still counts as no worse
     alpha : type I error rate of the next analysis
     usd : price of a call in USD; None if unknown
     """
@@ -578,9 +594,9 @@ def _compute_required_calls(
 
 
 def _compute_required_items(forecast: DifferenceForecast, *, n_items: int, margin: float, alpha: float) -> int | None:
-    """Compute about how many items the next analysis needs with all comparisons on them; None if too many.
+    """Compute approximately how many items the next analysis needs, if all comparisons on them are made.
 
-    The parameters are those of `_compute_required_calls`.
+    The parameters are those of `_compute_required_calls`. Returns None if no number in `_ITEM_GRID` suffices.
     """
     # All comparisons on the present items leave the smallest fractions of the variance components. (Without more comparisons,
     # the fractions are 1.) On more items, the components decrease in proportion to 1 / items.
@@ -606,12 +622,15 @@ def _compute_conditional_power(
     margin: float,
     alpha: float,
 ) -> Floats:
-    """Compute the probability that the next analysis decides, given the answers so far: float array (n,).
+    """Compute the conditional power of the next analysis for several larger numbers of calls: float array (n,).
 
-    The true difference is taken as −margin/2, at which a decision is least likely.
+    The conditional power is the probability, given the answers so far, that the analysis decides. It is computed for the
+    true difference −margin/2, at which a decision is least likely.
 
-    remaining : fractions of the variance components that remain after more calls, float arrays (n,)
+    difference : present difference of two agents with its variance
+    remaining : fractions of the variance components that remain after each number of calls, float arrays (n,)
     later_items : int array (n,), numbers of items on which the agents are then compared
+    margin : largest deficit that still counts as no worse
     alpha : type I error rate of the next analysis
     """
     later_differences = [

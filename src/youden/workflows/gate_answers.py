@@ -138,10 +138,24 @@ class GateAnswers:
 
 
 def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> GateAnswers:
-    """Read the answers of a judged and fitted run, or of an imported one, for a gate.
+    """Read the answers of a run for a gate.
 
-    Differences refer to the population `target`. Raises RunFolderError [run-unjudged], [run-partial] if the run is not judged
-    to its end; other slugs if it is not fitted.
+    Parameters
+    ----------
+    folder : RunFolder
+        A judged and fitted run, or an imported one.
+    target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
+        Population that differences refer to.
+
+    Returns
+    -------
+    GateAnswers
+        The answers, with a function that compares two agents.
+
+    Raises
+    ------
+    RunFolderError
+        [run-unjudged], [run-partial]: if the run is not judged to its end; other slugs if it is not fitted.
     """
     plan: Plan | None = None
     if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
@@ -190,14 +204,19 @@ def make_forecaster(
 ) -> Forecaster:
     """Return a function that estimates the difference of two agents and forecasts its variance after more calls.
 
-    The estimate is the same as in the ranking of the run.
+    The estimate is the same as in the ranking of the run. It is based on
+
+    - the additive model, if `abilities` is None,
+    - the self-consistency of the agents, for a plan of self-trials,
+    - the fit of the preferences, for a judge that states preferences,
+    - means of trials, otherwise.
 
     Parameters
     ----------
     verdicts : Verdicts
         Answers of the run.
     abilities : Abilities or None
-        Result of `trial_abilities_from_verdicts`. None selects the additive model.
+        Abilities from `trial_abilities_from_verdicts`; None if it returned None.
     target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
         Population that differences refer to.
 
@@ -230,7 +249,11 @@ def _difference_variance(covariance: Floats, new: int, old: int) -> float:
 
 
 def _make_preference_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
-    """Return a forecaster of differences of abilities that are estimated from preferences."""
+    """Return a forecaster of differences of abilities that are estimated from preferences.
+
+    The variance of a difference is at least the variance that follows from the ranking. An agent with too few effective items
+    for an interval in the ranking has no interval in a gate either.
+    """
     plan = verdicts.plan
     answers = collect_preferences(TrialsByItem.from_verdicts(verdicts))
     fit = fit_preferences(*answers, n_agents=plan.n_agents)
@@ -310,7 +333,11 @@ def _forecast_on_these_items(abilities: Abilities, forecast: Forecaster, new: in
 
 
 def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
-    """Return a forecaster of differences of abilities that are means of trials of a plan with blocks."""
+    """Return a forecaster of differences of abilities that are means of trials.
+
+    verdicts : answers to a plan with blocks
+    abilities : abilities that were estimated from these answers
+    """
     plan = verdicts.plan
     is_used = (plan.block >= 0) & verdicts.answered
     if get_extensions(plan).steps:
@@ -381,10 +408,22 @@ class _TrialForecaster:
 
 
 def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
-    """Count the paired and independent calls of numbers of blocks of two agents that are added to a plan: int arrays (n,).
+    """Count the calls that it costs to extend a plan by blocks of two agents.
 
-    In a block, each of the two agents is compared with two other agents on one item, once as the first and once as the second
-    text.
+    A block has four paired trials on one item: each of the two agents is compared with two other agents, once as the
+    first text and once as the second. Independent trials come in addition, as many as the plan has for its paired ones.
+
+    Parameters
+    ----------
+    plan : Plan
+        Plan to extend.
+    n_blocks : int array (n,)
+        Numbers of blocks.
+
+    Returns
+    -------
+    int array (n,)
+        Paired and independent calls together, for each number of blocks.
     """
     n_paired = 4 * n_blocks
     if plan.independent == "matched":
@@ -398,9 +437,13 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
 def _make_additive_forecaster(
     rates: Rates, plan: Plan | None, target: Target, agent_rates: AgentRates | None = None
 ) -> Forecaster:
-    """Return a forecaster of differences of abilities of the additive model, fitted to paired trials or else to scores of cells.
+    """Return a forecaster of differences of abilities of the additive model.
 
+    The model is fitted to the answers to paired trials or, if these do not determine the abilities, to the scores of cells.
+
+    rates : rates of ordered pairs of agents on items
     plan : plan of the run; None if no calls can be added
+    target : population to which differences refer
     agent_rates : false-positive rates of single agents; None if each pair has its own rate, or all share one rate
     """
     answers = pair_answers(rates)
@@ -423,9 +466,12 @@ def _make_influence_forecaster(
 ) -> Forecaster:
     """Return a forecaster of differences whose variances follow from the influence of the items on the abilities.
 
-    influence_tables : one table per set of agents that answers link
+    More calls are blocks of the two compared agents or, in a plan without blocks, paired trials of all agents. They reduce both
+    variance components in proportion to 1 / (number of blocks or paired trials).
+
+    influence_tables : influence of the items on abilities, one table per set of agents that are linked by answers
     plan : plan of the run; None if no calls can be added
-    agent_rates : false-positive rates to subtract, or None
+    agent_rates : false-positive rates to subtract from the abilities; None to subtract nothing
     """
     calls, remaining_factor = _list_further_calls(plan)
 
@@ -479,9 +525,10 @@ def _count_blocks_or_trials(plan: Plan) -> tuple[int, int]:
 
 
 def _count_calls_to_add(plan: Plan, n_added: Positions) -> Positions:
-    """Count the calls of both trial types that more blocks take, or more paired trials in a plan without blocks.
+    """Count the calls of both trial types that more blocks or paired trials take: int array (n,).
 
-    n_added : int array (n,), numbers of added blocks or paired trials
+    n_added : int array (n,), numbers of added blocks, in which only the two compared agents have trials; or, if the plan
+        has no blocks, numbers of added paired trials
     """
     if has_blocks_in_first_plan(plan):
         return count_calls_of_blocks(plan, n_added)
@@ -491,6 +538,8 @@ def _count_calls_to_add(plan: Plan, n_added: Positions) -> Positions:
 
 def compute_trial_influence(answers: ChunkSource, *, n_agents: int, n_items: int) -> tuple[InfluenceTable, ...]:
     """Fit the additive model to the answers of trials, and compute the influence of each item on each ability.
+
+    The model predicts an answer by the sum of the effects of both agents and of the item.
 
     Parameters
     ----------
@@ -502,7 +551,8 @@ def compute_trial_influence(answers: ChunkSource, *, n_agents: int, n_items: int
     Returns
     -------
     tuple of InfluenceTable
-        One table, or none if the trials do not determine all abilities.
+        One table, or none if the trials do not determine all abilities. The variance of an ability is the sum of the
+        squared influences of the items.
     """
     fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
     if fit is None:
@@ -521,9 +571,19 @@ def _collect_influence(chunks: Iterator[InfluenceChunk], ability: Floats, weight
 
 
 def compute_cell_influence(scores: Scores, model: ClippedLinear) -> tuple[InfluenceTable, ...]:
-    """Compute the influence of each item on abilities that a model fitted to `scores`, the scores of cells (agent, item).
+    """Compute the influence of each item on abilities that were fitted to the scores of cells (agent, item).
 
-    Returns one table per set of agents that are linked by shared items; abilities of other agents are NaN.
+    Parameters
+    ----------
+    scores : Scores
+        Scores of agents on items.
+    model : ClippedLinear
+        Model that was fitted to `scores`.
+
+    Returns
+    -------
+    tuple of InfluenceTable
+        One table per set of agents that are linked by shared items; abilities of other agents are NaN.
     """
     n_agents, n_items = len(scores.agent_ids), len(scores.item_ids)
     tables = []

@@ -87,7 +87,8 @@ def describe_result(gate: Gate, row: GateResult) -> str:
 def _format_comparison(gate: Gate, row: GateResult) -> str:
     """Format the difference of an agent from the baseline, with its interval, as a clause without a full stop.
 
-    Abilities are stated per 100 comparisons: those recognized or, for preferences, those won minus those lost.
+    A difference in ability is stated per 100 comparisons: how many more of them the judge recognizes or, for preferences, how
+    many more the agent wins than it loses. Other differences are stated on their own scale.
     """
     if gate.is_of_self_consistency or gate.by == "quality":
         return _format_scale_comparison(gate, row)
@@ -122,7 +123,11 @@ def _format_scale_comparison(gate: Gate, row: GateResult) -> str:
 
 
 def _describe_requirement(gate: Gate, row: GateResult) -> str:
-    """Describe what an undecided comparison needs for a decision: labels, an interval, more calls, or more items."""
+    """Describe what an undecided comparison needs for a decision: labels, an interval, more calls, or more items.
+
+    With these calls or items, the conditional power is 90%. This is the probability of a decision for the true difference at
+    which a decision is least likely.
+    """
     required = row.required
     if gate.by == "quality":
         return "Label more responses of both agents; `youden label` selects them."
@@ -214,7 +219,19 @@ def describe_gate(gate: Gate) -> Iterator[str]:
 
 
 def describe_run(gate: Gate) -> tuple[str, ...]:
-    """Describe the stored calibration of a gate's judge and the recommendation among all its agents, each if there is one."""
+    """Describe the run of a gate: the calibration of its judge, and what it recommends among all its agents.
+
+    Parameters
+    ----------
+    gate : Gate
+        Result of `gate_run`.
+
+    Returns
+    -------
+    tuple of str
+        The stored calibration of the judge and the recommendation of the run, each if there is one. A run of self-trials
+        recommends nothing.
+    """
     lines = [gate.calibration] if gate.calibration else []
     if gate.recommendation is not None and not gate.is_of_self_consistency:
         lines.append(f"Among all agents of the run, independently of this gate: {gate.recommendation.text}")

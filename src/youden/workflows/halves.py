@@ -118,8 +118,13 @@ def _count_repeats(trials: Trials) -> int:
 def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
     """Split each agent into two agents with a random half of its responses each, so that their true abilities are equal.
 
-    The agents of `result` have several responses per item. Returns its answers on a plan of 2·n_agents agents without blocks: the
-    halves of agent i have the positions i and n_agents + i.
+    The responses of each cell (one agent on one item) are split as evenly as possible. Trials lose their blocks: both
+    halves have other items and partners, so plain means of blocks would be biased.
+
+    result : answers of a run whose agents have several responses per item
+    rng : source of the random halves
+
+    Returns the same answers, on a plan of 2·n_agents agents: the halves of agent i have the positions i and n_agents + i.
     """
     plan = result.plan
     trials = _assign_halves(plan, rng)

@@ -104,8 +104,8 @@ def quote_with_suggestions(
     Returns
     -------
     list of str
-        At most `MAX_NAMED` names, the most similar first, such as "'gpt4' (did you mean 'gpt-4'?)"; then the number of further
-        names, such as "3 more", if any.
+        At most `MAX_NAMED` names, the most similar ones first, such as "'gpt4' (did you mean 'gpt-4'?)". A last entry such
+        as "3 more" follows if there are further names.
     """
     unknown = list(dict.fromkeys(names))
     closest = _find_closest(unknown[:MAX_NAMES_COMPARED], candidates)

@@ -15,9 +15,19 @@ WIDE_INTERVAL = 0.5
 
 
 def describe_agreement(facts: LabelFacts, disagreements: Sequence[Disagreement]) -> Iterator[str]:
-    """Yield sentences on how well the ranking of agents agrees with their mean labels.
+    """Describe in sentences how well the ranking of agents agrees with their mean labels.
 
-    `disagreements` are all agents whose ranks by ability and by label differ; those of `facts` may be truncated.
+    Parameters
+    ----------
+    facts : LabelFacts
+        Correlation of the label with the abilities of the agents. Its `disagreements` are not used, because they are truncated.
+    disagreements : sequence of Disagreement
+        All agents whose ranks by ability and by label differ.
+
+    Yields
+    ------
+    str
+        A sentence, such as "Agreement of the ranking with 'quality' on 12 agents: ρ = 0.81 [0.43, 0.95]."
     """
     rho = facts.spearman
     if rho.value is None:

@@ -45,11 +45,13 @@ _ComputeMetric = Callable[[Floats, Floats], Metric]
 def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) -> LabelTable:
     """Read a table of labels, and check that it labels at least one agent of a run.
 
+    Call it before a judge is paid, so that a wrong file costs nothing.
+
     Parameters
     ----------
     path : Path
-        Table (.csv, .tsv, .xlsx, .jsonl or .parquet) with the columns `agent`, optionally `item` and `alias`, and one column
-        per label; or the table that `youden label` wrote, with the column `label` filled in.
+        Table of labels (.csv, .tsv, .xlsx, .jsonl or .parquet): the columns `agent`, optionally `item` and `alias`, and
+        one column per label; or the table that `youden label` wrote, with the column `label` filled in.
     agents : sequence of Agent
         Agents of the run. The file can name them by their ids or by their `meta.alias`.
     repeated : bool, default False
@@ -58,7 +60,7 @@ def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) 
     Returns
     -------
     LabelTable
-        All labels; agents of the run are named by their ids.
+        The labels, also of agents that are not in the run; agents of the run are named by their ids.
 
     Raises
     ------
@@ -103,10 +105,29 @@ def check_labelled_agents(source: str, names: Sequence[str], agent_ids: Sequence
 
 
 def validate(folder: RunFolder, table: LabelTable) -> Validation:
-    """Compare the ranking of a fitted run with labels and write labels.json, whose contents are returned.
+    """Compare the ranking of a fitted run with labels and write labels.json.
 
-    The label of an agent is its own or the mean over labelled items, whose labels are also compared with scores of cells. The
-    agents of `table` are named by their ids in the run. Raises RunFolderError if the run is not fitted.
+    Parameters
+    ----------
+    folder : RunFolder
+        A fitted run. Only its labels.json is written.
+    table : LabelTable
+        Labels of agents, or of agents on items, with agents named by their ids in the run.
+
+    Returns
+    -------
+    Validation
+        Contents of labels.json: agreement of each label with the ranking, and notes on missing labels and ranks.
+
+    Raises
+    ------
+    RunFolderError
+        If the run is not fitted.
+
+    Notes
+    -----
+    If items are labelled, the label of an agent is its mean over items, and labels of cells are correlated with scores
+    of cells. Confidence intervals of pairwise differences determine the ranks that an ability or a mean label allows.
     """
     facts, ranking = folder.read_facts(), folder.read_ranking()
     rows = [row for row in ranking if row.ability is not None]
@@ -134,7 +155,11 @@ def validate(folder: RunFolder, table: LabelTable) -> Validation:
 
 
 def _compute_differences(folder: RunFolder, agents: Sequence[str], *, target: Target) -> Differences:
-    """Compute the differences between the abilities of all pairs of the given agents, with intervals that refer to `target`."""
+    """Compute the differences between the abilities of all pairs of some agents of a run, with their intervals.
+
+    agents : ids of the agents
+    target : population to which the intervals refer
+    """
     if folder.has("plan.parquet"):
         plan = folder.read_plan()
         agent_ids = plan.agent_ids
@@ -201,10 +226,13 @@ def _compare_label(
 
 
 def _measure_agreement(compute_metric: _ComputeMetric, ability: Floats, label: Floats) -> Agreement:
-    """Compute a measure of agreement, such as a correlation, of abilities with labels: float arrays (n_agents,), without NaN.
+    """Compute a measure of agreement, such as a correlation, of the abilities of agents with their labels.
 
-    For fewer than `MIN_AGENTS` agents, or if all have the same label or ability, the value and the bounds are None, and the
-    method states the reason.
+    compute_metric : function of `ability` and `label` that returns the measure with its interval
+    ability, label : float arrays (n_agents,), without NaN
+
+    Returns the value, the bounds of its interval and the method. For fewer than `MIN_AGENTS` agents, or if all have the same
+    label or ability, the measure is undefined: the value and the bounds are None, and the method is "none: " and the reason.
     """
     if len(label) < MIN_AGENTS:
         return Agreement(None, None, None, f"none: too few agents ({len(label)})")
@@ -224,6 +252,10 @@ def _find_disagreements(
 ) -> list[Disagreement]:
     """Find the agents whose rank by ability differs from their rank by label, the largest difference first.
 
+    Agents with equal labels share a range of ranks. A disagreement is `explained` by sampling error if the two rank intervals
+    of the agent overlap.
+
+    agents : ids of the agents
     label, ability : float array (n_agents,), mean label and ability of each agent
     ranks_by_label, ranks_by_ability : confidence intervals of the ranks
     """
@@ -253,9 +285,11 @@ def _find_disagreements(
 
 
 def _build_label_matrix(table: LabelTable, column: int, agent_ids: Sequence[str], item_ids: Sequence[str]) -> Floats:
-    """Arrange the labels of one label column in a float array (n_agents, n_items), NaN for a cell without a label.
+    """Arrange the labels of one column of a table in a float array (n_agents, n_items), NaN for a cell without a label.
 
-    Labels of agents and items that are not in `agent_ids` and `item_ids` are left out.
+    table : labels of agents on items
+    column : position of the column among the label columns
+    agent_ids, item_ids : ids of the rows and columns; labels of other agents and items are left out
     """
     agent_positions = {agent: position for position, agent in enumerate(agent_ids)}
     item_positions = {item: position for position, item in enumerate(item_ids)}
@@ -285,12 +319,14 @@ def _compare_cells(folder: RunFolder, table: LabelTable, column: int, *, level: 
 def _compute_label_ranks(
     table: LabelTable, column: int, agents: Sequence[str], mean: Floats, *, level: float
 ) -> RankRange:
-    """Compute rank confidence intervals by labels, with standard errors clustered by item.
+    """Compute rank confidence intervals by labels, from the confidence intervals of differences between mean labels.
 
-    If fewer than two agents have two labels or more, each agent may have any rank.
+    Standard errors are clustered by item. If fewer than two agents have two labels or more, each agent may have any rank.
 
     column : position of the column among the label columns
-    mean : float array (n_agents,), mean label of each agent
+    agents : ids of the agents
+    mean : float array (n_agents,), mean label of each of them
+    level : confidence level
     """
     item_ids = list(dict.fromkeys(_get_items(table)))
     labels = _build_label_matrix(table, column, agents, item_ids)
@@ -314,7 +350,9 @@ def _estimate_covariance(labels: Floats, mean: Floats, scale: float) -> CentredC
 
 
 def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
-    """Return the label of each labelled agent, or the mean over its labelled items, by the id of the agent.
+    """Return the label of each labelled agent, by its id.
+
+    If the table labels responses to items, this is the mean over items, rounded to 12 significant digits.
 
     column : position of the column among the label columns
     """
@@ -370,6 +408,7 @@ def _describe_labelled_agents(table: LabelTable, ranking: Sequence[RankingRow]) 
 def _describe_labelled_items(table: LabelTable, agents: set[str], items: set[str]) -> list[str]:
     """Describe labelled items that are not in the run, and whether agents are labelled on different items.
 
+    table : labels of agents on items
     agents, items : ids of the run
     """
     items_by_agent: dict[str, set[str]] = {}

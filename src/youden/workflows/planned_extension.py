@@ -120,12 +120,14 @@ def plan_step(
 def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request: ExtensionRequest) -> PlannedExtension:
     """Plan the step of a stopped extension again, with the same trials; nothing is written.
 
-    config : config of the run with the steps so far; without a cost cap, that of the stopped command applies
+    The cost cap is that of `config` or, without one, that of the stopped command. In the result, `resumed` is True.
+
+    config : config of the run with the steps so far
     unfinished : record of the stopped extension
     request : options of this command
 
-    Returns a plan whose `resumed` is True. Raises RunFolderError [extend-unfinished] if the extension was started with other
-    options, or if the contents of its pool have changed.
+    Raises RunFolderError [extend-unfinished] if the extension was started with other options, or if the contents of its
+    pool have changed.
     """
     if not unfinished.is_same_request(request):
         raise _unfinished_error(config, unfinished, fault="is not finished")

@@ -63,14 +63,17 @@ class AttackRank:
 def compute_abilities(
     verdicts: Verdicts, *, rate: Floats, families: Mapping[str, str], clones: Sequence[Sequence[str]] = ()
 ) -> dict[str, Floats]:
-    """Compute the abilities of all agents by each ranking method from the answered paired trials; higher is better.
+    """Compute the abilities of all agents by each ranking method; higher is better.
+
+    The answers to each pair of agents are averaged after subtracting the means of the items. An ability is the weighted
+    mean over the partners of an agent, minus its false-positive rate. Only answered paired trials count.
 
     Parameters
     ----------
     verdicts : Verdicts
         Answers to the trials.
     rate : float array (n_agents,)
-        False-positive rates, which are subtracted.
+        False-positive rates.
     families : mapping of str to str
         Family by agent; an agent without an entry is the only one of its family.
     clones : sequence of sequence of str, default ()
@@ -79,11 +82,12 @@ def compute_abilities(
     Returns
     -------
     dict of str to float array (n_agents,)
-        Abilities by method; NaN for an agent without answers.
+        Abilities by method; NaN for an agent that no partner scored.
 
-        - "plain": all compared agents have equal weights.
-        - "robust": agents that are connected by flagged pairs or by `clones` do not score each other, and count as one.
-        - "family-balanced": the same for the agents of a family. Left out if there are fewer than two families.
+        - "plain": all partners have equal weights.
+        - "robust": agents that are connected by flagged pairs or by `clones` form a group. They do not score each other, and
+          count as one partner.
+        - "family-balanced": each family is a group. Left out if there are fewer than two families.
     """
     agent_ids = verdicts.plan.agent_ids
     answers = _collect_paired_answers(verdicts)
@@ -184,10 +188,11 @@ N_INDEPENDENT_PASSES = 10
 
 
 def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Generator) -> Plan:
-    """Plan the trials of a pool to which an attack has added (planted) adversarial agents, after the trials of `base`.
+    """Plan the trials of a pool to which an attack has added (planted) adversarial agents.
 
-    Each planted agent is compared with every other agent, as often as two agents of `base` on average. If `base` has independent
-    trials, each planted agent gets about 20 random ones, and trials of unusually similar texts.
+    The trials of the plan without the attack come first. Each planted agent is then compared with every other agent, as often
+    as two agents of that plan on average. If the plan has independent trials, some of each planted agent are added: about 20
+    random ones, and probes (trials of unusually similar texts).
 
     base : plan without the attack
     planted : pool with the planted agents, and their positions
@@ -222,9 +227,14 @@ def _draw_trials(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
 
 
 def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
-    """Draw paired trials of each planted (adversarial) agent with every other agent of the attacked pool.
+    """Draw paired trials of each planted agent with every other agent of the attacked pool.
 
-    A pair gets the mean number of trials of a pair in `base`, the plan before the attack, less those without two responses.
+    A pair gets the mean number of trials of a pair in `base`, on different items. Trials without a response of both agents to the
+    item are then left out.
+
+    base : plan before the attack
+    planted : pool with the planted (adversarial) agents, and their positions, after all other agents
+    rng : source of the orders of pairs, items and texts
     """
     n_base_pairs = base.n_agents * (base.n_agents - 1) / 2
     trials_per_pair = int((base.trial_type == PAIRED).sum()) / n_base_pairs
@@ -256,9 +266,13 @@ def _combine_pairs_and_items(n_trials: int, n_pairs: int, item_order: Ids) -> tu
 
 
 def _draw_independent(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
-    """Draw independent trials (comparisons of responses to different items) of the planted (adversarial) agents.
+    """Draw independent trials (comparisons of responses to different items) of the planted agents.
 
-    They are random trials and trials of unusually similar texts; none if `base`, the plan before the attack, has none.
+    Random trials and probes (trials of two unusually similar texts) are drawn for the whole pool, `N_INDEPENDENT_PASSES` of
+    each per agent. Those with a planted agent are returned. There are none if `base` has no independent trials.
+
+    base : plan before the attack
+    planted : pool with the planted (adversarial) agents, and their positions
     """
     if not (base.trial_type == INDEPENDENT).any():
         return Trials.concat([])
@@ -448,10 +462,12 @@ def _read_source(
 ) -> _Source:
     """Read what a stress test starts from: the plan of a judged run, or a pool, for which a plan is made.
 
-    judge : name or file; None for the judge of the run, or "lexical" for a pool
-    calls : number of calls of the plan of a pool, None for the default; must be None for a run
-    store : path or URL that the user set, or None
-    default_store : store to use if neither the user nor the config names one; None for the store of the project
+    source : folder of a pool or of a run
+    judge : name or file of the judge; None for the judge of the run, or "lexical" for a pool
+    calls : number of calls of the plan; must be None for a run, and None selects the default for a pool
+    seed : seed of the plan of a pool
+    store : store of the answers (path or URL) that the user set; None if it is not set
+    default_store : store to use if neither the user nor the config names one (YOUDEN_STORE); None for the store of the project
     """
     folder = RunFolder(source)
     if folder.has("pool.json"):
@@ -473,8 +489,12 @@ def _read_run_source(
 ) -> _Source:
     """Read the plan of a judged run, and its ranking if the stress test has the same judge as the run.
 
-    The parameters are those of `_read_source`. Raises RunFolderError [stress-import] for an imported run, and ConfigError
-    [stress-calls] if a number of calls is set.
+    judge : name or file of the judge; None for the judge of the run
+    calls : must be None, because a run keeps its own trials
+    store : store of the answers (path or URL) that the user set; None if it is not set
+    default_store : store to use if neither the user nor the run names one; None for the store of the project
+
+    Raises RunFolderError [stress-import] for an imported run, ConfigError [stress-calls] if a number of calls is set.
     """
     folder.check_information()
     if not folder.has("plan.parquet"):
@@ -520,7 +540,9 @@ def _count_words(texts: Iterable[str | None]) -> int:
 def _choose_base_agent(source: _Source, base_agent: str | None) -> tuple[int, str]:
     """Choose the agent whose responses the attacks start from, by default the weakest one.
 
-    Returns its position and the reason for the choice. Raises ConfigError [stress-attacker] if the id `base_agent` is unknown.
+    base_agent : id that the user set, or None
+
+    Returns its position and the reason for the choice. Raises ConfigError [stress-attacker] if the id is unknown.
     """
     base = source.base
     ids = [agent.id for agent in base.pool.agents]
@@ -552,8 +574,10 @@ def _find_weakest_agent(base: Experiment) -> int:
 
 
 def _plan_attack(base: Experiment, name: str, *, base_agent: int, number: int, seed: int) -> PlannedAttack:
-    """Add the adversarial agents of the attack `name` to the pool of `base`, and plan their trials.
+    """Add the adversarial agents of one attack to the pool, and plan their trials.
 
+    base : plan without an attack, with its pool, judge and store
+    name : name of the attack
     base_agent : position of the agent whose responses the attack starts from
     number : number of the attack, so that each attack has its own random draws
     """

@@ -145,8 +145,9 @@ def _read_labels_of_frame(
 
     Rows without a label, and rows of agents that are not in `agent_ids`, are left out.
 
-    Raises ConfigError [quality-column], [labels-unknown] (no agent is labelled), [quality-none] (no label remains) or [quality-
-    scale]; ImportFormatError [labels-value] if a label is not a number.
+    Raises: ConfigError [quality-column] if a column is missing or the labels are no table, [labels-unknown] if no agent is
+    labelled, [quality-none] if no label remains, or [quality-scale] if a label is outside the scale; ImportFormatError
+    [labels-value] if a label is not a number.
     """
     if not hasattr(frame, "columns"):
         raise ConfigError(
@@ -188,7 +189,8 @@ def _read_labels_of_frame(
 def _find_label_column(table: LabelTable, label: str | None) -> str:
     """Return the name of the label column to use: `label`, or the only label column if `label` is None.
 
-    Raises ConfigError [quality-items] if the table has no items, and [quality-column] if no column or several columns fit.
+    Raises ConfigError [quality-items] if the table has no items; [quality-column] if `label` is not a label column, or if it is
+    None and the table has several label columns.
     """
     if table.items is None:
         raise ConfigError(
@@ -211,11 +213,12 @@ def _average_by_answer(
 ) -> LabelledAnswers:
     """Average the labels of each response of an agent to an item.
 
-    agent_ids : ids whose order defines the positions in the result
+    agent_ids : ids of the agents, whose order defines the positions in the result
     rows : one (agent, item, label) per label
+    label : name of the label
     scale : lowest and highest possible label; None for (0, 1)
 
-    Raises ConfigError [quality-none] without labels, [quality-scale] if one is outside the scale.
+    Raises ConfigError [quality-none] if there are no labels, [quality-scale] if one is outside the scale.
     """
     if not rows:
         raise ConfigError("No response of a ranked agent has a label. Add labels.", slug="quality-none")
@@ -268,9 +271,14 @@ def _check_scale(labels: Sequence[float], low: float, high: float) -> None:
 
 
 def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates:
-    """Estimate the quality of each agent, its expected label scaled to [0, 1], from its ability and its labels.
+    """Estimate the quality of each agent from its ability and from the labels of its responses.
 
-    `answers.agent` holds the row of each agent in the ranking of the run. The estimates are in the order of the ranking.
+    The quality of an agent is the expected label of its responses, scaled to [0, 1].
+
+    folder : folder of a fitted run
+    answers : labels of responses; `answers.agent` holds the row of each agent in the ranking of the run
+
+    Returns the estimates with the agents in the order of the ranking.
     """
     facts = folder.read_facts()
     rows = folder.read_ranking()
@@ -282,9 +290,10 @@ def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates
 
 
 def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: QualityEstimates) -> list[QualityRow]:
-    """Make the rows of quality.csv on the scale of the labels, the agent of the highest quality first.
+    """Make the rows of quality.csv, the agent of the highest quality first and agents without an estimate last.
 
-    Agents with equal qualities remain in the order of the ranking; agents without an estimate come last.
+    Qualities and intervals of the rows have the scale of the labels. Agents with equal qualities, and agents without an
+    estimate, remain in the order of the ranking.
 
     agent_ids : ids of the agents in the order of the ranking
     answers : labelled responses, with the scale of the labels
@@ -456,12 +465,14 @@ def _format_row(row: QualityRow) -> list[str]:
 def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -> tuple[float, float, float]:
     """Estimate the difference between the qualities of two agents, q_a − q_b, with a credible interval.
 
-    fit : posterior distributions of the qualities, which are mean labels scaled to [0, 1]
+    A quality is a mean label, scaled to [0, 1]. Given the regression on ability, the two agents are treated as independent.
+
+    fit : posterior distributions of the qualities, on a grid in [0, 1]
     a, b : positions of the agents in `fit`
     level : posterior probability that the interval contains the difference, in (0, 1)
 
-    Returns the difference and both ends of the equal-tailed interval, all in [−1, 1]. Raises StatisticsError [quality-unknown] if
-    one of the qualities is unknown.
+    Returns the difference of the estimated qualities and both ends of the equal-tailed interval, all in [−1, 1]. Raises
+    StatisticsError [quality-unknown] if one of the qualities is unknown.
     """
     if np.isnan(fit.quality[[a, b]]).any():
         raise StatisticsError(
@@ -487,12 +498,14 @@ def add_quality_comparison(
 ) -> GateAnswers:
     """Return the answers of a gate with a function that compares agents by quality instead of ability.
 
-    Quality is estimated from the labels and the abilities of the run, so that agents without labels can be compared.
-    The digest of the result covers the labels, so that new labels count as new answers in the ledger of the gate.
+    The quality is estimated from the labels and from the abilities of the run, so that agents without labels can be compared,
+    too. The digest of the result covers the labels, so that new labels count as new answers
+    in the ledger of the gate.
 
     gate_answers : answers of the run, by which a gate compares agents by ability
     folder : folder of the run
-    labelled : labelled responses from `read_answers` of this module; None to return `gate_answers` unchanged
+    labelled : labelled responses, read for this run by `read_answers` of this module; None to return `gate_answers`
+        unchanged
     """
     if labelled is None:
         return gate_answers

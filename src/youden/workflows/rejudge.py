@@ -182,12 +182,14 @@ def compare_rejudged(planned: PlannedRejudge, *, families: Mapping[str, str] | N
     planned : PlannedRejudge
         The first run and the new one, from `plan_rejudge`.
     families : mapping of str to str, optional
-        Agent family of each judge by its name. Default: `family` in the judges' configs.
+        Agent family of each judge, by judge name, to find judges that favour their own family. Default: `family` in the
+        judges' configs.
 
     Returns
     -------
     RejudgeResult
-        Comparison on the trials that both judges answered. Its `summary` is empty unless both are the same judge.
+        Comparison on the trials that both judges answered. Its `summary` has a sentence if both are the same judge,
+        else it is empty.
 
     Raises
     ------

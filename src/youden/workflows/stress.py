@@ -120,12 +120,14 @@ class Stress:
 def stress(planned: PlannedStress, options: JudgingOptions | None = None) -> Stress:
     """Rank a pool under each attack of a planned stress test.
 
+    Missing answers do not stop a stress test, because an attack may confuse the judge.
+
     Parameters
     ----------
     planned : PlannedStress
         Result of `plan_stress`.
     options : JudgingOptions, optional
-        Options of the requests. The cost cap of `planned` holds for all attacks together. Missing answers do not stop it.
+        Terms of the requests. The cost cap of `planned` holds for all attacks together.
 
     Returns
     -------
@@ -209,6 +211,8 @@ def _evaluate_attack(
 ) -> AttackResult:
     """Compare the ranks and findings of an attacked pool with those of the pool without the attack.
 
+    The attack adds independent trials of the planted agents only, so the rates of the other agents do not change.
+
     planted : attacked pool and the agents that the attack added
     verdicts : answers to its trials
     baseline : results without the attack
@@ -275,9 +279,19 @@ MIN_RANK_GAIN = 3.0
 
 
 def describe_attacks(planned: PlannedStress) -> str:
-    """Describe the attacks of a planned stress test in a clause without a full stop.
+    """Describe in one sentence the attacks that a stress test is going to make.
 
-    It states their number, the size of the pool, the base agent, and the attacks that are left out.
+    A stress test adds adversarial agents to a pool and measures how the ranking changes.
+
+    Parameters
+    ----------
+    planned : PlannedStress
+        The stress test, before any request is sent.
+
+    Returns
+    -------
+    str
+        The number of attacks, the size of the pool, the base agent, and the attacks that are left out.
     """
     left_out = [attack.name for attack in planned.attacks if attack.experiment is None]
     pool = planned.base.pool
@@ -293,7 +307,16 @@ def describe_attacks(planned: PlannedStress) -> str:
 def conclusion(result: Stress) -> tuple[str, ...]:
     """Describe the outcome of a stress test in sentences.
 
-    They state the number of successful attacks, then the undetected ones, the highest rank first, then those left out.
+    Parameters
+    ----------
+    result : Stress
+        Outcome of the stress test.
+
+    Returns
+    -------
+    tuple of str
+        The number of successful attacks; then the successful attacks that are not detected, the highest rank first; then the
+        attacks that were left out.
     """
     ranked = [attack for attack in result.attacks if attack.ranks_after]
     successful = [attack for attack in ranked if rank_gain(result, attack) >= MIN_RANK_GAIN]
@@ -337,9 +360,18 @@ NOTES = (
 
 
 def attacks_table(result: Stress) -> Table:
-    """Format the outcome of a stress test as a table with one row per attack that was made.
+    """Format the outcome of a stress test, which adds adversarial agents to a pool, as a table.
 
-    Each kind of ranking, such as "plain", has a column of ranks and one of the changes of other agents. `NOTES` explains them.
+    Parameters
+    ----------
+    result : Stress
+        Outcome of the stress test.
+
+    Returns
+    -------
+    Table
+        One row per attack, without the attacks that were left out. There is one column of ranks, and one column of the
+        changes of other agents ("others move"), for each kind of ranking, such as "plain". `NOTES` explains all columns.
     """
     methods = tuple(result.ranks)
     move_headings = tuple(f"others move ({method})" for method in methods)

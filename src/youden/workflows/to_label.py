@@ -187,7 +187,8 @@ def _shuffle_other_texts(texts: Objects, agent: int, rng: np.random.Generator) -
 def _check_output_files(out: Path) -> None:
     """Check the path `out` of the table to label.
 
-    Raises ConfigError [label-out] if it is not the path of a CSV file, or if the table or its key file (`label_key_path`) exists.
+    Raises ConfigError [label-out] if it is not the path of a CSV file, or if a file would be replaced: the table, or
+    the JSON file with the agents and items of its rows (`label_key_path`).
     """
     if out.suffix.lower() != ".csv":
         raise ConfigError(
@@ -204,6 +205,7 @@ def _check_output_files(out: Path) -> None:
 def _find_unlabelled(pool: Pool, texts: Objects, answers: LabelledAnswers) -> Bools:
     """Find the responses that have a text and no label yet: bool array (n_agents, n_items).
 
+    pool : pool of the run, whose items define the columns
     texts : object array (n_agents, n_items) of str or None, with the agents in the order of the ranking
     answers : labelled responses, whose agents are positions in the ranking
     """
@@ -222,7 +224,7 @@ def _draw_responses(
 
     is_unlabelled : bool array (n_agents, n_items), responses that may be drawn
     n_chosen : int array (n_agents,), maximum number of responses to draw of each agent
-    is_shared_order : whether all agents share one random order of items
+    is_shared_order : whether all agents share one random order of items, so that they are labelled on the same items
     """
     n_items = is_unlabelled.shape[1]
     shared_order = rng.permutation(n_items)

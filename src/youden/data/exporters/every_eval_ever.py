@@ -58,7 +58,7 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, options: E
     out : Path
         Folder to write.
     options : ExportOptions
-        Only `organization` is used.
+        Options, of which only `organization` applies.
 
     Returns
     -------
@@ -101,9 +101,10 @@ def _read_run_facts(folder: RunFolder, organization: str | None) -> _Run:
 
 
 def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
-    """Return the content of an agent's JSON file in the schema.
+    """Return the content of the JSON file of one agent, in the layout of the Every Eval Ever schema.
 
-    row : the agent's row in the plain ranking, with its rows in the alternative rankings
+    row : the agent's row in the plain ranking, which also has its rows in the alternative rankings
+    run : the run to export, with its pool and the facts about its calls
     """
     collection = _get_collection_name(run)
     model = _make_model_id(row.agent)
@@ -221,9 +222,11 @@ def _describe_metric(run: _Run, name: str, *, metric_id: str) -> dict[str, Json]
 
 
 def _describe_judge(parts: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Describe the judge of a run, or all judges of a jury, as an `llm_scoring` object; None if no judge has a model.
+    """Describe the judge of a run, or all judges of a jury, as an `llm_scoring` object of Every Eval Ever.
 
-    parts : parts of the signature of a run; `judge_detail` has the settings of the judge
+    parts : parts of the signature of a run by name; `judge_detail` has the settings of the judge
+
+    Returns None if no judge has a model.
     """
     detail = parts.get("judge_detail")
     if not isinstance(detail, dict):

@@ -46,9 +46,22 @@ class ExportOptions:
 
 @contextmanager
 def create_export_folder(out: Path) -> Iterator[Path]:
-    """Create the folder of an export; yields an empty temporary folder, which is moved to `out` if the `with` block succeeds.
+    """Create a folder for an export, which is filled inside the block.
 
-    Raises: ConfigError [export-exists] if `out` is a file or is not empty.
+    Parameters
+    ----------
+    out : Path
+        Folder to create; it may exist if it is empty.
+
+    Yields
+    ------
+    Path
+        An empty temporary folder, which is moved to `out` if the block succeeds.
+
+    Raises
+    ------
+    ConfigError
+        [export-exists]: if `out` is a file or is not empty.
     """
     remove_leftovers(out)
     is_empty_folder = out.is_dir() and not any(out.iterdir())
@@ -64,7 +77,17 @@ def create_export_folder(out: Path) -> Iterator[Path]:
 def check_files(files: Sequence[Path], options: ExportOptions) -> None:
     """Check that files can be written.
 
-    Raises: ConfigError [export-exists] if one is a folder, or exists without `options.overwrite`.
+    Parameters
+    ----------
+    files : sequence of Path
+        Files to write.
+    options : ExportOptions
+        Options, of which `overwrite` allows existing files to be replaced.
+
+    Raises
+    ------
+    ConfigError
+        [export-exists]: if one is a folder, or if one exists and may not be replaced.
     """
     existing = [file for file in files if file.exists()]
     for file in existing:
@@ -78,9 +101,24 @@ def check_files(files: Sequence[Path], options: ExportOptions) -> None:
 
 
 def require_run(source: Pool | RunFolder, name: str) -> RunFolder:
-    """Return the source of an export if it is a run; the error names the export format `name`.
+    """Return the source of an export if it is a run.
 
-    Raises: ConfigError [export-source] if the source is a pool.
+    Parameters
+    ----------
+    source : Pool or RunFolder
+        Source of the export.
+    name : str
+        Name of the export format, for the message.
+
+    Returns
+    -------
+    RunFolder
+        The source.
+
+    Raises
+    ------
+    ConfigError
+        [export-source]: if the source is a pool.
     """
     if isinstance(source, RunFolder):
         source.check_information()
@@ -95,14 +133,14 @@ TAGS = ["youden", "llm-evaluation"]
 
 
 def format_card(metadata: Mapping[str, Json], title: str, paragraphs: Sequence[str]) -> str:
-    """Format the dataset card (README.md) of a dataset.
+    """Format the README.md of a dataset.
 
     Parameters
     ----------
     metadata : mapping of str to JSON value
-        Metadata for the Hub, written as YAML front matter.
+        Metadata that the Hub reads; they become the YAML front matter.
     title : str
-        Heading, as plain text; Markdown characters are escaped.
+        Heading, as plain text; characters that Markdown would interpret are escaped.
     paragraphs : sequence of str
         Paragraphs in Markdown.
 
@@ -117,7 +155,7 @@ def format_card(metadata: Mapping[str, Json], title: str, paragraphs: Sequence[s
 
 
 def dataset_config(name: str, *files: str, default: bool = False) -> dict[str, Json]:
-    """Return the entry of `configs` in a dataset card (README.md) that tells the Hub which files belong to a table.
+    """Return the metadata by which the Hub and the package `datasets` find the files of a table.
 
     Parameters
     ----------
@@ -126,12 +164,12 @@ def dataset_config(name: str, *files: str, default: bool = False) -> dict[str, J
     *files : str
         Paths of its files in the dataset, at least one.
     default : bool, default False
-        Whether this table is shown first.
+        Whether it is the table that is shown first.
 
     Returns
     -------
     dict of str to JSON value
-        The names and files, as JSON.
+        An entry of `configs` in the metadata of the dataset card (README.md).
     """
     data_files: Json = list(files) if len(files) > 1 else files[0]
     config: dict[str, Json] = {"config_name": name, "data_files": data_files}

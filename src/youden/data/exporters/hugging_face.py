@@ -55,12 +55,12 @@ _LICENCE_NOTE = (
 
 
 def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, options: ExportOptions) -> Exported:
-    """Export a pool or a fitted run as a dataset folder of the Hugging Face Hub, with a README.md.
+    """Export a pool or a run as a folder with a README.md, as the Hub expects it.
 
     Parameters
     ----------
     source : Pool or RunFolder
-        Pool or run to export.
+        Pool, or fitted run.
     out : Path
         Folder to write.
     options : ExportOptions
@@ -214,9 +214,10 @@ def _format_remainder(n_agents: int) -> list[str]:
 
 
 def _with_files_in_folder(config: RunConfig, folder: Path) -> RunConfig:
-    """Return a copy of a config whose pools, judge, prompts and output are files directly in `folder`.
+    """Return a copy of a config in which all paths lead to files directly in `folder`.
 
-    Pools that are shipped with youden keep their paths. The copy has no store and no unfinished extension.
+    These are the paths of pools, judges, prompts and of the run itself. Pools that are shipped with youden keep their
+    paths. The copy has no store and no unfinished extension.
     """
     changes: dict[str, object] = {"out": str(folder), "store": None, "unfinished": None}
     if not config.pool.startswith("datasets/"):
@@ -242,7 +243,10 @@ def _make_path_in_folder(path: str, folder: Path) -> str:
 
 
 def _strip_folders_in_judge(settings: Json) -> Json:
-    """Return the settings of a judge, or a part of them, with each path of a file reduced to the file's name."""
+    """Return the settings of a judge, with each path of a file in them reduced to its last component.
+
+    settings : keys of a judge; or a part of them, such as the list of the judges of a jury, or a single setting
+    """
     if isinstance(settings, dict):
         return {key: _strip_folders_in_judge(setting) for key, setting in settings.items()}
     if isinstance(settings, list):
@@ -281,17 +285,17 @@ def check_push(format_name: str) -> None:
 def upload_dataset(folder: Path, repo: str, *, public: bool) -> str:
     """Upload a folder as a dataset repository of the Hugging Face Hub.
 
-    Missing repositories are created. In an existing one, only files of the same path are replaced. The token is that of
-    HF_TOKEN or `hf auth login`.
+    A repository that does not exist is created. In an existing one, files of the same path are replaced, and others
+    stay. The token is that of HF_TOKEN or `hf auth login`.
 
     Parameters
     ----------
     folder : Path
         Folder of the dataset.
     repo : str
-        OWNER/NAME.
+        OWNER/NAME. An existing repository stays private or public.
     public : bool
-        Whether a new repository is public; an existing one is not changed.
+        Whether a new repository is public.
 
     Returns
     -------
@@ -301,8 +305,8 @@ def upload_dataset(folder: Path, repo: str, *, public: bool) -> str:
     Raises
     ------
     ConfigError
-        [hub-missing]: if `huggingface_hub` is not installed; [hub-refused]: if the Hub refuses the upload. The folder
-        stays.
+        [hub-missing]: if `huggingface_hub` is not installed; [hub-refused]: if the Hub refuses the upload, with its
+        message. The folder is kept.
     """
     hub = _import_hub()
     try:

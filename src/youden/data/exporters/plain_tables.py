@@ -28,15 +28,17 @@ SUFFIXES = (".csv", ".jsonl", ".parquet", ".duckdb")
 
 
 def export_tables(source: Pool | RunFolder, out: Path, /, *, options: ExportOptions) -> Exported:
-    """Export the responses of a pool, or the ranking, items and trials of a run, as tables.
+    """Export a pool as one table of its responses, or a run as the tables of its ranking, items and trials.
+
+    The .csv or .parquet file of a pool can be read by `youden run`.
 
     Parameters
     ----------
     source : Pool or RunFolder
         Pool or run to export.
     out : Path
-        File to write; its suffix, one of `SUFFIXES`, selects the format. Several tables are written to one .duckdb, or
-        else to files `<stem>-<table>` next to `out`.
+        File to write; its suffix, one of `SUFFIXES`, selects the format. Several tables are written to files
+        `<stem>-<table>` next to it, or to one .duckdb.
     options : ExportOptions
         Options; `organization` is ignored.
 
@@ -48,8 +50,8 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, options: ExportOpti
     Raises
     ------
     ConfigError
-        [export-format]: if the suffix is unknown; [export-exists]: if a file may not be replaced; [duckdb-missing]: if
-        the package `duckdb` is missing.
+        [export-format]: if the suffix of `out` is unknown; [export-exists]: if a file exists and may not be replaced;
+        [duckdb-missing]: if the package `duckdb` is needed and not installed.
     RunFolderError
         [run-empty]: if the run has no tables.
     """
@@ -60,9 +62,18 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, options: ExportOpti
 
 
 def pool_to_table(pool: Pool) -> pa.Table:
-    """Convert a pool to a table with one row per response, sorted by agent, item and repeat.
+    """Convert a pool to a table with one row per response.
 
-    The columns are agent, item, text, prompt, group and, if agents have several responses to an item, repeat.
+    Parameters
+    ----------
+    pool : Pool
+        Pool to convert.
+
+    Returns
+    -------
+    pyarrow.Table
+        Rows by agent, then by item, then by repeat. The columns are agent, item, text, prompt, group and, if agents
+        have several responses to an item, repeat.
     """
     names = ("agent", "item", "text", "prompt", "group", "repeat")
     columns: dict[str, list[str | int | None]] = {name: [] for name in names}
@@ -81,10 +92,22 @@ def pool_to_table(pool: Pool) -> pa.Table:
 
 
 def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
-    """Read the tables `ranking`, `items` and `trials` of a run, as far as they exist.
+    """Read the tables of a run, for export.
 
-    The trials are the verdicts, or the rates of an imported run. Raises: RunFolderError [run-empty] if there is no
-    table.
+    Parameters
+    ----------
+    folder : RunFolder
+        The run.
+
+    Returns
+    -------
+    dict of str to pyarrow.Table
+        Those that exist of `ranking`, `items` and `trials` (the verdicts, or else the rates of an imported run).
+
+    Raises
+    ------
+    RunFolderError
+        [run-empty]: if the run has none of them.
     """
     tables = {}
     for name, file in _CSV_FILES.items():
@@ -103,10 +126,24 @@ def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
 
 
 def table_paths(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
-    """Return the files to which an export to `path` writes its tables.
+    """Return the files to which tables are written.
 
-    One file `<stem>-<table>` per table; only `path` for a .duckdb or a single table. Raises: ConfigError
-    [export-format] if the suffix is unknown.
+    Parameters
+    ----------
+    path : Path
+        File of the export.
+    tables : mapping of str to pyarrow.Table
+        Tables by name.
+
+    Returns
+    -------
+    tuple of Path
+        Only `path` if it is a .duckdb or if there is one table; otherwise one file `<stem>-<table>` per table.
+
+    Raises
+    ------
+    ConfigError
+        [export-format]: if the suffix is unknown.
     """
     if path.suffix not in SUFFIXES:
         raise ConfigError(
@@ -128,17 +165,18 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool 
     tables : mapping of str to pyarrow.Table
         Tables by name.
     raw_cells : bool, default False
-        Whether CSV cells that a spreadsheet would run as formulas stay unchanged; otherwise they are made plain text.
+        Whether texts that a spreadsheet would run as formulas are written unchanged to CSV files.
 
     Returns
     -------
     tuple of Path
-        Files that were written.
+        Only `path` if it is a .duckdb or if there is one table; otherwise one file `<stem>-<table>` per table.
 
     Raises
     ------
     ConfigError
-        [export-format]: if the suffix is unknown; [duckdb-missing]: if the package `duckdb` is missing.
+        [export-format]: if the suffix is unknown; [duckdb-missing]: if the package `duckdb` is needed and not
+        installed.
     """
     files = table_paths(path, tables)
     if path.suffix == ".duckdb":
@@ -153,9 +191,9 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool 
 
 
 def _guard_formulas(table: pa.Table) -> pa.Table:
-    """Change texts that a spreadsheet would run as formulas, so that it shows them as texts.
+    """Change the texts that a spreadsheet would run as formulas, so that it shows them as texts.
 
-    If any text is changed, a new column `guarded` lists the changed columns of each row.
+    If a text is changed, the table gets a column `guarded`, which lists the changed columns of each row.
     """
     guarded_columns: list[list[str]] = [[] for _ in range(len(table))]
     for position, name in enumerate(table.column_names):

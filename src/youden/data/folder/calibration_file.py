@@ -50,7 +50,16 @@ class CalibrationRecord(StrictFile):
     def is_same_judge(self, judge: Mapping[str, Json]) -> bool:
         """Return whether a judge sends the same requests as the calibrated one.
 
-        judge : settings of the judge, as in the signature of a run; its name and the reported models are not compared
+        Parameters
+        ----------
+        judge : mapping of str to JSON value
+            Settings of the judge, as in the signature of a run. Its name, and the models that the provider reported,
+            are ignored.
+
+        Returns
+        -------
+        bool
+            True if all other settings are equal.
         """
         return _get_request_settings(self.judge) == _get_request_settings(judge)
 
@@ -82,10 +91,23 @@ class CalibrationFile(StrictFile):
 
 
 def read_calibrations(runs: Path) -> list[CalibrationRecord]:
-    """Read the calibrations in a folder of runs, the oldest first; empty if there are none.
+    """Read the calibrations in a folder of runs.
 
-    Raises: RunFolderError [run-version] if another version of youden wrote the file, [run-file-damaged] if it is
-        damaged.
+    Parameters
+    ----------
+    runs : Path
+        Folder of runs.
+
+    Returns
+    -------
+    list of CalibrationRecord
+        The oldest first; empty if the folder has no file of calibrations.
+
+    Raises
+    ------
+    RunFolderError
+        [run-version]: if another version of youden wrote the file; [run-file-damaged]: if it does not have the expected
+        content.
     """
     path = runs / CALIBRATIONS
     if not path.is_file():
@@ -95,10 +117,20 @@ def read_calibrations(runs: Path) -> list[CalibrationRecord]:
 
 
 def add_calibration(runs: Path, record: CalibrationRecord) -> None:
-    """Add a calibration to the file of a folder of runs; it replaces an older one of the same judge and pool.
+    """Add a calibration to the file of a folder of runs.
 
-    Raises: RunFolderError [run-version] if another version of youden wrote the file, [run-file-damaged] if it is
-        damaged.
+    Parameters
+    ----------
+    runs : Path
+        Folder of runs.
+    record : CalibrationRecord
+        The calibration. It replaces an older one of the same judge and pool.
+
+    Raises
+    ------
+    RunFolderError
+        [run-version]: if another version of youden wrote the file; [run-file-damaged]: if it does not
+        have the expected content.
     """
     other_records = []
     for old_record in read_calibrations(runs):
@@ -117,11 +149,12 @@ def find_calibration(runs: Path, judge: Mapping[str, Json], *, pool: str | None)
     Parameters
     ----------
     runs : Path
-        Folder of runs to search; ./runs is searched next.
+        Folder of runs to search; if it has no calibration of the judge, ./runs is searched.
     judge : mapping of str to JSON value
-        Settings of the judge, as in the signature of a run; its name and the reported models are not compared.
+        Settings of the judge, as in the signature of a run. Its name and the models that answered are not compared.
     pool : str or None
-        Digest of the run's pool, None if unknown. A calibration on this pool is preferred to later ones.
+        Digest of the pool of the run; None if it is unknown. A calibration on this pool is preferred to a later one on
+        another pool.
 
     Returns
     -------

@@ -11,22 +11,15 @@ from youden.resources import find_resource_folders
 
 
 def make_relative(key: str, value: object, folder: Path) -> object:
-    """Return the value of a config key, with a path of the user made relative to `folder`.
+    """Return the value of a config key; if it is a path of the user, the path is made relative to `folder`.
 
-    Parameters
-    ----------
-    key : str
-        Key of the config, such as "pool"; use "pool" for the pools of an extension, too.
-    value : object
-        Its value. A path is absolute or relative to the current directory.
-    folder : Path
-        Folder of the config file.
+    Paths of pools and judges that are shipped with youden, lists, objects, and values of keys that hold no path stay
+    unchanged.
 
-    Returns
-    -------
-    object
-        The path as a text with forward slashes; the value itself if it is a list, an object, or a pool or judge that is
-        shipped with youden.
+    key : key of the config, such as "pool"; use "pool" for the pools of an extension, too
+    value : value of the key; a path is relative to the current directory, or absolute
+
+    Returns the path as a text with forward slashes, or the unchanged value.
     """
     if not _is_user_path(key, value, folder=Path()):
         return value
@@ -34,22 +27,22 @@ def make_relative(key: str, value: object, folder: Path) -> object:
 
 
 def resolve_paths(key: str, value: object, folder: Path) -> object:
-    """Return the value of a config key, with the user's relative paths in it joined to the folder of the config file.
+    """Return the value of a config key, with each relative path in it joined to the folder of the config file.
 
     Parameters
     ----------
     key : str
         Key of the config, such as "pool", "judge" or "extensions".
     value : object
-        Its value; extensions and judges may contain paths, too.
+        Its value. Lists of extensions and the parts of an extension are converted as well.
     folder : Path
-        Folder of the config file; absolute, or relative to the current directory.
+        Folder of the config file, to which the paths are relative; absolute, or relative to the current directory.
 
     Returns
     -------
     object
-        A converted copy; the value itself if it has no path of the user, such as the name of a judge, the URL of a
-        store or a shipped pool.
+        A converted copy, or the value itself if it contains no path of the user: for example the name of a judge, the
+        URL of a store, or a shipped pool such as datasets/field-notes.
     """
     if key == "extensions" and isinstance(value, list):
         return [_resolve_extension_paths(step, folder) for step in value]
@@ -89,9 +82,12 @@ def _resolve_prompt_path(judge: dict[str, object], folder: Path) -> dict[str, ob
 
 
 def _is_user_path(key: str, value: object, *, folder: Path) -> bool:
-    """Return whether the value of a config key is a path of the user, rather than a name, a URL or a shipped file.
+    """Return whether the value of a config key is the path of a file or folder of the user.
 
-    folder : folder to which the value is relative; a path such as datasets/NAME is the user's if it exists there
+    False for all keys but `pool`, `judge`, `store`, `out` and `trials_from`, for the name of a judge, for the URL of a
+    store, and for the path of a pool or judge that is shipped with youden.
+
+    folder : folder to which the value is relative. A path such as datasets/NAME is the user's if it exists there.
     """
     if not isinstance(value, str) or not value:
         return False
@@ -110,9 +106,19 @@ def _is_user_path(key: str, value: object, *, folder: Path) -> bool:
 
 
 def find_nearby_judge(name: str, folder: Path) -> Path | None:
-    """Find the file of a judge by name in judges/, configs/judges/ and ../judges/ of a config's folder.
+    """Find the file of a judge in the folders next to a config.
 
-    Returns None if there is no such file or if it is shipped with youden.
+    Parameters
+    ----------
+    name : str
+        Name of the judge.
+    folder : Path
+        Folder of the config. Its subfolders judges/ and configs/judges/, and then ../judges/, are searched.
+
+    Returns
+    -------
+    Path or None
+        None if there is no such file, or if it is shipped with youden; a shipped judge is found by its name.
     """
     if not re.fullmatch(r"[\w.+-]+", name) or name.endswith((".yaml", ".yml")):
         return None

@@ -99,8 +99,10 @@ class RankingFile(StrictFile):
     def from_rows(cls, run: str, rows: Sequence[RankingRow], *, facts: RunFacts, signature: Signature) -> Self:
         """Make the content of `ranking.json`.
 
+        run : name of the run
         rows : ranking, best agent first
-        facts : content of `fit.json`; `p_best` of an agent without a probability in its field `choice` is None
+        facts : content of `fit.json`. Its field `choice` has the probabilities of being the best; `p_best` is None for
+            an agent without one.
         signature : everything that the numbers depend on
         """
         p_best = facts.choice.p_best if facts.choice else {}
@@ -115,7 +117,7 @@ class RankingFile(StrictFile):
 
 
 def write_scores(path: Path, scores: Scores) -> None:
-    """Write one row per agent and one column per item; the field of an unobserved cell is empty."""
+    """Write scores with one row per agent and one column per item; the field of an unobserved cell is empty."""
     with _open_csv(path) as file:
         csv.writer(file).writerow(["agent", *scores.item_ids])
         for agent, fields in zip(scores.agent_ids, _iter_score_fields(scores), strict=True):
@@ -150,24 +152,12 @@ def _quote_field(text: str) -> str:
 def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
     """Read scores from a CSV file with a column `agent` and a column per item; an empty cell is NaN.
 
-    Parameters
-    ----------
-    path : Path
-        File that `write_scores` wrote.
-    kind : ScoreKind
-        Kind of the scores, which the file does not contain.
-    role : ScoreRole
-        Role of the trials behind the scores, which the file does not contain.
+    The file contains no numbers of trials: the `weight` is 1 for each observed cell and 0 for others.
 
-    Returns
-    -------
-    Scores
-        The `weight` (number of trials) is 1 for each observed cell, because the file does not contain it.
+    Raises: RunFolderError if the file is missing or damaged.
 
-    Raises
-    ------
-    RunFolderError
-        If the file is missing or damaged.
+    kind : kind of the scores, which the file does not contain
+    role : role of the trials behind the scores, which the file does not contain
     """
     header, *rows = _read_rows(path)
     if header[:1] != ["agent"]:
@@ -237,9 +227,9 @@ def write_quality(path: Path, rows: Sequence[QualityRow]) -> None:
 
 
 def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
-    """Write distributions of curl, one row per link and point of its curve.
+    """Write the distributions of curl, one row per link and point of its curve.
 
-    Curl is the deviation of four scores (two agents on two items) from an additive model; a link is the function that
+    Curl is the deviation of four scores (two agents on two items) from the additive model. A link is the function that
     transforms scores before they are added, such as the logit.
     """
     rows: list[list[Field]] = []
@@ -251,7 +241,7 @@ def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
 
 
 def read_curl(path: Path) -> tuple[CurlCurve, ...]:
-    """Read the distributions of curl that `write_curl` wrote, one curve per link.
+    """Read the distributions of curl that `write_curl` wrote: one curve per link, in the order of the file.
 
     Raises: RunFolderError if the file is missing or damaged.
     """
@@ -292,9 +282,13 @@ def _find_alternatives(header: Iterable[str]) -> tuple[AlternativeRanking, ...]:
 def _to_ranking_row(record: Mapping[str, Any], alternatives: Sequence[AlternativeRanking]) -> RankingRow:
     """Convert a record of ranking.csv to the row of its agent in the plain ranking.
 
-    record : value of each column, None if the field is empty
-    alternatives : rankings by other rules, such as "robust", with columns such as `robust_ability`; the row contains
-        those that include the agent
+    An alternative ranking scores the agents by another rule, and may leave out some of them. The names of its columns begin
+    with its name, as in `robust_ability`. Their values are None for an agent that it leaves out.
+
+    record : value of each column of ranking.csv, None if the field is empty
+    alternatives : names of the alternative rankings in ranking.csv, such as "robust"
+
+    Returns the row. Its field `alternative_rankings` maps each ranking that includes the agent to the agent's row in it.
     """
     plain_fields: dict[str, Any] = {column.name: record.get(column.name) for column in columns_of(RankingRow)}
     alternative_rows = {}
@@ -336,9 +330,9 @@ def _read_records(
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """Read the header of a table, and each row as a mapping of column names to values.
 
-    expected_columns : function of the header that returns the columns that the table must have
+    expected_columns : function that gets the header and returns the columns that the table must have, in their order
 
-    Raises: RunFolderError if the file is missing, or [run-file-damaged] if it is not valid.
+    Raises: RunFolderError if the file is missing, or [run-file-damaged] if it has other columns or a number is not valid.
     """
     header, *rows = _read_rows(path)
     columns = expected_columns(header)
@@ -394,7 +388,7 @@ def _parse_number(path: Path, field: str) -> float:
 
 @contextmanager
 def _open_csv(path: Path) -> Iterator[TextIO]:
-    """Open a CSV file for writing; it replaces the existing file when the `with` block ends without an error."""
+    """Open a CSV file for writing; it replaces the existing file when the block ends without an error."""
     # RFC 4180's line ends: with "\n" the csv module would not quote an id that contains a carriage return
     with atomic_write(path) as tmp_path, tmp_path.open("w", encoding="utf-8", newline="") as file:
         yield file

@@ -19,9 +19,19 @@ LOCK = ".lock"
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Prevent other processes from judging a run while the `with` block runs; a missing folder is created.
+    """Prevent other processes from judging a run while the block runs.
 
-    A file system without locks locks nothing here. Raises: JudgeError [run-busy] if another process holds the lock.
+    On a file system without locks, nothing is locked here; the lock of the answer store still applies.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the run; it is created if it does not exist.
+
+    Raises
+    ------
+    JudgeError
+        [run-busy]: if another process holds the lock.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("ab") as file:

@@ -26,9 +26,22 @@ _MAX_DISPLAYED = 5
 
 
 def read_run_pools(config: RunConfig) -> list[Pool]:
-    """Read the initial pool of a run, and then the pool after each extension.
+    """Read the initial pool of a run, and the pool after each extension.
 
-    Raises: PoolError if a pool cannot be read, or does not fit the pool that it extends.
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run.
+
+    Returns
+    -------
+    list of Pool
+        The initial pool, then the pool after each extension, in order.
+
+    Raises
+    ------
+    PoolError
+        If a pool cannot be read, or does not fit the pool that it extends.
     """
     pools = [_restore_initial_pool(config, read_pool(config.pool))]
     for step in config.extensions:
@@ -43,7 +56,8 @@ def read_run_pools(config: RunConfig) -> list[Pool]:
 def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
     """Return the pool of a run before its extensions, from a pool whose file may have grown since the run began.
 
-    Returns the pool unchanged if no part of it has the digest that the config records.
+    The initial pool has the digest that the config records, and consists of the first agents and items in pool.json. If
+    no part of the pool has this digest, the pool is returned unchanged.
     """
     path = config.folder / "pool.json"
     if config.resolved is None or not path.is_file():
@@ -87,8 +101,8 @@ def find_subpool(pool: Pool, agents: Sequence[str], items: Sequence[str], *, dig
     Returns
     -------
     Pool or None
-        These agents and items with all repeats, or with only the first few; None if no such part has the digest, or if
-        an id is not in the pool.
+        These agents and items, with all their repeats or only the first few; None if no such part has the digest, or if
+        the pool lacks one of the ids.
     """
     _, rows = _match_ids(agents, pool.agents)
     _, columns = _match_ids(items, pool.items)
@@ -130,10 +144,12 @@ def read_run_pool(config: RunConfig) -> Pool:
 
 
 def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", "items"]) -> Pool:
-    """Return a copy of a pool with the new agents, or the new items, of another pool added.
+    """Return a copy of a pool, with the new agents or the new items of another pool added.
 
-    Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or response in both pools differs;
-        [join-gaps] if an agent lacks a response to a required item.
+    kind : whether agents or items are added
+
+    Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or a response that both pools have
+        differs; [join-gaps] if an agent lacks a response to a required item, see `_find_required_items`.
     """
     existing_ids = {member.id for member in getattr(pool, kind)}
     new_members = [member for member in getattr(new_pool, kind) if member.id not in existing_ids]
@@ -156,10 +172,15 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
 
 
 def _find_required_items(pool: Pool, *, kind: Literal["agents", "items"], n_new_items: int) -> list[int]:
-    """Return the positions of the items that no agent may lack after agents or items are added to a pool.
+    """Return the positions of the items to which all agents must respond if agents or items are added to a pool.
 
-    For new agents, these are items of the pool with responses of all its agents. For new items, these are all
-    `n_new_items`, or none if the pool has missing responses.
+    A new agent must respond to the items of the pool to which all its agents responded. If items are added to a complete
+    pool, all agents must respond to all new items. If responses are missing from the pool, no new item is required.
+
+    kind : whether agents or items are added
+    n_new_items : number of new items; used only if items are added
+
+    Returns positions among the items of the pool or, if items are added, among the new items.
     """
     if kind == "agents":
         return [position for position, has_response in enumerate(pool.present.T) if has_response.all()]
@@ -168,11 +189,27 @@ def _find_required_items(pool: Pool, *, kind: Literal["agents", "items"], n_new_
 
 
 def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
-    """Add the further responses of another pool to the cells (one agent and one item) of a pool, as repeats.
+    """Add the new responses of another pool to a pool, as repeats.
 
-    Cells without a response stay empty. Of a text once in `pool` and three times in `new_pool`, two are added.
+    Responses are added to the cells (one agent and one item) that have a response. New agents and items are ignored.
+    Equal texts are matched: if a cell has a text once in `pool` and three times in `new_pool`, two are added.
 
-    Raises: PoolError [join-none] if no response is new; [join-conflict] if an item has different prompts.
+    Parameters
+    ----------
+    pool : Pool
+        Pool to extend.
+    new_pool : Pool
+        Pool with further responses of the same agents.
+
+    Returns
+    -------
+    Pool
+        A new pool with the same agents and items, in which each cell has its old responses and then the new ones.
+
+    Raises
+    ------
+    PoolError
+        [join-none] if no response is new; [join-conflict] if an item has different prompts.
     """
     _check_prompts(pool, new_pool)
     agent_ids = [agent.id for agent in pool.agents]
@@ -230,18 +267,20 @@ class MergedPool(NamedTuple):
 def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
     """Add the agents, items and responses that only a new pool has.
 
-    If `new_pool` has further responses of an agent to an item, they become repeats if it also has all old ones;
-    otherwise, the responses have changed.
-
     Parameters
     ----------
     pool : Pool
-        Pool to extend; none of its agents and items is removed.
+        Pool to extend; nothing is removed from it.
     new_pool : Pool
-        Pool with additions. Groups of agents come from it.
+        Pool with additions.
     keep : bool
-        If True, changed responses, prompts and metadata of items stay as in `pool`, and no empty cell of it is filled.
-        If False, those of `new_pool` replace them.
+        Whether the old responses stay if the responses of an old agent to an old item have changed, that is, if
+        `new_pool` has further ones and lacks old ones. If False, the responses of `new_pool` replace all old ones, and
+        prompts and metadata of items come from `new_pool`. If True, the old responses, prompts and metadata stay, and an
+        old agent without a response to an old item gets none.
+
+        In both cases, further responses are appended as repeats if `new_pool` has all old responses of the agent to the
+        item; the old responses stay if `new_pool` has no further one; and groups of agents come from `new_pool`.
 
     Returns
     -------
@@ -301,11 +340,14 @@ def _list_removed(members: Sequence[M], new_members: Sequence[M]) -> list[str]:
 
 
 def _merge_responses(old_responses: list[str], new_responses: list[str], *, keep: bool) -> tuple[list[str], bool]:
-    """Merge the responses of an agent to an item, and return them and whether they have changed.
+    """Merge the responses of an agent to an item in an old and a new pool.
 
-    They have changed if the new responses lack an old one and contain others, or if there are no old ones.
+    If the new pool has all old responses, its other responses are added to them. If it has new responses but lacks an
+    old one, or if there are no old responses, the responses have changed.
 
-    keep : whether changed responses are ignored, rather than replace the old ones
+    keep : whether the old responses are returned if the responses have changed; otherwise, the new ones are returned
+
+    Returns the merged responses, and whether the responses have changed.
     """
     # multisets of responses, because an agent may give the same response several times
     additions = list((Counter(new_responses) - Counter(old_responses)).elements())
@@ -326,9 +368,12 @@ def _get_responses(texts_by_repeat: Sequence[Objects], cell: Any) -> list[str]:
 
 
 def _stack_by_repeat(responses: Mapping[tuple[int, int], Sequence[str]], shape: tuple[int, ...]) -> list[Objects]:
-    """Return one object array (n_agents, n_items) per repeat, with None where a cell has no such response.
+    """Arrange the responses of cells by repeat: all first responses, all second responses, and so on.
 
-    responses : responses by (agent, item) position
+    responses : responses of each cell, by the positions of its agent and its item
+    shape : (n_agents, n_items)
+
+    Returns one object array of this shape per repeat, with None where a cell has no such response.
     """
     n_repeats = max(map(len, responses.values()), default=0)
     texts_by_repeat: list[Objects] = [np.full(shape, None, dtype=object) for _ in range(n_repeats)]
@@ -347,9 +392,9 @@ JOIN_BY_KIND: Final[dict[str, Callable[[Pool, Pool], Pool]]] = {
 
 
 def _select_texts(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> list[Objects]:
-    """Select responses by the ids of their agents and items.
+    """Select the responses of agents to items, by id.
 
-    Returns one object array (len(agents), len(items)) per repeat, with None if the pool has no response.
+    Returns one object array (len(agents), len(items)) per repeat, with None where the pool has no response.
     """
     selected: list[Objects] = [np.full((len(agents), len(items)), None, dtype=object) for _ in range(pool.repeats)]
     rows, pool_rows = _match_ids(agents, pool.agents)

@@ -47,23 +47,23 @@ class TableMetadata(StrictFile):
 
 
 def encode_table(columns: Sequence[TableColumn], values: Mapping[str, NDArray[Any] | None], names: Names) -> pa.Table:
-    """Convert arrays to a table with the given columns.
+    """Convert arrays to a table.
 
     Parameters
     ----------
     columns : sequence of TableColumn
-        Columns of the table, in order.
+        Columns of the table.
     values : mapping of str to array (n_rows,) or None
-        Values by column name; None for a column of nulls. A text is given by its position in the column's `words` or in
-        `names`. Missing values are −1 in texts and whole numbers, NaN in other numbers. At least one column has an
-        array.
+        Values by name of a column, for each of `columns`; None for a column of nulls. A text is given by its position in
+        the column's `words` or in `names`. Missing values are −1 in texts and whole numbers, and NaN in other numbers. At
+        least one column has an array, which sets the number of rows.
     names : mapping of str to sequence of str
         Ids by kind: "agents", "items" or "models".
 
     Returns
     -------
     pyarrow.Table
-        Table of n_rows rows.
+        One column per entry of `columns`, in their order.
     """
     n_rows = next(len(array) for array in values.values() if array is not None)
     arrays = {}
@@ -73,9 +73,11 @@ def encode_table(columns: Sequence[TableColumn], values: Mapping[str, NDArray[An
 
 
 def _encode_column(column: TableColumn, values: NDArray[Any] | None, names: Names, n_rows: int) -> pa.Array:
-    """Convert the values (n_rows,) of a column to an Arrow array of the column's type in the file; None is all nulls.
+    """Convert the values of a column to an Arrow array of the type that the column has in the file.
 
-    names : ids by kind, which is the column's `entity`: "agents", "items" or "models"
+    values : array (n_rows,); None if all values are null
+    names : ids by kind, which is "agents", "items" or "models"; a column of ids has the kind `column.entity`
+    n_rows : number of rows of the table
     """
     if values is None:
         return pa.nulls(n_rows, _TYPES[column.kind])
@@ -112,7 +114,7 @@ def _encode_texts(texts: Sequence[str]) -> pa.Array:
 
 
 def write_table(path: Path, table: pa.Table, metadata: BaseModel, *, group_size: int | None = None) -> None:
-    """Write a table as a Parquet file, and replace an existing file atomically.
+    """Write a table as a Parquet file, compressed with zstd, and replace an existing file atomically.
 
     Parameters
     ----------
@@ -121,7 +123,7 @@ def write_table(path: Path, table: pa.Table, metadata: BaseModel, *, group_size:
     table : pyarrow.Table
         Rows to write; the metadata of its schema are dropped.
     metadata : BaseModel
-        Stored as JSON in the schema.
+        Metadata, which are stored as JSON in the schema.
     group_size : int, optional
         Maximum number of rows in a row group (Parquet's unit of consecutive rows). Default: that of pyarrow.
     """
@@ -131,7 +133,20 @@ def write_table(path: Path, table: pa.Table, metadata: BaseModel, *, group_size:
 
 
 def with_table_metadata(schema: pa.Schema, metadata: BaseModel) -> pa.Schema:
-    """Return a copy of a schema whose only metadata are these, stored as JSON under the key `youden`."""
+    """Return a schema with metadata.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Schema of a table, which stays unchanged.
+    metadata : BaseModel
+        Stored as JSON under the key `youden`. Other metadata of the schema are dropped.
+
+    Returns
+    -------
+    pyarrow.Schema
+        A copy of the schema, with the metadata as JSON.
+    """
     return schema.with_metadata({_KEY: metadata.model_dump_json().encode()})
 
 
@@ -173,20 +188,43 @@ class ParquetTable(Generic[M]):
             yield replace(self, n_rows=file_metadata.row_group(group).num_rows, group=group)
 
     def read(self, columns: Sequence[TableColumn], names: Names) -> dict[str, NDArray[Any]]:
-        """Read columns as arrays (n_rows,) by column name.
+        """Read columns as arrays.
 
-        The type is int32 for ids and whole numbers, int8 for positions in the column's `words`, S64 for hashes, and
-        float64 otherwise. Null is −1 in texts and whole numbers, NaN in other numbers, and an error in hashes.
+        Parameters
+        ----------
+        columns : sequence of TableColumn
+            Columns to read.
+        names : mapping
+            Kind of id ("agents", "items" or "models") → ids. A column of ids is read as positions in them.
 
-        names : ids by kind ("agents", "items" or "models"); a column of ids is read as positions in them
+        Returns
+        -------
+        dict
+            Name of a column → array (n_rows,). Its type is int32 for ids and whole numbers, int8 for positions in
+            the column's `words`, S64 for hashes, and float64 otherwise. Null is −1 in texts and whole numbers,
+            NaN in other numbers, and an error in hashes.
 
-        Raises: RunFolderError [run-file-damaged] if a column is missing, of another type, or has a null or text that is
-            not allowed.
+        Raises
+        ------
+        RunFolderError
+            [run-file-damaged]: if a column is missing or of another type, has nulls that are not allowed, or contains a
+            text that is not in `names` or in the column's `words`.
         """
         return {column.name: self._read_values(column, names) for column in columns}
 
     def _read_values(self, column: TableColumn, names: Names) -> NDArray[Any]:
-        """Read a column as an array (n_rows,) of the type that `read` documents."""
+        """Read a column as an array (n_rows,).
+
+        names : ids by kind, which is "agents", "items" or "models"; a column of ids has the kind `column.entity`
+
+        The type of the array depends on the kind of column:
+
+        - words: int8 positions in `column.words`, −1 if null
+        - ids: int32 positions in the ids, −1 if null
+        - hashes: S64
+        - whole numbers: int32, −1 if null
+        - other numbers: float64, NaN if null
+        """
         match column.kind:
             case "text" if column.words:
                 return self._read_positions(column, column.words).astype(np.int8)
@@ -213,6 +251,8 @@ class ParquetTable(Generic[M]):
     def _find_positions(self, column_name: str, chunk: pa.DictionaryArray, names: pa.Array) -> Ids:
         """Return the position in `names` of each text in a chunk of a column; −1 for null.
 
+        column_name : name of the column, for the error
+
         Raises: RunFolderError [run-file-damaged] if a text is not in `names`.
         """
         import pyarrow.compute as pc
@@ -236,8 +276,10 @@ class ParquetTable(Generic[M]):
     def _read_column(self, name: str, kind: pa.DataType | None, *, nulls: bool) -> pa.ChunkedArray:
         """Read a column and cast it to a type; None for the type that it has in the file.
 
-        Raises: RunFolderError [run-file-damaged] if the column is missing, of another type, or has nulls although
-            `nulls` is False.
+        nulls : whether the column may contain nulls
+        name : name of the column
+
+        Raises: RunFolderError [run-file-damaged] if the column is missing, of another type, or contains nulls.
         """
         try:
             column = self._read_raw_column(name)
@@ -265,10 +307,25 @@ class ParquetTable(Generic[M]):
 
 
 def read_table(path: Path, kind: type[M]) -> ParquetTable[M]:
-    """Open a table with metadata of a class; its columns are read later.
+    """Open a table; its columns are read later.
 
-    Raises: RunFolderError [run-missing] or [run-file-missing] if it does not exist; [run-version] if another version of
-        youden wrote it; [run-file-damaged] if it is not a Parquet file with such metadata.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    kind : type
+        Class of the table's metadata.
+
+    Returns
+    -------
+    ParquetTable
+        Table with its validated metadata.
+
+    Raises
+    ------
+    RunFolderError
+        [run-missing], [run-file-missing]: if the folder or the file does not exist; [run-version]: if another version
+        of youden wrote it; [run-file-damaged]: if it is not a Parquet file with such metadata.
     """
     metadata = read_table_metadata(path, kind)
     return ParquetTable(path, pq.read_metadata(path).num_rows, metadata)

@@ -50,10 +50,10 @@ def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan 
     path : Path
         File to write; an existing one is replaced atomically.
     chunks : iterable of (int, Rates)
-        Position of the first item of each chunk, and the rates on its items, numbered from 0. At least one chunk, in
-        the order of the items; only one is held in memory.
+        Position of the first item of each chunk, and the rates on the items of the chunk, which are numbered from 0. At
+        least one chunk, in the order of the items. Only one chunk is in memory at a time.
     template : Plan or Rates
-        Object with the agents, items and split of all chunks.
+        Object with the agents, the items and the split of all chunks.
     """
     names = {"agents": template.agent_ids, "items": template.item_ids}
     metadata = RatesMetadata(
@@ -142,7 +142,7 @@ def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_di
     agents : tuple of str
         Ids of the agents, by position in the pairs.
     ranking_digest : str
-        SHA-256 (hex) of the ranking.csv of the same fit.
+        SHA-256 (hex) of the file ranking.csv of the same fit.
     """
     first, second = np.nonzero(~np.eye(len(agents), dtype=np.bool_))
     abilities = [None if np.isnan(ability) else ability for ability in pairs.ability.tolist()]
@@ -161,11 +161,24 @@ def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_di
 
 
 def read_pairs(path: Path, *, ranking: Path) -> Pairs:
-    """Read the measures of all pairs of agents that a fit wrote together with its ranking.
+    """Read the pairs of agents that a fit wrote together with its ranking.
 
-    ranking : file ranking.csv of the run
+    Parameters
+    ----------
+    path : Path
+        File of the pairs.
+    ranking : Path
+        File ranking.csv of the run.
 
-    Raises: RunFolderError [pairs-stale] if another fit wrote the ranking; the errors of `read_table`.
+    Returns
+    -------
+    Pairs
+        Statistics of all pairs of agents.
+
+    Raises
+    ------
+    RunFolderError
+        [pairs-stale] if another fit wrote the ranking; the errors of `read_table` if a file cannot be read.
     """
     table = read_table(path, PairsMetadata)
     metadata = table.metadata

@@ -217,8 +217,8 @@ class RunConfig(RunKeys, BaseModel):
     def _check_rounds(self) -> None:
         """Raise ValueError if `half_width`, `top` or `max_regret` does not fit the design, its options or each other.
 
-        Each of them samples a cyclic design in rounds: until the intervals are short, or until the best agents are
-        found.
+        With each of these keys, the trials of a cyclic design are sampled in rounds: with `half_width` until the intervals
+        are short enough, with the other two until the best agents are found.
         """
         search_keys = [name for name in ("top", "max_regret") if getattr(self, name) is not None]
         if self.half_width is None and not search_keys:
@@ -339,14 +339,28 @@ class RunConfig(RunKeys, BaseModel):
 def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | None = None) -> RunConfig:
     """Read the config of a run, which may be one of the shipped configs.
 
-    Relative paths start at the file's folder, in `changes` at the current directory. A judge is first searched for near
-    the file (`find_nearby_judge`). The default `name` is the file's name without its suffix.
+    Parameters
+    ----------
+    path : str or path
+        File of the config. A `configs/NAME` that does not exist is searched for among the shipped configs.
+    changes : mapping, optional
+        Keys that replace those of the file.
 
-    path : file; `configs/NAME` may be a shipped config
-    changes : keys that replace those of the file
+    Returns
+    -------
+    RunConfig
+        The config. Relative paths in the file (pool, judge, trials_from, store, out) start at the file's folder. Relative
+        paths in `changes` start at the current directory. The name of a judge is first searched for near the file: in
+        judges/, configs/judges/ and ../judges/. The path of a shipped pool, such as `datasets/field-notes`, is not
+        changed. The default `name` is the file's name without its suffix.
 
-    Raises: ConfigError [run-config-file] if the file cannot be read, [run-config-yaml] if it is not YAML with keys,
-        [run-config] if a key does not fit; RunFolderError [run-version] if an earlier version of youden wrote it.
+    Raises
+    ------
+    ConfigError
+        [run-config-file]: if the file cannot be read; [run-config-yaml]: if it is not YAML with keys; [run-config]: if
+        a key does not fit; the message names the key, its value and what is allowed.
+    RunFolderError
+        [run-version]: if an earlier version of youden wrote the file.
     """
     config_path = Path(path)
     report_shadow_at(config_path)
@@ -356,11 +370,27 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
 
 
 def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
-    """Read the config of a run like `load_run_config`, without a search for shipped configs.
+    """Read the config of a run from a file, without a search for shipped configs.
 
-    changes : keys that replace those of the file
+    Parameters
+    ----------
+    path : Path
+        The file.
+    changes : mapping
+        Keys that replace those of the file.
 
-    Raises: the errors of `load_run_config`.
+    Returns
+    -------
+    RunConfig
+        Relative paths in the file start at the file's folder, those in `changes` at the current directory.
+
+    Raises
+    ------
+    ConfigError
+        [run-config-file]: if the file cannot be read; [run-config-yaml]: if it is not YAML with keys; [run-config]: if
+        a key does not fit.
+    RunFolderError
+        [run-version]: if an earlier version of youden wrote the file.
     """
     folder = path.parent
     file_keys = {"name": path.stem, **_read_keys(path)}
@@ -403,13 +433,26 @@ def _check_replaced_keys(origin: str, keys: Mapping[str, object]) -> None:
 
 
 def run_config_from_keys(keys: Mapping[str, object], *, origin: str) -> RunConfig:
-    """Make a config from the keys of a config file; other keys get their defaults.
+    """Make a config from keys.
 
-    keys : keys and values, among them `name` and `pool`; relative paths start at the current directory
-    origin : origin of the keys, for errors
+    Parameters
+    ----------
+    keys : mapping
+        Keys as in a config file, with `name` and `pool`. Relative paths start at the current directory.
+    origin : str
+        Origin of the keys, for errors.
 
-    Raises: ConfigError [run-config] if a key does not fit; RunFolderError [run-version] if an earlier version wrote the
-        keys.
+    Returns
+    -------
+    RunConfig
+        The config, with the default of each key that is not given.
+
+    Raises
+    ------
+    ConfigError
+        [run-config]: if a key does not fit; the message names the key, its value and what is allowed.
+    RunFolderError
+        [run-version]: if an earlier version of youden wrote the keys.
     """
     _check_replaced_keys(origin, keys)
     try:
@@ -420,11 +463,14 @@ def run_config_from_keys(keys: Mapping[str, object], *, origin: str) -> RunConfi
 
 
 def _report_shadowing_dataset(pool: object, folder: Path) -> None:
-    """Warn about a local dataset, in `folder` or the current directory, that has the name of a shipped one.
+    """Warn about a local dataset that is used instead of a shipped one because it has the same name.
 
-    pool : value of the key `pool`; only `datasets/NAME` may be such a dataset
+    By default, the warning is logged; see `report_shadow`.
 
-    Raises: ConfigError [shadowed] instead if the environment variable CI is set.
+    pool : value of the key `pool` in the file of a run's config; only a text `datasets/NAME` may be such a dataset
+    folder : folder of this file, in which the dataset is searched for before the current directory
+
+    Raises: ConfigError [shadowed], instead of the warning, if the environment variable CI is set.
     """
     if not isinstance(pool, str) or not pool.startswith("datasets/"):
         return
@@ -455,12 +501,32 @@ def _suggest_value(error: ValidationError) -> str:
 
 
 def with_default_store(config: RunConfig, default_store: str | None) -> RunConfig:
-    """Return a config whose `store` is set if the run uses its recorded store or the default store.
+    """Return a copy of a config whose store is set, if the run uses a recorded store or the default store.
 
-    A run uses the first that exists: the store in the config, that recorded in the run's folder, verdicts.db in it,
-    `default_store` (path or URL), the store of the project.
+    A run uses the first of these stores that exists:
 
-    Raises: ConfigError [store-url] for a connection string of PostgreSQL.
+    1. the store in the config;
+    2. the store that is recorded in the run's folder;
+    3. the run's own store, a file verdicts.db in that folder;
+    4. `default_store`;
+    5. the store of the project.
+
+    Parameters
+    ----------
+    config : RunConfig
+        Config of a run.
+    default_store : str or None
+        Path or URL of a store.
+
+    Returns
+    -------
+    RunConfig
+        A copy with the key `store` in the cases 2 and 4; the same config in the other cases.
+
+    Raises
+    ------
+    ConfigError
+        [store-url]: if the config or `default_store` is a connection string of PostgreSQL.
     """
     if config.store is not None:
         check_store_address(config.store)
@@ -506,9 +572,19 @@ def _remove_defaults(data: dict[str, Json], config: RunConfig) -> None:
 
 
 def dump_run_config(config: RunConfig, folder: Path) -> str:
-    """Format a config as YAML for a file in `folder`, which `read_run_config` reads.
+    """Format a config as YAML, with the defaults of most keys and without credentials.
 
-    Paths are relative to the folder. The defaults of optional keys are omitted, and so are credentials.
+    Parameters
+    ----------
+    config : RunConfig
+        Config of a run.
+    folder : Path
+        Folder of the file; paths in the result are relative to it.
+
+    Returns
+    -------
+    str
+        YAML text, which `read_run_config` reads.
     """
     data = config.model_dump(mode="json", exclude_none=True)
     data["out"] = str(config.folder)

@@ -92,9 +92,19 @@ def missing_file_error(path: Path) -> RunFolderError:
 
 
 def damaged_file_error(path: Path, problem: str) -> RunFolderError:
-    """Return the error [run-file-damaged] that a file of a run does not have the expected content.
+    """Return the error that a file of a run does not have the expected content.
 
-    problem : what is wrong, as a clause that begins in lower case and has no full stop
+    Parameters
+    ----------
+    path : Path
+        The file.
+    problem : str
+        What is wrong with the content, as a clause that begins in lower case and has no full stop.
+
+    Returns
+    -------
+    RunFolderError
+        [run-file-damaged].
     """
     return RunFolderError(
         f"{path}: {problem}. Run `{_format_repair_command(path)}` to write the file again, or remove it from the folder.",
@@ -134,7 +144,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse(path: Path, text: bytes, kind: TypeAdapter[T]) -> T:
-    """Parse and validate the JSON of a file of a run.
+    """Parse JSON and validate it.
 
     Parameters
     ----------
@@ -153,8 +163,8 @@ def parse(path: Path, text: bytes, kind: TypeAdapter[T]) -> T:
     Raises
     ------
     RunFolderError
-        [run-version]: if another version of youden wrote the text; [run-file-damaged]: if it is not JSON of the
-        expected type.
+        [run-version]: if another version of youden wrote the text; [run-file-damaged]: if it is not JSON, or does not
+        fit the type; the message then names the key.
     """
     try:
         version = json.loads(text)["version"]
@@ -254,7 +264,7 @@ class PoolSummary(ReadOnly):
         item_ids : tuple of str
             Ids of the items, by position.
         source : str
-            Path of the imported file; also the name of the pool.
+            Path of the imported file; it is also the name of the pool.
 
         Returns
         -------
@@ -348,26 +358,27 @@ class GateLedger(StrictFile):
         return None
 
     def analysis_number(self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these") -> int:
-        """Return the number of an interim analysis of an agent against a baseline, from 1.
+        """Return the number of an interim analysis of an agent against a baseline.
 
         Parameters
         ----------
         agent, baseline : str
             Ids of the agents that are compared.
         answers : str
-            SHA-256 (hex) of the analysed answers, which identifies an analysis.
+            SHA-256 (hex) of the analysed answers, by which an analysis is recognized.
         target : {"items-like-these", "these-items"}, default "items-like-these"
             What the intervals describe: items like those of the run, or exactly these items.
 
         Returns
         -------
         int
-            Number of the earlier analysis of the same answers, or else the next number. The ledger is not changed.
+            Number of the analysis, from 1. If the same answers were analysed before, it is the number of this earlier
+            analysis; otherwise, the next number. The ledger is not changed; `with_analysis` adds the analysis.
 
         Raises
         ------
         InputError
-            [gate-target]: if earlier analyses of these agents had another target.
+            [gate-target]: if earlier analyses of this agent against this baseline had another target.
         """
         pair = self._find_analyses(agent, baseline)
         if pair is None:
@@ -386,22 +397,23 @@ class GateLedger(StrictFile):
     def with_analysis(
         self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these"
     ) -> GateLedger:
-        """Return the ledger with an analysis added, or this ledger if it contains one of the same agents and answers.
+        """Return the ledger with an analysis added.
 
         Parameters
         ----------
         agent, baseline : str
             Ids of the agents that are compared.
         answers : str
-            SHA-256 (hex) of the analysed answers, which identifies an analysis.
+            SHA-256 (hex) of the analysed answers, by which an analysis is recognized.
         target : {"items-like-these", "these-items"}, default "items-like-these"
             What the intervals describe: items like those of the run, or exactly these items. Recorded with the first
-            analysis of these agents, then ignored.
+            analysis of this agent against this baseline, and ignored after it.
 
         Returns
         -------
         GateLedger
-            No file is written; see `write_ledger`.
+            A new ledger, or this one if it already contains an analysis of these agents and answers. No file is written; see
+            `write_ledger`.
         """
         pair = self._find_analyses(agent, baseline)
         if pair is None:

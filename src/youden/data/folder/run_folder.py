@@ -285,11 +285,15 @@ class RunFolder:
         self.write_rate_chunks([(0, rates)], rates)
 
     def write_rate_chunks(self, chunks: Iterable[tuple[int, Rates]], template: Plan | Rates) -> None:
-        """Write rates.parquet from chunks of consecutive items.
+        """Write rates.parquet from chunks (consecutive items).
 
-        chunks : position of each chunk's first item, and the rates on its items, numbered from 0; at least one, in the
-            order of the items, of which only one is held in memory
-        template : object with the agents, items and split of all chunks
+        Parameters
+        ----------
+        chunks : iterable of (int, Rates)
+            Position of the chunk's first item, and the rates of its items, which are numbered from 0 in each chunk. At
+            least one, in the order of the items; only one chunk is held in memory.
+        template : Plan or Rates
+            Object with the agents, items and split of the whole.
         """
         rate_tables.write_rates(self.file("rates.parquet"), chunks, template)
 

@@ -58,13 +58,24 @@ TARGET = TableColumn(
 def ranking_columns(
     alternatives: Collection[AlternativeRanking] = ALTERNATIVE_RANKINGS, *, self_trials: bool = False
 ) -> tuple[TableColumn, ...]:
-    """List the columns of a `ranking.csv`, in the order of the file.
+    """List the columns of a `ranking.csv`.
 
-    They are the fields of `RankingRow` (the plain ranking, from all comparisons of an agent), `target` (what the
-    intervals describe), and the columns of each ranking by another rule, named like `robust_ability`.
+    The plain ranking scores each agent by all its comparisons. An alternative ranking uses another scoring rule.
 
-    alternatives : rankings by another rule in the file: "robust", "family" or "trusted"
-    self_trials : whether the file has the self-consistency, from trials that compare two responses of one agent
+    Parameters
+    ----------
+    alternatives : collection of str, optional
+        Names of the alternative rankings in the file: "robust", "family" or "trusted". Default: all.
+    self_trials : bool, default False
+        Whether the file has the columns of self-consistency, which come from trials that compare two responses of one
+        agent.
+
+    Returns
+    -------
+    tuple of TableColumn
+        In the order of the file: the columns of the plain ranking, which are the fields of `RankingRow`; the column
+        `target`, which states what the intervals describe; and the columns of the alternative rankings, whose names begin
+        with the name of the ranking, for example `robust_ability`.
     """
     plain_columns = columns_of(RankingRow)
     if not self_trials:

@@ -69,11 +69,24 @@ class SplitFields(StrictFile):
         )
 
     def to_split(self, path: Path, shape: tuple[int, int]) -> Split:
-        """Decode the stored fields to a split of cells, bool arrays of the shape (n_agents, n_items).
+        """Decode the stored fields.
 
-        path : file of the fields, for errors
+        Parameters
+        ----------
+        path : Path
+            File of the fields, for error messages.
+        shape : (int, int)
+            Number of agents and of items.
 
-        Raises: RunFolderError [run-file-damaged] if the fields are not base64 or have too few cells.
+        Returns
+        -------
+        Split
+            Training and held-out cells, bool arrays of this shape, with rule, fraction and seed.
+
+        Raises
+        ------
+        RunFolderError
+            [run-file-damaged]: if the split has fewer cells than this shape, or if its fields are not base64.
         """
         train = _decode_bits(path, self.train, shape)
         holdout = _decode_bits(path, self.holdout, shape)
@@ -129,7 +142,7 @@ class VerdictsMetadata(TableMetadata):
 
 
 def write_plan(path: Path, plan: Plan) -> None:
-    """Write a plan to a Parquet file, one row per trial; its other fields are metadata."""
+    """Write a plan to a Parquet file, with one row per trial; the other fields of the plan are in its metadata."""
     rounds = None
     if plan.rounds is not None:
         rounds = _Rounds.model_validate(plan.rounds.to_json, strict=False)
@@ -200,10 +213,15 @@ def _make_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
 
 
 def write_verdicts(path: Path, verdicts: Verdicts) -> None:
-    """Write the answers to all trials of a plan, one row per trial, and the judge and the plan's digest as metadata.
+    """Write verdicts, and the judge and the plan's digest as metadata.
 
-    The columns of the trial are followed by those of the answer and one per vote of a jury. An existing file is
-    replaced.
+    Parameters
+    ----------
+    path : Path
+        File to write; an existing file is replaced.
+    verdicts : Verdicts
+        Answers to all trials of a plan. Each trial is one row, in the order of the plan: first the columns of the trial,
+        then those of the answer, then one column per vote of a jury.
     """
     answers = {column.name: getattr(verdicts, column.name) for column in ANSWERS}
     answers["missing_reason"] = verdicts.missing_reason - _REASON_OFFSET
@@ -236,10 +254,26 @@ def _make_verdicts_metadata(verdicts: Verdicts) -> VerdictsMetadata:
 
 
 def read_verdicts(path: Path, plan: Plan) -> Verdicts:
-    """Read the answers to the trials of a plan, in their order, from a file that `write_verdicts` wrote.
+    """Read the verdicts on a plan.
 
-    Columns for which the judge provided no values are None. Raises: the errors of `read_verdict_table`, and
-    RunFolderError [run-file-damaged] if the content is not as expected.
+    Parameters
+    ----------
+    path : Path
+        File that `write_verdicts` wrote.
+    plan : Plan
+        Plan that was judged.
+
+    Returns
+    -------
+    Verdicts
+        Answers to the trials of `plan`, in their order. Columns for which the judge provided no values are None.
+
+    Raises
+    ------
+    RunFolderError
+        [run-other-plan]: if the file contains verdicts on another plan; [run-missing], [run-file-missing]: if the folder
+        or the file does not exist; [run-version]: if another version of youden wrote it; [run-file-damaged]: if it does
+        not have the expected content.
     """
     table = read_verdict_table(path, plan_digest=plan.digest)
     metadata = table.metadata
@@ -271,9 +305,25 @@ def _read_votes(table: ParquetTable[VerdictsMetadata]) -> Floats | None:
 
 
 def read_verdict_table(path: Path, *, plan_digest: str) -> ParquetTable[VerdictsMetadata]:
-    """Open the table of the verdicts on a plan, whose columns can be read one by one.
+    """Open the table of the verdicts on a plan, without reading rows.
 
-    Raises: RunFolderError [run-other-plan] if the file contains verdicts on another plan; the errors of `read_table`.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    plan_digest : str
+        Digest of the plan that was judged.
+
+    Returns
+    -------
+    ParquetTable
+        Table whose columns can be read one by one.
+
+    Raises
+    ------
+    RunFolderError
+        [run-other-plan]: if the file contains verdicts on another plan. The errors of `read_table`: if the file cannot be
+        read.
     """
     table = read_table(path, VerdictsMetadata)
     judged_digest = table.metadata.plan_digest
@@ -302,11 +352,13 @@ def _encode_bits(cells: Bools) -> str:
 
 
 def _decode_bits(path: Path, packed: str, shape: tuple[int, int]) -> Bools:
-    """Decode a boolean array of a shape, which `_encode_bits` encoded; `path` is for errors.
+    """Decode the cells of a split, a boolean array that `_encode_bits` encoded.
 
+    path : file of the split, for errors
     packed : base64 text of the bits, row by row
+    shape : number of agents and number of items
 
-    Raises: RunFolderError [run-file-damaged] if it is not base64 or has too few bits.
+    Raises: RunFolderError [run-file-damaged] if `packed` is not base64, or if it has fewer bits than the array has cells.
     """
     n_rows, n_columns = shape
     try:
@@ -368,7 +420,22 @@ class VerdictChunk(dict[str, NDArray[Any]]):
 def open_verdict_chunks(table: ParquetTable[VerdictsMetadata], plan: Plan) -> Sequence[VerdictChunk]:
     """Split a table of verdicts into chunks of consecutive rows, without reading rows.
 
-    Only the ids of agents and items of `plan` are used. Raises: RunFolderError if the table cannot be read.
+    Parameters
+    ----------
+    table : ParquetTable
+        Verdicts of a run.
+    plan : Plan
+        Plan of the run, from which only the ids of agents and items are used.
+
+    Returns
+    -------
+    sequence of VerdictChunk
+        In the order of the rows.
+
+    Raises
+    ------
+    RunFolderError
+        If the table cannot be read.
     """
     chunks: list[VerdictChunk] = []
     start = 0

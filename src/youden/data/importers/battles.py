@@ -127,9 +127,12 @@ def _make_verdicts(plan: Plan, answer: Floats, judges: pd.Series[str], notes: li
 
 
 def _complete_table(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Remove the battles of a model with itself; without names of items, number the battles as items.
+    """Remove the battles of a model with itself, and make each battle an item if the table names no items.
 
-    `notes` receives what was changed or assumed. Raises ImportFormatError [import-empty] if no battle is left.
+    table : result of `_read_table`
+    notes : receives notes on the changes and on a missing order of the responses
+
+    Raises: ImportFormatError [import-empty] if no battle of two models is left.
     """
     is_against_itself = table["model_a"] == table["model_b"]
     table = table[~is_against_itself]
@@ -147,9 +150,12 @@ def _complete_table(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.Dat
 
 
 def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, ...]) -> Plan:
-    """Return a plan of the trials, in which no cell (agent and item) is held out.
+    """Make the plan of imported trials.
 
-    `trials` holds positions in `agent_ids` and `item_ids`.
+    No cell (agent and item) is held out: all cells with a trial are training cells. There are no independent trials, because
+    a plan of preferences needs none.
+
+    trials : paired trials, which refer to agents and items by their positions in `agent_ids` and `item_ids`
     """
     is_observed = np.zeros((len(agent_ids), len(item_ids)), dtype=np.bool_)
     is_observed[trials.first, trials.item] = True
@@ -171,9 +177,11 @@ def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, 
 
 
 def _find_column(path: Path, rows: pd.DataFrame, role: str, columns: Mapping[str, str]) -> str | None:
-    """Return the column of a role, None for an optional role without one; raise [battles-columns] if a required one is missing.
+    """Find the column of a role in a file of battles; None if there is none and the role is optional.
 
     columns : column by role, as named by the user
+
+    Raises: ImportFormatError [battles-columns] if a required column is missing.
     """
     possible_names = (columns[role],) if role in columns else _COLUMNS[role]
     for name in possible_names:
@@ -193,11 +201,11 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
     columns : column by role, as named by the user
     notes : receives what was assumed or left out
 
-    - `winner`: preference for model_a in [0, 1]; NaN without a winner.
-    - `order`: 1 if model_b was shown first, else 0; NaN if the file has no order.
-    - The other columns: texts; "" for an item or a judge without a name.
+    - `winner` is the preference for model_a, from 0 to 1. It is NaN without a winner.
+    - `order` is 0 if model_a was shown first, and 1 if model_b was. It is NaN in all rows if the file has no order.
+    - Models, items and judges are texts. Items and judges are "" if the file does not name them.
 
-    Raises ImportFormatError; see `read_battles`.
+    Raises: ImportFormatError; see `read_battles`.
     """
     rows = _read_rows(path).reset_index(drop=True)
     table = _select_columns(path, rows, columns, notes)
@@ -290,9 +298,15 @@ def _parse_json(text: str) -> Any:
 
 
 def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.Series[float]:
-    """Convert winners (names of models, words such as "tie", or numbers) to preferences for model_a in [0, 1], NaN if empty.
+    """Convert winners to preferences for model_a, from 0 to 1; NaN for an empty cell.
 
-    Raises ImportFormatError [battles-value] if a winner is unknown or ambiguous. `notes` receives what was assumed.
+    A winner is the name of a model or a word such as "tie". If no winner is a name and all are numbers, the numbers are
+    the preferences.
+
+    notes : receives how the numbers 0 and 1 are read
+
+    Raises: ImportFormatError [battles-value] if a winner is unknown, or if it is both the name of a model and a word or
+    number that means another result.
     """
     winner = table["winner"]
     is_a = winner == table["model_a"]
@@ -341,9 +355,10 @@ def _check_preferences(path: Path, preferences: pd.Series[float], notes: list[st
 
 
 def _to_numbers(path: Path, cells: pd.Series[str], numbers: Mapping[str, float], *, role: str) -> pd.Series[float]:
-    """Convert words to their numbers; raise ImportFormatError [battles-value] if a word is unknown.
+    """Convert the words in a column to numbers; raise ImportFormatError [battles-value] if a word is unknown.
 
-    numbers : number of each word in lower case; case is ignored in `cells`
+    cells : one word per row; upper and lower case are not distinguished
+    numbers : number of each word, in lower case
     role : role of the column, for the message
     """
     words = cells.str.strip().str.casefold()

@@ -122,9 +122,11 @@ def split_into_words(column: str) -> set[str]:
 
 @lru_cache(_MAX_CACHED_NAMES)
 def infer_role(column: str) -> str | None:
-    """Infer the role of a column from its name, or from its path such as `input.text`.
+    """Infer the role of a column from its name, or from the path to a value inside it.
 
-    Returns one of `ROLES`; "about" for information about items or responses, such as scores; None if the name suggests no role.
+    Returns one of `ROLES`; "about" for information about items or responses, such as scores; None if the name proposes
+    no role. The last part of a path decides, together with the part before it if the last part is generic (`text` or
+    `id`).
 
     >>> infer_role("Question text"), infer_role("Model response"), infer_role("Expected answer"), infer_role("gpt-4")
     ('prompt', 'text', 'about', None)
@@ -164,9 +166,18 @@ def _describes_response(name: str) -> bool:
 
 
 def _infer_role_of_name(name: str) -> str | None:
-    """Return the role that a normalized name, such as "question_text", suggests.
+    """Infer the role of a column from one normalized name, such as "question_text".
 
-    One of `ROLES`; "about" for the id of a response; None if the name is unknown.
+    The role is that of the first usual name (`NAMES`) among these parts:
+
+    1. the whole name;
+    2. its first word, if its last word is generic, such as "text";
+    3. its last word;
+    4. a usual ending of a compound word, such as "frage" in "kundenfrage".
+
+    Ids, and messages of the author of a question, have rules of their own, which are applied first.
+
+    Returns one of `ROLES`, or "about" for the id of a response; None if the name is not known.
     """
     first_word, _, other_words = name.partition("_")
     last_word = other_words.rpartition("_")[2]  # empty if the name is one word
@@ -198,10 +209,13 @@ def _infer_role_of_name(name: str) -> str | None:
 
 
 def _infer_role_of_id_or_name(referent_role: str | None, last_word: str) -> str | None:
-    """Return the role of an id or a name from the role of its referent: the id of a prompt, for example, identifies an item.
+    """Infer the role of a name, for example `prompt_id`, from the role of what it refers to, and from its last word.
 
-    referent_role : role of the word before; None if it has none
-    last_word : the result is `referent_role` unless this is "id" or "name"
+    The id of a prompt identifies an item, but the id of a response is only information ("about"). A name with another last
+    word than "id" or "name" has the role of what it refers to.
+
+    referent_role : role of the word before, here "prompt"; None if that has none
+    last_word : last word of the name, such as "id"; empty if the name is one word
     """
     if last_word not in ("id", "name"):
         return referent_role
@@ -224,9 +238,13 @@ def is_part_of_response(column: str) -> bool:
 
 
 def get_name_priority(column: str, role: str) -> int:
-    """Return how well the name of a column fits a role: 0 is best.
+    """Return the priority of a column for a role, judged by its name; 0 is the highest priority.
 
-    Usual names of the role come first, then names that begin or end with one, then others, and ids of agents last.
+    The usual names of the role come first, in the order of `NAMES`. The next names have a usual name as their last or
+    first word. All other names come after them, and ids of agents come last.
+
+    column : name of the column, or path to a value in it
+    role : one of `ROLES`
     """
     name = split_path(column)[-1]
     words = name.split("_")

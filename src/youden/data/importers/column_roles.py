@@ -95,7 +95,10 @@ class _RoleSearch(WideTableSearch):
     """One search for the roles of the columns of a table; lists of candidates begin with the most reliable one."""
 
     def find_roles(self) -> Roles:
-        """Find the columns of all roles; raise UnclearColumnsError if a role has no column or may have several."""
+        """Find the columns of agents and responses, and then the columns of the other roles.
+
+        Raises: UnclearColumnsError if a role has no column or may have several.
+        """
         self.check_no_pairs()
         if len(self.given_text_columns) > 1:
             return self.make_roles(agents=(), text=None, agent_columns=tuple(self.given_text_columns))
@@ -150,16 +153,17 @@ class _RoleSearch(WideTableSearch):
         agents: tuple[str, ...],
         are_agents_certain: bool,
     ) -> str:
-        """Return the column of responses, if one column holds those of all agents.
+        """Return the column of responses of a table in which one column has the responses of all agents.
 
-        Preferred is a column whose name suggests responses, then the one with the longest texts.
+        A column whose name suggests responses is preferred. Otherwise, it is the column of the longest texts in
+        `unshared_columns` or, if there are none, in `prose_columns`.
 
-        prose_columns : columns of prose without a role, the shortest texts first
-        unshared_columns : those of `prose_columns` in which no two agents have the same text; preferred
+        prose_columns : columns of prose whose names suggest no role, sorted by the length of their texts
+        unshared_columns : columns of `prose_columns` in which no two agents have the same text, sorted in the same way
         agents : columns that together name an agent
         are_agents_certain : whether the agents were found by the items that they have in common
 
-        Raises UnclearColumnsError if no column, or several, may hold the responses.
+        Raises: UnclearColumnsError if no column holds responses, or if several columns of prose may hold them.
         """
         if self.text_columns:
             return self.text_columns[0]
@@ -178,9 +182,11 @@ class _RoleSearch(WideTableSearch):
         return (unshared_columns or prose_columns)[-1]
 
     def check_agents_are_not_rows(self, agent_candidates: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if each row seems to hold one agent's responses, in a column per question.
+        """Raise UnclearColumnsError if each row seems to hold all responses of one agent, in a column per question.
 
-        agent_candidates : columns that may name agents
+        This is assumed if there are at least three columns of prose without a role, and each row has another agent.
+
+        agent_candidates : columns whose names and values suggest agents
         """
         if self.text_columns or self.given or self.table.n_rows < 2:
             return
@@ -191,7 +197,10 @@ class _RoleSearch(WideTableSearch):
             raise UnclearColumnsError(ROW_PER_AGENT)
 
     def check_has_header(self, text_columns: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if the names of the columns of responses seem to be responses."""
+        """Raise UnclearColumnsError if the names of the columns of responses seem to be responses.
+
+        This is assumed if all names are long, and at least one contains the end of a sentence.
+        """
         for name in text_columns:
             is_long = len(name.split()) >= _MIN_WORDS_OF_RESPONSE and len(name) >= 0.5 * self.table[name].mean_length
             if name in self.given_text_columns or not is_long:
@@ -203,7 +212,12 @@ class _RoleSearch(WideTableSearch):
             )
 
     def is_rival_text_column(self, name: str, *, chosen: str) -> bool:
-        """Return whether a column may hold the responses as well as `chosen`, the column that was chosen for them."""
+        """Return whether a column may hold the responses as well as the column that was chosen for them.
+
+        The result is False in four cases: the chosen column has a usual name for responses, such as "response"; the other
+        column has a name for a part of a response, such as its reasoning; the other column has no prose; or both columns
+        are equal in every row.
+        """
         has_usual_name = normalize_name(chosen) in NAMES["text"]
         if has_usual_name or is_part_of_response(name) or not self.table[name].is_prose:
             return False
@@ -211,7 +225,12 @@ class _RoleSearch(WideTableSearch):
         return not are_equal_columns
 
     def check_no_pairs(self) -> None:
-        """Raise UnclearColumnsError if each row compares two models, which columns such as `model_a` and `model_b` name."""
+        """Raise UnclearColumnsError if each row compares the responses of two models.
+
+        The columns `model_a` and `model_b`, or columns with similar names, then hold the names of the two models. If one of these
+        columns holds something else, such as prose, no error is raised, because they may be the responses of two agents in a
+        wide table. The columns are not checked if the user named any.
+        """
         paired_columns = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
         if len(paired_columns) < 2 or self.given:
             return
@@ -232,7 +251,11 @@ class _RoleSearch(WideTableSearch):
         return "agent" in self.given or split_path(name)[-1] in AGENT_NAMES or self.can_name_agents(name)
 
     def can_name_agents(self, name: str) -> bool:
-        """Return whether the values of a column can be names of agents: short, few, and neither subjects nor addresses."""
+        """Return whether the values of a column can be names of agents.
+
+        They are short, and there are at least two rows per value on average. They are not e-mail addresses, URLs or UUIDs,
+        and the name of the column does not suggest groups of items, such as "category".
+        """
         column = self.table[name]
         words = split_into_words(name)
         names_subjects = bool(SUBJECTS & words) and not _RUN_NAMES & words
@@ -251,12 +274,26 @@ class _RoleSearch(WideTableSearch):
         return not any(is_agent_name(name) and len(set(self.table[name].value_texts)) > 1 for name in agent_candidates)
 
     def find_agent_name_columns(self, candidates: Sequence[str]) -> tuple[tuple[str, ...] | None, bool]:
-        """Find the columns that name agents: the one that the user named, or those whose agents responded to the same items.
+        """Find the columns that name agents: the column that the user named, or one whose agents share items.
 
-        candidates : columns whose names and values suggest agents, the most reliable first
+        Agents share an item if they responded to it. The search ends with the first of these steps that finds shared items:
 
-        Returns the columns that together name an agent, None if no agents share items; and whether folders and files could both
-        be the agents.
+        1. If there are folders and files, compare `candidates`, folders and files by the prompts that they share.
+        2. Compare them by the ids or prompts that they share. An id may begin again in each folder or file, so that the
+           folder or file may be a part of the id.
+        3. Compare the columns whose names do not suggest agents by the ids or prompts that they share.
+
+        Parameters
+        ----------
+        candidates : sequence of str
+            Columns whose names and values suggest agents, the most reliable first.
+
+        Returns
+        -------
+        columns : tuple of str or None
+            Columns that together name an agent; None if no step finds shared items.
+        is_ambiguous : bool
+            Whether the folders and the files could both be the agents.
         """
         if "agent" in self.given:
             return (self.given["agent"],), False
@@ -308,7 +345,10 @@ class _RoleSearch(WideTableSearch):
     def find_agents_sharing_most_items(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
         """Return the column, or pair of columns, whose agents have the most items in common; None if they have none.
 
-        agents : columns that may name agents, the preferred one first
+        Single columns are tried first, and then pairs of the first four columns. The first of equal choices is returned.
+        The items in common are counted by `count_max_shared_cells`.
+
+        agents : columns that may name agents
         items : columns of ids or prompts
         """
         single_columns = [(name,) for name in agents[:_MAX_CANDIDATES]]
@@ -331,9 +371,13 @@ class _RoleSearch(WideTableSearch):
         return max((self.table.count_shared_cells(agents, item) for item in items), default=0)
 
     def has_ambiguous_locations(self, agent_candidates: Sequence[str], item_columns: Sequence[str]) -> bool:
-        """Return whether folders and files could equally well be the agents, which then share equally many responses.
+        """Return whether the folders and the files could equally well be the agents.
 
-        agent_candidates : other columns that may name agents; with any, the result is False
+        The shared cells (`count_max_shared_cells`) are counted with the folders as agents, and again with the files as
+        agents. The folders and files are ambiguous if the two numbers are equal and greater than 0. They are not ambiguous if
+        another column may name the agents.
+
+        agent_candidates : columns other than folders and files that may name agents
         item_columns : columns of ids or prompts, also combined with folders or files
         """
         if agent_candidates or len(self.location_columns) < 2:
@@ -350,7 +394,8 @@ class _RoleSearch(WideTableSearch):
     def check_single_text_column(self, roles: Roles, unshared_prose: Sequence[str]) -> None:
         """Raise UnclearColumnsError if another column may hold the responses as well as the chosen one.
 
-        Does nothing if the user named the column, or if there are several files.
+        A column may hold them if it has no role, does not come from a nested value, and its texts seldom recur. Nothing is
+        checked if the user named the column of texts, or if the table has several files.
 
         roles : all roles; the chosen column has the role "text"
         unshared_prose : columns of prose in which no two agents have the same text
@@ -375,11 +420,14 @@ class _RoleSearch(WideTableSearch):
         return rivals
 
     def make_roles(self, *, agents: tuple[str, ...], text: str | None, agent_columns: tuple[str, ...]) -> Roles:
-        """Return all roles, given the columns of agents and responses. Of several possible columns, the most reliable is used.
+        """Find the columns of the remaining roles, and return all roles.
 
-        agents : columns that together name an agent; empty for a column per agent
-        text : column of responses; None for a column per agent
-        agent_columns : columns that each hold the responses of one agent; empty if one column holds all responses
+        The remaining roles are item, prompt, group, empty (a mark for responses that are empty on purpose) and repeat. If
+        several columns may have one of these roles, the most reliable or the first one gets it, without an error.
+
+        agents : columns that together name an agent; empty if the table has a column per agent
+        text : column of responses; None if the table has a column per agent
+        agent_columns : columns that each hold the responses of one agent; empty if a single column holds all responses
         """
         table, given = self.table, self.given
         columns: dict[str, str] = {}
@@ -400,9 +448,9 @@ class _RoleSearch(WideTableSearch):
         return Roles(columns, agents, agent_columns, has_generated_ids="item" not in columns, unused=unused)
 
     def find_item_and_prompt_columns(self, agents: tuple[str, ...], used: set[str | None]) -> dict[str, str]:
-        """Return the columns of the roles "item" and "prompt"; only "prompt" if no column holds ids, and {} without both.
+        """Return the columns of the roles "item" and "prompt". Without ids, items are identified by their prompts.
 
-        agents : columns that together name an agent; empty for a column per agent
+        agents : columns that together name an agent; empty if each agent has its own column
         used : columns that have another role
         """
         candidates = [name for name in self.item_columns if name not in used]
@@ -416,12 +464,12 @@ class _RoleSearch(WideTableSearch):
         return {"item": item, "prompt": prompt} if prompt else {"item": item}
 
     def find_named_column(self, role: str, *, agents: tuple[str, ...], excluded: Collection[str | None]) -> str | None:
-        """Return the column that the user named for a role, or the first whose name suggests it; None without one.
+        """Return the column that the user named for a role, or else the first whose name suggests it; None without one.
 
-        A column of groups must also have one value per agent.
+        A column of groups must also have one value per agent, because an agent belongs to one group only.
 
         role : "group", "empty" or "repeat"
-        agents : columns that together name an agent; empty for a column per agent
+        agents : columns that together name an agent; empty if each agent has its own column
         excluded : columns that have another role
         """
         if role in self.given:
@@ -438,11 +486,12 @@ class _RoleSearch(WideTableSearch):
         return self.given.get("item") == column or (column not in self.prompt_columns and infer_role(column) == "item")
 
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
-        """Return the column of ids or prompts by which agents share most items; None without candidates.
+        """Return the column of ids or prompts that identifies items; None without candidates.
 
-        If they share none by any column, it is the first of those with the most distinct values, within 10%.
+        The column with the most shared cells is chosen, see `find_column_of_shared_items`. If no column has any, or if each
+        agent has its own column, the first column with at least 90% of the largest number of distinct values is chosen.
 
-        agents : columns that together name an agent; empty for a column per agent
+        agents : columns that together name an agent; empty if each agent has its own column
         candidates : columns to choose from, the most reliable first
         """
         candidates = [name for name in candidates if name not in agents]
@@ -460,8 +509,14 @@ class _RoleSearch(WideTableSearch):
     def find_column_of_shared_items(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column by which agents have the most items in common; None if they have none by any column.
 
+        The column with the most shared cells is returned. A cell is an agent and an item to which it responded. It is shared
+        if another agent responded to the item, too (`TableColumns.count_shared_cells`).
+
+        Several columns may have the same number of shared cells. Then the first one is returned, unless it holds ids that
+        restart for each agent and do not identify items (`has_restarting_ids`). In this case, a column of prompts is returned.
+
         agents : columns that together name an agent
-        candidates : columns of ids or prompts, at least one, the preferred one first
+        candidates : columns of ids or prompts, at least one
         """
         n_shared = {name: self.table.count_shared_cells(agents, name) for name in candidates}
         max_shared = max(n_shared.values())
@@ -482,7 +537,16 @@ class _RoleSearch(WideTableSearch):
         return infer_role(item) != "prompt" and n_pairs > max(len(set(ids)), len(set(prompts)))
 
     def find_prompt_column(self, item: str, used: set[str | None]) -> str | None:
-        """Return the column of prompts; None without one.
+        """Return the column of prompts, or None.
+
+        It is the first of these columns that exists:
+
+        1. a column whose name suggests prompts, and in which each item has one prompt;
+        2. a column whose name suggests prompts;
+        3. a column of prose whose name suggests no role, in which each item has one prompt, and fewer than two items have
+           the same prompt on average.
+
+        In 1 and 2, the column must hold at least two different texts.
 
         item : column that identifies items
         used : columns that have another role

@@ -169,7 +169,10 @@ class TableColumns(dict[str, ColumnValues]):
         return joined_texts
 
     def count_shared_cells(self, agents: Sequence[str], item: str) -> int:
-        """Count the responses that could be compared with another agent's response to the same item.
+        """Count the shared cells of a table whose items would be identified by a given column.
+
+        A cell is an agent and an item to which it responded. It is shared if another agent also responded to the item, so
+        that the two responses could be compared.
 
         Parameters
         ----------
@@ -181,8 +184,12 @@ class TableColumns(dict[str, ColumnValues]):
         Returns
         -------
         int
-            Number of shared cells: pairs of an agent and an item to which another agent responded, too. 0 if the column
-            seems to hold categories, such as subjects, instead of items.
+            Number of shared cells. Rows without an agent or an item are ignored. The number is 0 if the column seems to
+            hold categories, such as subjects, instead of items. This is assumed in two cases:
+
+            - The column has only one value, and there are fewer shared cells than rows.
+            - The name of the column does not suggest items or prompts, and there are fewer shared cells than half of the
+              rows.
         """
         agents_by_item: dict[str, set[str]] = {}
         for agent, item_text in zip(self.join_columns(agents), self[item].value_texts, strict=True):
@@ -220,9 +227,11 @@ def get_value(row: Row, column: str) -> Json:
 
 
 def compute_word_overlap(first: ColumnValues, second: ColumnValues) -> float:
-    """Return the mean Jaccard similarity of the words of two columns, in [0, 1].
+    """Return how many words two columns have in common, as a fraction in [0, 1].
 
-    Only the first 200 rows are used, without those that have no words in one of the columns; 0 if none is left.
+    The overlap of a row is the Jaccard similarity of its two texts: the number of words that are in both, divided by the
+    number of words that are in at least one. The result is the mean over those of the first 200 rows that have words in
+    both columns, and 0 without such rows.
     """
     overlaps = []
     for text_a, text_b in zip(first.value_texts[:200], second.value_texts[:200], strict=True):

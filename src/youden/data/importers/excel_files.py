@@ -38,19 +38,22 @@ _MAX_MATCH_BYTES = 9_000
 
 
 def read_excel_sheets(file: Path, note: Note) -> Iterator[tuple[str, Rows]]:
-    """Read the first sheet of an Excel file, and the sheets whose columns include, or are among, those of the first.
+    """Read the first sheet of an Excel file, and the sheets with similar columns.
+
+    The columns of a sheet are similar if all of them are in the first sheet, or if they include all columns of the first
+    sheet. Hidden sheets are skipped, and so are sheets with fewer than two rows of several cells.
 
     Parameters
     ----------
     file : Path
         Excel file (.xlsx or .xlsm).
     note : callable
-        Called with each assumption about the file, and its location.
+        Function that is called with each assumption about the file, and its location.
 
     Yields
     ------
     title : str
-        Title of the sheet. Hidden sheets, and those without two rows of several cells, are skipped.
+        Title of the sheet.
     rows : list of (str, dict)
         Location and values by column of each row.
 
@@ -121,10 +124,14 @@ def _check_unpacked_size(file: Path) -> None:
 
 
 def _scan_sheet(source: IO[bytes]) -> tuple[dict[tuple[int, int], int], set[bytes]]:
-    """Find the merged ranges of one column, and the formulas without a stored value, in the XML of a sheet.
+    """Find merged ranges and formulas in the XML of a sheet.
 
-    Returns the last row of each range by its first row and its column, numbered from 1; and the cells of the formulas, such as
-    "D2".
+    Only ranges in a single column, and formulas whose value is not in the file, are returned.
+
+    source : open XML of the sheet
+
+    Returns the last row of each range by its first row and its column, numbered from 1, and the cells of the formulas,
+    such as "D2".
     """
     from openpyxl.utils import column_index_from_string
 
@@ -155,10 +162,12 @@ def _fill_cell(record: list[Json], row_number: int, column: int, merged_range: _
 def _fill_merged_cells(
     rows: Iterable[Sequence[object]], merged: Mapping[tuple[int, int], int], location: str
 ) -> Records:
-    """Return the rows, with the value of a merged range in each of its rows, and blank rows reduced to single ones.
+    """Return the rows, with the value of a merged range copied into each of its rows.
+
+    Several consecutive blank rows become one empty row, and blank rows at the beginning are left out.
 
     merged : last row of each merged range, by its first row and its column, numbered from 1
-    location : file and sheet, for messages
+    location : file and sheet, for error messages
     """
     latest_ranges = {column: _MergedRange(last_row=0, value=None) for _, column in merged}
     records: Records = []

@@ -62,9 +62,9 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> 
     Parameters
     ----------
     paths : sequence of Path
-        Files with any name, and folders, which are searched at any depth.
+        Files, which may have any name, and folders, which are searched at any depth.
     patterns : sequence of str
-        Glob patterns for the names of files in folders; case is ignored.
+        Glob patterns for the names of files in folders; upper and lower case are equal.
     what : str
         Expected kind of file, for messages, such as "an Inspect log".
 
@@ -193,7 +193,7 @@ def parse_json(
     *,
     remedy: str = "Pass the file as the tool wrote it",
 ) -> Json:
-    """Parse one JSON value; replace NaN and infinities by None, and unpaired surrogates by U+FFFD.
+    """Parse one JSON value.
 
     Parameters
     ----------
@@ -202,7 +202,8 @@ def parse_json(
     location : Path or str
         File, or file and line, with which error messages start.
     replaced : Replacements, optional
-        Counts the replaced values.
+        Counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD. Default: they
+        are replaced, but not counted.
     remedy : str, optional
         Sentence, without a full stop, with which error messages end.
 
@@ -343,9 +344,9 @@ def get_nested(value: Json, *keys: str | int) -> Json:
 
 
 def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
-    """Return the shortest last parts of each path that distinguish it from all others, without parts that all have in common.
+    """Return a short name for each path: its last parts (folders or file), as few as distinguish it from all other paths.
 
-    Equal paths get equal names.
+    Last parts that all paths have in common are removed first. Equal paths get equal names.
 
     >>> find_unique_suffixes([Path("plain/m"), Path("new/hot/m"), Path("old/hot/m")])
     ['plain', 'new/hot', 'old/hot']
@@ -372,9 +373,11 @@ def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
 
 
 def _count_shared_last_parts(split_paths: Sequence[tuple[str, ...]]) -> int:
-    """Count the last parts (folders or file) that all paths have in common; 0 if all paths are equal.
+    """Count the last parts that all paths have in common; the first two parts of a path are not counted.
 
-    The first two parts of a path are not counted.
+    The result is 0 if all paths are equal.
+
+    split_paths : each path as a tuple of its parts (folders and file)
     """
     if len(set(split_paths)) < 2:
         return 0
@@ -389,7 +392,9 @@ def _count_shared_last_parts(split_paths: Sequence[tuple[str, ...]]) -> int:
 
 
 def find_disambiguating_suffixes(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
-    """Return a suffix per name that distinguishes equal names by their paths; "" for a unique name.
+    """Return one suffix per name that distinguishes equal names: a unique suffix of its path, or "" for a unique name.
+
+    paths : path of each name, in the same order
 
     >>> find_disambiguating_suffixes(["m", "m", "n"], [Path("a/x"), Path("b/x"), Path("b/y")])
     ['a', 'b', '']

@@ -67,10 +67,11 @@ class _Log:
 
 
 def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: Text = "answer") -> ImportedPool:
-    """Import logs of Inspect: each log is an agent, each sample an item, and epochs are repeats.
+    """Import logs of Inspect.
 
-    An agent is named after its model and, if logs have the same model and task, a part of the path of its log. All samples
-    of an unsuccessful log are imported.
+    Each log is an agent, and each sample an item. The name of an agent is that of its model and, if two logs have the
+    same model and task, a part of the path of its log. All existing samples of an unsuccessful log are imported. Epochs
+    are repeats.
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
         Ignored.
     text : {"answer", "transcript"}, default "answer"
         Response of a sample. "answer": the answer that the scorer `youden.inspect.keep_response` stored, or else the
-        output of the sample. "transcript": all messages, tool calls and their results after the input.
+        output of the sample. "transcript": everything after the input, that is, messages, tool calls and their results.
 
     Returns
     -------
@@ -125,9 +126,14 @@ def _name_inspect_agents(logs: Sequence[_Log]) -> list[str]:
 
 
 def _read_log(path: Path, replaced: Replacements) -> _Log:
-    """Read a log of Inspect (.json or .eval), whose samples are read later; raise [import-format] if it is not a log.
+    """Read the header of a log of Inspect, which is a .json file or an .eval archive.
 
-    replaced : counter of values such as NaN that a pool cannot hold
+    The samples of an archive are not read before `read_samples` of the log is called. The header of an archive is its member
+    header.json or, if the run did not finish, the first member of its journal.
+
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+
+    Raises ImportFormatError [import-format] if the file is not a log.
     """
     if path.suffix == ".json":
         log = require_object(read_json(path, replaced), path)
@@ -163,9 +169,10 @@ def _read_archive(path: Path, replaced: Replacements) -> _Log:
 
 
 def _read_members(path: Path, names: Sequence[str], replaced: Replacements) -> Iterator[dict[str, Json]]:
-    """Yield the objects in members (files) of an archive, with one member in memory at a time.
+    """Yield the objects in members of an archive, with one member in memory at a time.
 
-    replaced : counter of values such as NaN that a pool cannot hold
+    names : names of the members in the archive
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
     """
     limit = UnpackLimit(path)
     try:
@@ -188,11 +195,16 @@ def _archive_error(path: Path, error: Exception) -> ImportFormatError:
 
 
 def _unpack_member(file: BinaryIO, info: ZipInfo, limit: UnpackLimit) -> bytes:
-    """Return the content of a member (file) of a zip archive, also of one compressed by Zstandard.
+    """Return the content of a member (file) of a zip archive.
 
-    limit : counter of the unpacked bytes of the archive
+    Inspect compresses by Zstandard, which `zipfile` supports only from Python 3.14 on. Therefore, the member is located
+    here.
 
-    Raises BadZipFile if the method of compression is unknown; InputError [unpacked-too-large] above the limit.
+    file : the open archive
+    info : position, size and compression of the member
+    limit : limit on the unpacked bytes of the archive, to which those of the member are added
+
+    Raises: BadZipFile if the method of compression is unknown; InputError [unpacked-too-large] if the limit is exceeded.
     """
     raw = _read_compressed(file, info)
     method = info.compress_type
@@ -283,9 +295,9 @@ def _format_message(message: Json, attachments: Json) -> Iterator[str]:
 
 
 def _get_text_or_attachment(message: Json, attachments: Json) -> str:
-    """Return the text of a message, or the attachment to which it refers; "" without a text.
+    """Return the text of a message, or the attachment to which it refers; empty if it has no text.
 
-    attachments : long texts of the sample by id
+    attachments : long texts of the sample by id; a message refers to one by "attachment://" and its id
     """
     text = _get_text(get_nested(message, "content")) or ""
     if not text.startswith(_ATTACHMENT):
@@ -320,11 +332,12 @@ _SAMPLES_FILE = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:
 
 
 def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import samples of lm-evaluation-harness: each model is an agent, and each `doc_id` an item.
+    """Import samples of lm-evaluation-harness.
 
-    A model in several folders, or several results of a task in one folder, are separate agents. If there are several
-    tasks, item ids begin with the task. Responses are the raw ones of generation tasks, several ones are repeats; tasks
-    that compare log-likelihoods have none.
+    Each model is an agent, and each `doc_id` an item. If several folders have the same model, each folder is an agent;
+    if a folder has several files of one task, each time in its file names is a separate agent. If there are several
+    tasks, item ids begin with the task. The raw responses of generation tasks are imported; several responses to an
+    item are repeats. Tasks that compare log-likelihoods have no responses and are left out.
 
     Parameters
     ----------
@@ -374,7 +387,11 @@ def _read_rows_of_first_filter(file: Path, replaced: Replacements) -> Iterator[t
 
 
 def name_lm_eval_agents(files: Sequence[Path]) -> list[str]:
-    """Name the agent of each file of samples after its model, with the folder or the time if needed to distinguish agents."""
+    """Return the name of the agent of each file of samples.
+
+    It is the name of the model, with the folder if several folders have results of this model, and with the time if the
+    folder has several results of a task.
+    """
     folders = [file.parent for file in files]
     models = [_find_model(file) for file in files]
     folder_suffixes = find_disambiguating_suffixes(models, folders)
@@ -402,7 +419,11 @@ def _parse_time(file: Path) -> str:
 
 
 def _find_model(samples: Path) -> str:
-    """Return the model that the results next to a file of samples name, or else the name of the folder."""
+    """Find the model of a file of samples.
+
+    The model is read from the results file of the same time, or else from the latest one that names a model. If there
+    is none, the name of the folder is returned.
+    """
     results_of_same_time = samples.with_name(f"results_{_parse_time(samples)}.json")
     latest_first = sorted(samples.parent.glob("results_*.json"), reverse=True)
     for file in filter(Path.is_file, [results_of_same_time, *latest_first]):
@@ -414,7 +435,7 @@ def _find_model(samples: Path) -> str:
 
 
 def _make_item_id(number: Json, task: str | None) -> Json:
-    """Return the number or id of a document as an item id, with the task before it unless `task` is None."""
+    """Return the number of a document as an item id, with the task before it unless `task` is None."""
     if task is None or number is None:
         return number
     return f"{task}/{number}"
@@ -431,10 +452,11 @@ _MODEL = re.compile(r"(?<=[:,])(model|model_deployment)=[^,]*,?")
 
 
 def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import scenario states of HELM: each model is an agent, and each instance, also a perturbed one, an item.
+    """Import scenario states of HELM.
 
-    If a model ran a scenario several times, each folder is an agent. If there are several scenarios, item ids begin with
-    the scenario. Completions and trials are repeats. Requests that only score a given answer are left out.
+    Each model is an agent, and each instance an item; a perturbed instance is a separate item. If a model ran a
+    scenario several times, each folder is an agent. If there are several scenarios, item ids begin with the scenario.
+    Several completions or trials are repeats. Requests that only score a given answer are left out.
 
     Parameters
     ----------

@@ -36,12 +36,12 @@ def read_hf_dataset(
     columns : mapping of str to str
         Column by role, as for `read_table`. Without a column for the agent, each split is an agent.
     hub : mapping of str to str, optional
-        The options `split`, `revision` and `subset` on the Hub. Default: all splits of the newest revision.
+        Options for a data set on the Hub: `split`, `revision` and `subset`. Default: all splits of the newest revision.
 
     Returns
     -------
     ImportedPool
-        The pool, and notes on what was left out. The meta of agents from the Hub states the data set and its commit.
+        The pool, and notes on what was left out. The meta of agents from the Hub states the name and commit of the data set.
 
     Raises
     ------
@@ -67,12 +67,14 @@ def read_hf_dataset(
 
 
 def _read_from_hub(name: str, columns: Mapping[str, str], options: Mapping[str, str]) -> ImportedPool:
-    """Import the data set OWNER/NAME from the Hub, with OWNER/NAME@COMMIT as `source` in the meta of its agents.
+    """Import the data set OWNER/NAME from the Hub.
 
-    columns : column by role, as named by the user
-    options : `subset`, `split` and `revision`, if set
+    columns : role, such as "agent" or "text" → name of the column that has it, if the user set it
+    options : `subset`, `split` and `revision` of the data set, if the user set them
 
-    Raises ImportFormatError [import-hub] if it cannot be loaded.
+    Returns the pool; `source` in the meta of each agent is OWNER/NAME@COMMIT.
+
+    Raises: ImportFormatError [import-hub] if the data set cannot be loaded; the errors of `read_table` for its rows.
     """
     with scratch_directory(Path(gettempdir()), name="youden-hub") as directory:
         saved = Path(directory, *name.split("/"))
@@ -96,12 +98,16 @@ def _add_source(pool: Pool, source: str) -> Pool:
 
 
 def _save_dataset(name: str, folder: Path, *, cache: Path, options: Mapping[str, str]) -> str:
-    """Save the data set OWNER/NAME of the Hub to a folder, as `save_to_disk` does, and return its commit.
+    """Save a data set of the Hub to a folder, and return its commit.
 
+    name : OWNER/NAME of the data set
+    folder : folder for the splits, in the format of `save_to_disk`
     cache : folder for the downloaded files
-    options : `subset`, `split` and `revision`, if set
+    options : the keys `subset` (default: the only one), `split` (default: all) and `revision` (default: the newest), if
+        the user set them
 
-    Raises ImportFormatError [import-hub] if it cannot be loaded; ConfigError [hub-missing] without the package `datasets`.
+    Raises: ImportFormatError [import-hub] if the data set cannot be loaded; ConfigError [hub-missing] if the package
+        `datasets` is not installed.
     """
     datasets, hub = _import_hub_libraries()
     try:

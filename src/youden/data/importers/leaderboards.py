@@ -37,11 +37,14 @@ RESULTS = "results"
 
 
 def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import outputs of AlpacaEval: each generator (model) is an agent, and each instruction an item with a number.
+    """Import outputs of AlpacaEval.
 
-    If each file is in a separate folder, some agents are named after the folder, with the generator as alias: those of
-    files in a folder `results`, as in the leaderboard, and those of one of several files with a single generator. An
-    instruction that an agent has twice is two items.
+    Each generator is an agent, and each instruction an item; items are numbered. If an agent has an instruction twice,
+    these are two items.
+
+    If each file is in a separate folder, as in the leaderboard, some agents are named after the folder, and the
+    generator becomes their alias. This applies to files in a folder `results`, and to files with one generator if there
+    are several files.
 
     Parameters
     ----------
@@ -99,11 +102,23 @@ def _get_generator(row: Mapping[str, Json]) -> str | None:
 
 
 def _name_agents_of_files(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
-    """Name the agents of the files that have a single agent, after their folder or generator (model).
+    """Name the agents of files that have a single agent.
 
-    In other files, which are not in the result, each row belongs to the agent that its generator names.
+    If each file is in a separate folder, the agents are named after the folders. A file has a single agent if its folder is
+    in a folder `results`, as in the leaderboard, or if it is one of several files and has a single generator.
 
-    generators : generators in the rows of each file; None for rows that name none
+    If files share a folder, each file with a single generator is named after the generator. If its rows name no generator,
+    it is named after the folder. A part of the path is added to equal names, in parentheses.
+
+    Parameters
+    ----------
+    generators : mapping of Path to set of (str or None)
+        Generators in the rows of each file; None for rows that name no generator.
+
+    Returns
+    -------
+    dict of Path to str
+        Name of the agent by file. For a file that is not in it, each row belongs to the agent that its generator names.
     """
     files = list(generators)
     folders = [file.resolve().parent for file in files]
@@ -139,11 +154,12 @@ OTHER_FOLDERS = ("reference_answer", "model_judgment")
 
 
 def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import answers of FastChat or Arena-Hard: each model is an agent, and each turn of a question an item.
+    """Import answers of FastChat or Arena-Hard.
 
-    The first turn has the id of the question, later ones `<question>#2`, …. Several choices are repeats. An answer without
-    a model belongs to an agent named after the file. Prompts come from files `question.jsonl` among the paths, and from the
-    nearest one above each file of answers.
+    Each model is an agent; if an answer names no model, the agent has the name of the file. Each turn of a question is
+    an item: the first one has the id of the question, and later ones have the ids `<question>#2`, … Several choices are
+    repeats. Prompts are read from the files `question.jsonl` among the paths, and from the nearest one above each file
+    of answers.
 
     Parameters
     ----------
@@ -204,9 +220,12 @@ def _add_answer(
     prompts: Mapping[tuple[str, int], Json],
     location: str,
 ) -> None:
-    """Add the responses in a row of model answers: each turn of the conversation is an item, and each choice a repeat.
+    """Add the responses in a row of model answers to one question.
 
-    prompts : prompt by id of a question and number of a turn, from 1
+    An answer is a conversation, and each of its turns is an item. The row may have several choices, that is, several
+    answers to the question. The responses of the first choice get the repeat 1, those of the second get 2, and so on.
+
+    prompts : (id of a question, number of a turn from 1) → prompt
     """
     question = row.get("question_id", row.get("uid"))
     choices = row.get("choices")
@@ -231,9 +250,9 @@ def _find_nearest_questions(answers: Path) -> Path | None:
 
 
 def _get_turns(row: dict[str, Json], choice: int) -> list[Json]:
-    """Return the responses in a row of model answers, one per turn of the conversation.
+    """Return the responses in a row of model answers, one response per turn of the conversation.
 
-    choice : position of one of several sampled answers; ignored if the row has a list of messages
+    choice : position of one of several sampled answers; it is ignored if the row has a list of messages
     """
     messages = row.get("messages")
     if not isinstance(messages, list):
@@ -255,9 +274,11 @@ def _get_content(turn: Json) -> Json:
 
 
 def _read_prompts(files: Sequence[Path], replaced: Replacements) -> dict[tuple[str, int], Json]:
-    """Read files of questions: (id of a question, number of a turn from 1) → prompt.
+    """Read the prompts in files of questions.
 
-    replaced : counter of values such as NaN that a pool cannot hold
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+
+    Returns a dictionary: (id of a question, number of a turn from 1) → prompt.
     """
     prompts: dict[tuple[str, int], Json] = {}
     for file in files:
@@ -317,11 +338,13 @@ class _Result:
 
 
 def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import results of promptfoo: each provider is an agent, and each test an item `test-<testIdx>`.
+    """Import results of promptfoo.
 
-    An agent has the label or id of the provider, followed by the label of the prompt if a file has several prompts. Tests of
-    a file with the same variables are one item with repeats. Tests without a number are identified by their variables, or
-    by their rows in a CSV. An output that is not a string becomes JSON. A CSV has no prompts.
+    Each provider is an agent with its label or id as name; if a file has several prompts, the label of the prompt is
+    added. Each test is an item `test-<testIdx>`. promptfoo numbers its repeats as separate tests. Therefore, tests of
+    one file with the same variables become one item, and the outputs of an agent to them become repeats. A test without
+    a number is identified by its variables, and in a CSV by its row. An output that is not a string is converted to
+    JSON. A CSV holds no prompts.
 
     Parameters
     ----------
@@ -381,10 +404,11 @@ def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replace
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
     """Yield the results of a JSON or JSON Lines file of promptfoo, one per test and provider.
 
-    tests_by_variables : number of each test that its file does not number, by its encoded variables; extended
-    replaced : counter of values such as NaN that a pool cannot hold
+    tests_by_variables : number of each test that has none in its file, by its encoded variables; new tests are added. Pass
+        the same dictionary for all files, so that a test has the same number in each file.
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
 
-    Raises ImportFormatError if the file cannot be read or has another layout.
+    Raises: ImportFormatError if the file cannot be read or has another layout.
     """
     is_json_lines = file.suffix.lower() == ".jsonl"
     rows = read_lines(file, replaced) if is_json_lines else _read_result_list(file, replaced)
@@ -409,9 +433,9 @@ def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Re
 
 
 def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yield the results in a JSON file, each with its location for messages.
+    """Yield the results in a JSON file, each with its location for error messages.
 
-    replaced : counter of values such as NaN that a pool cannot hold
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
     """
     content = require_object(read_json(file, replaced), file)
     rows = get_nested(content, "results", "results")
@@ -443,11 +467,14 @@ def _find_output_columns(header: Sequence[str], file: Path) -> list[tuple[int, s
 
 
 def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
-    """Yield the results of a CSV file of promptfoo, one per test (row), provider and prompt.
+    """Yield the results of a CSV file of promptfoo with one row per test, one result per provider and prompt.
 
-    replaced : counter of values such as NaN that a pool cannot hold
+    The columns of a file are the variables of the tests and then, for each provider and prompt, a column of outputs called
+    "[provider] prompt" and a column "Status".
 
-    Raises ImportFormatError [import-format] if no column holds outputs, [import-csv] if a row has another length.
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+
+    Raises: ImportFormatError [import-format] if the file has no such columns; [import-csv] if a row has another length.
     """
     rows = read_separated(file, ",", text=read_text(file, replaced))
     _, header = next(rows, ("", []))

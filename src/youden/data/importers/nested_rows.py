@@ -32,14 +32,16 @@ class UnequalListsError(ValueError):
 
 
 def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -> dict[str, Json]:
-    """Flatten a row with nested objects into values by their paths, such as "input.q".
+    """Flatten a row with nested objects into columns named by their paths, and convert conversations to texts.
 
-    A conversation becomes the text of its last message, and a list of one text becomes this text (`unwrap_text`). A
-    prompt that ends with a response becomes two columns: the last question, and the response, under the path and
-    `LAST_ANSWER`.
+    Some data sets store a whole conversation as the prompt. If it ends with a response, it becomes two columns: one with the
+    last question, under the path of the conversation, and one with the response, under this path and `LAST_ANSWER`.
 
-    prefix : text before each path, such as "outer."
-    depth : number of levels to flatten; lists and deeper objects remain values
+    prefix : text put before each path, such as "outer."
+    depth : number of levels to flatten; objects nested more deeply remain values, as do empty ones and lists
+
+    Returns a dictionary: path of a value, such as "input.q" → the value. A conversation is replaced by the text of its last
+    message, and a list of one text by this text (`unwrap_text`).
 
     >>> flatten({"input": {"q": "Why?"}, "output": [{"role": "assistant", "content": "So."}]})
     {'input.q': 'Why?', 'output': 'So.'}
@@ -95,9 +97,14 @@ def _extract_last_question(conversation: Json) -> str | None:
 
 
 def unwrap_text(value: Json) -> Json:
-    """Return the text in a list of one text, a conversation, a message, or a JSON text of these; else the value itself.
+    """Return the text that a value of a column contains in a known structure, or else the value unchanged.
 
-    The text of a conversation is its last message.
+    The structures are:
+
+    - a list of one text;
+    - a conversation (a list of messages), whose last message is the text;
+    - a list of the parts of one message;
+    - a text that encodes a conversation, a message, or a reply of a chat API as JSON.
 
     >>> unwrap_text('{"choices": [{"message": {"role": "assistant", "content": "So."}}]}')
     'So.'
@@ -154,7 +161,11 @@ _PART_KEYS = frozenset(
 
 
 def _extract_text(value: Json) -> str | None:
-    """Return the text of a reply, a message, a list of parts, or the last message of a conversation; None without one."""
+    """Return the text of a reply, a message or a conversation; None if it has no text.
+
+    value : text; a list of parts or of messages; or an object with one of these under a key such as "choices"
+        or "content", also in nested objects
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -168,7 +179,10 @@ def _extract_text(value: Json) -> str | None:
 
 
 def _extract_text_from_list(elements: list[Json]) -> str | None:
-    """Return the joined texts of the parts of a message, or the text of the last message of a conversation; None without one."""
+    """Return the text of the parts of one message, or of the last message of a conversation; None if there is none.
+
+    The texts of parts are joined by line breaks. Parts that contain reasoning of the model are left out.
+    """
     are_parts = all(map(_is_message_part, elements))
     texts = _list_texts_of_parts(elements) if are_parts else []
     if texts:
@@ -215,9 +229,11 @@ def is_list_of_objects(value: Json) -> bool:
 
 
 def extract_rows(value: Json) -> list[dict[str, Json]]:
-    """Extract the rows from a JSON value: lists of objects, columns, records by id, or texts by agent and item.
+    """Extract the rows from a JSON value.
 
-    If the name of an agent is next to a nested list, it becomes a column of its rows.
+    The value may be a list of objects, an object of columns, an object of records by id, or an object of texts by agent
+    and item. A list may be nested in objects; if the name of an agent is next to it, it becomes a column of all rows of
+    the list.
 
     >>> extract_rows({"model": "m", "cost": 2, "outputs": [{"id": 1, "completion": "a"}]})
     [{'model': 'm', 'id': 1, 'completion': 'a'}]
@@ -232,7 +248,14 @@ def extract_rows(value: Json) -> list[dict[str, Json]]:
 
 
 def _extract_from_object(content: Mapping[str, Json]) -> list[dict[str, Json]]:
-    """Extract the rows from the values of a JSON object: lists of rows, lists that are columns, or inner objects."""
+    """Extract the rows from the values of a JSON object.
+
+    - Without lists among its values, the rows come from its inner objects (`_extract_from_objects`).
+    - If no list contains objects, the lists are the columns of one table.
+    - Otherwise, each list of objects is a table. If some of them have responses, only these are used. If there are several
+      tables, the key of a table is the name of its agent. The agent of a single table may be named by another value of the
+      JSON object.
+    """
     lists = {key: value for key, value in content.items() if isinstance(value, list) and value}
     if not lists:
         objects = {key: value for key, value in content.items() if isinstance(value, dict) and value}
@@ -265,7 +288,10 @@ def _join_tables(tables: Mapping[str, list[dict[str, Json]]]) -> list[dict[str, 
 
 
 def _extract_from_columns(columns: Mapping[str, list[Json]]) -> list[dict[str, Json]]:
-    """Return the rows of columns, given as lists of values; raise UnequalListsError if their lengths differ."""
+    """Return the rows of columns, given as lists of values.
+
+    Raises: UnequalListsError if the lists have different lengths, so that it is unclear which values belong together.
+    """
     length_by_name = {name: len(values) for name, values in columns.items()}
     longest = max(length_by_name, key=length_by_name.__getitem__)
     shortest = min(length_by_name, key=length_by_name.__getitem__)
@@ -279,7 +305,18 @@ def _extract_from_columns(columns: Mapping[str, list[Json]]) -> list[dict[str, J
 
 
 def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
-    """Extract the rows from objects by key, which may be columns, records, texts by agent and item, or tables."""
+    """Extract the rows from a JSON object whose values are objects.
+
+    The inner objects may be of four kinds, which are tried in this order:
+
+    - Columns have the values of a table by the label of the row, as pandas writes them. Their keys suggest responses or
+      several roles.
+    - Records are rows. Each has a response or a question, and its key becomes the column `id`.
+    - Texts by agent and item have only texts or None as values.
+    - Tables contain the rows. If there are several tables, the key of a table is the name of its agent.
+
+    objects : inner objects by key
+    """
     roles = [role for role in map(infer_role, objects) if role in NAMES]
     are_columns = "text" in roles or len(set(roles)) > 1
     if are_columns:
@@ -333,7 +370,8 @@ def _holds_records(table: Mapping[str, Json]) -> bool:
 def _extract_from_texts(texts: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
     """Extract one row per text, with the columns `agent`, `item` and `text`.
 
-    texts : {agent: {item: text}} or {item: {agent: text}}
+    texts : {agent: {item: text}} or {item: {agent: text}}. The outer keys are agents, unless there are fewer inner keys and
+        these are not numbered.
     """
     outer_keys = texts.keys()
     inner_keys = set(chain.from_iterable(texts.values()))

@@ -15,17 +15,17 @@ RUN_FILES = ("pool.json", "plan.parquet", "verdicts.parquet")
 
 
 def check_output_folder(out: Path, *, run_files: Sequence[str] = RUN_FILES, last_file: str = RESPONSES) -> None:
-    """Check that an import may write into a folder, and delete temporary files of a stopped import.
+    """Check that an import may write into a folder, and delete temporary files that a stopped import left in it.
 
     Parameters
     ----------
     out : Path
         Folder, which need not exist.
     run_files : sequence of str
-        Names of the files of a run; a folder with one of them is refused.
+        Names of the files of a run. A folder that contains one of them is refused.
     last_file : str
-        File that an import writes last. A folder with it may be overwritten; another may contain only the files of
-        agents and items, which a stopped import has left.
+        Name of the file that an import writes last. A folder that contains it may be overwritten. A folder without it may
+        contain only the files of agents and items, which a stopped import has left.
 
     Raises
     ------

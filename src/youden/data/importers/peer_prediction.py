@@ -52,7 +52,9 @@ _CONDITIONS_BY_GROUP: tuple[dict[str, str], ...] = (
 
 
 def find_paper_groups(conditions: Collection[str]) -> dict[str, str]:
-    """Return the groups of the agents, called conditions, in the experiments of the peer-prediction paper.
+    """Return the groups of the agents in the experiments of the peer-prediction paper.
+
+    In the paper, agents are called conditions. Each of its domains (summaries, reviews, translations) has its own conditions.
 
     Parameters
     ----------
@@ -62,8 +64,8 @@ def find_paper_groups(conditions: Collection[str]) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Condition → "faithful", "strategic" or "low-effort", for all conditions with a group of one domain of the paper.
-        Empty if no domain has all of them in `conditions`.
+        Group by condition: "faithful", "strategic" or "low-effort". Variants of style have no group, and are left out. The
+        groups of a domain are returned only if all its conditions with a group are in `conditions`.
 
     Examples
     --------
@@ -154,9 +156,13 @@ _M = TypeVar("_M", bound=BaseModel)
 
 
 def _find_example_files(folder: Path) -> list[Path]:
-    """List the files `tvd_mi_example_<number>.json` of a folder, one per item, by number.
+    """List the files `tvd_mi_example_<number>.json` of a folder, one per item, sorted by number.
 
-    Raises ImportFormatError [import-not-found], [import-empty], or [import-name] if a name has no number.
+    Raises
+    ------
+    ImportFormatError
+        [import-not-found]: if there is no such folder; [import-empty]: if it has no such file; [import-name]: if the
+        name of a file has no number.
     """
     if not folder.is_dir():
         raise import_error(
@@ -188,18 +194,18 @@ def load_agents(file: Path) -> PaperAgentsFile:
     Parameters
     ----------
     file : Path
-        JSON file.
+        The JSON file.
 
     Returns
     -------
     PaperAgentsFile
-        The agents, and one task per item with a response of each agent.
+        The agents of the file, and one task per item with a response of each agent.
 
     Raises
     ------
     ImportFormatError
         [import-not-found]: if the file cannot be read; [import-format]: if it has another layout; [import-agents]: if
-        agents share a name; [import-shape]: if a task lacks one response per agent.
+        two agents have the same name; [import-shape]: if a task does not have one response per agent.
     """
     data = _read_as_model(file, PaperAgentsFile)
     _check_unique_names(file, [perspective.condition for perspective in data.agent_perspectives])
@@ -346,10 +352,12 @@ class ImportedResults(ReadOnly):
 
 
 def import_agents(path: str | PathLike[str]) -> Pool:
-    """Import an agents file as a pool: conditions are agents, and tasks are items `task-000`, `task-001`, …, with prompts.
+    """Import an agents file as a pool.
 
-    A null response is missing. `meta` holds the strategy of an agent. Agents of an experiment of the paper have the groups
-    "faithful", "strategic" and "low-effort" (`find_paper_groups`); others have none.
+    The conditions become the ids of the agents. The tasks become the items `task-000`, `task-001`, …, with their
+    contexts as prompts. A null response is a missing cell. The strategy of an agent is stored in its `meta`. If the agents
+    are those of an experiment of the paper, they get the groups "faithful", "strategic" and "low-effort"
+    (`find_paper_groups`); otherwise, they have no groups.
 
     Parameters
     ----------
@@ -359,7 +367,7 @@ def import_agents(path: str | PathLike[str]) -> Pool:
     Returns
     -------
     Pool
-        Agents, items and responses; its name is that of the file without the suffix.
+        The agents, items and responses of the file; its name is that of the file without the suffix.
 
     Raises
     ------
@@ -395,7 +403,7 @@ def _number_tasks(tasks: Sequence[Task]) -> tuple[Item, ...]:
 
 
 def import_results(path: str | PathLike[str]) -> ImportedResults:
-    """Import a results folder as rates of ordered pairs of agents.
+    """Import a results folder as rates of ordered pairs.
 
     Parameters
     ----------
@@ -405,7 +413,7 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
     Returns
     -------
     ImportedResults
-        Rates sorted by item, first agent and second agent; the ids of items are `example-0`, …, by number.
+        Its rates are sorted by item, first agent and second agent. The ids of items are `example-0`, …, by number.
 
     Raises
     ------
@@ -450,10 +458,21 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
 
 
 def _make_rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], item_ids: tuple[str, ...]) -> Rates:
-    """Convert differences D = TPR − FPR to rates, one row per item and ordered pair of agents. Only the differences are known.
+    """Convert the differences D = TPR − FPR of each item to rates, one row per item and ordered pair of agents.
 
-    matrices : D in [−1, 1], float array (n_judged, n_agents, n_agents)
-    items : positions of the judged items in `item_ids`, int32 array (n_judged,)
+    Parameters
+    ----------
+    matrices : float array (n_judged, n_agents, n_agents)
+        D of each ordered pair on each judged item, in [−1, 1].
+    items : int32 array (n_judged,)
+        Positions of the judged items in `item_ids`.
+    agent_ids, item_ids : tuple of str
+        Ids of all agents and of all items.
+
+    Returns
+    -------
+    Rates
+        TPRs and FPRs whose difference is D. Only the differences are meaningful, because the rates themselves are unknown.
     """
     first, second = np.nonzero(~np.eye(len(agent_ids), dtype=np.bool_))
     difference = matrices[:, first, second].ravel()
@@ -477,9 +496,9 @@ def _make_rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], ite
 def _make_notes(item_ids: tuple[str, ...], n_failed: list[int], *, n_expected: int, n_unjudged: int) -> tuple[str, ...]:
     """Describe the limitations of imported results: unknown rates, failed calls and items without rates.
 
-    n_failed : failed calls of each item
-    n_expected : all calls of one item
-    n_unjudged : items without rates
+    n_failed : number of failed calls of each item
+    n_expected : number of all calls of one item
+    n_unjudged : number of items without rates
     """
     n_items = len(item_ids)
     n_calls = n_expected * n_items

@@ -147,25 +147,29 @@ class PoolBuilder:
     ) -> None:
         """Add one response, or a list of responses, which are repeats.
 
-        A response is left out if it is None or repeats an earlier one. It is dropped if it is not a string, if an id is
-        missing or invalid, or if the agent already has a different response to the item with the same `repeat`. (Without a
-        `repeat`, it is compared with the first one.) Both are counted by reason.
+        A response that cannot be used is counted by its reason. It counts as left out if there is nothing to import: if the
+        text is None, or equal to an earlier response that it repeats. It counts as dropped in the other cases:
+
+        - The text is not a string.
+        - The id of the agent or of the item is missing, has another type than `str` or `int`, or is not a valid name.
+        - The agent already has a different response to the item with the same `repeat`. A response without a `repeat` is
+          compared with the first response of the agent to the item.
 
         Parameters
         ----------
         agent, item : str or int
-            Ids of the agent and the item; a float such as 3.0 is read as a whole number.
+            Ids of the agent and the item. A float without a fractional part is read as a whole number.
         text : str, list or None
             The response, or several responses.
         location : str
             File and line, for messages.
         prompt : str, optional
-            Prompt of the item, unless an earlier response gave one.
+            Prompt of the item; ignored if an earlier response to the item has one.
         group : str, optional
-            Group of the agent, unless an earlier response gave one.
+            Group of the agent; ignored if an earlier response of the agent has one.
         repeat : str or int, optional
-            Label that distinguishes several responses of the agent to the item. A list gets the labels "<repeat>.1",
-            "<repeat>.2", … or, without `repeat`, 1, 2, ….
+            Number or label that distinguishes several responses of the agent to the item. Several responses in a list get
+            the labels "<repeat>.1", "<repeat>.2" and so on, or 1, 2 and so on if `repeat` is None.
         """
         texts: Sequence[object] = extract_responses(text) if isinstance(text, list) else [text]
         if not texts:
@@ -177,7 +181,10 @@ class PoolBuilder:
     def _add_response(
         self, agent: object, item: object, text: object, *, location: str, prompt: object, group: object, repeat: object
     ) -> None:
-        """Add one response if its values are valid, else count the reason; `text` is not a list, see `add`."""
+        """Check the values of one response, and add it if they are valid; otherwise, count the reason.
+
+        The parameters are those of `add`, except that `text` is not a list.
+        """
         if text is None:
             self.count_left_out("no text (null)", location)
             return
@@ -359,7 +366,11 @@ class PoolBuilder:
             yield f"{n_responses:,} {reason} ({counts_by_agent}; first: {self._first_locations[reason]})"
 
     def _merge_spelling_variants(self) -> None:
-        """Merge ids of agents, and of items, that differ only by spaces or case; see `_merge_ids`."""
+        """Merge ids of agents, and of items, that differ only by spaces or case.
+
+        Ids of agents are not merged if two of them have a response to the same item, and ids of items are not merged if
+        an agent responded to two of them.
+        """
         self._merge_ids("agent", self._groups)
         self._merge_ids("item", self._item_prompts)
 
@@ -376,7 +387,10 @@ class PoolBuilder:
         return merged_cells
 
     def _merge_ids(self, kind: Literal["agent", "item"], ids: dict[str, str | None]) -> None:
-        """Merge ids that differ only by spaces or case, unless one agent would get two responses to one item.
+        """Merge the ids of agents, or of items, that differ only by spaces or case.
+
+        The first of several spellings replaces the others in `_responses`, and the others are removed from `ids`. Spellings
+        are not merged if one agent would get two responses to one item.
 
         kind : whether agents or items are merged
         ids : `_groups` or `_item_prompts`, whose keys are all ids of this kind; changed in place
@@ -397,7 +411,11 @@ class PoolBuilder:
                 del ids[variant]
 
     def _build_pool(self) -> Pool:
-        """Return the pool of all added responses."""
+        """Make the pool of all added responses.
+
+        The repeats of a cell (agent and item) are ordered by their labels if all of these are numbers. Otherwise they have
+        the order in which they were added.
+        """
         agents = []
         for name, group in self._groups.items():
             meta = {"alias": self._aliases[name]} if name in self._aliases else {}
@@ -420,7 +438,10 @@ class PoolBuilder:
 
 
 def _order_repeats(texts_by_label: Mapping[str | None, str]) -> list[str]:
-    """Return the texts of repeats by label, sorted by the labels if all of these are whole numbers, else in the given order."""
+    """Return the texts of repeats in the order of their labels if all labels are whole numbers, else in the given order.
+
+    texts_by_label : text of each repeat by its label; the label is None for a response without one
+    """
     numbered_texts: list[tuple[int, str]] = []
     for label, text in texts_by_label.items():
         if label is None or not label.isdecimal():
@@ -446,14 +467,19 @@ class PromptItemIds:
         """(agent, prompt, repeat) → text → position of the text among the different texts, from 0"""
 
     def get_id(self, agent: str, prompt: str, text: object = None, *, repeat: object = None) -> str:
-        """Return the id of the item to which a response belongs, such as "item-0000": the result of `make_id`.
+        """Return the id of the item to which a response belongs. All agents share the items of a prompt.
 
-        All agents share the items of a prompt. A prompt has a second item if an agent has a second, different text for it with
-        the same `repeat`; the prompt of this item ends with " (2)", and so on.
+        Usually, a prompt has one item. If an agent has several different texts for a prompt with the same `repeat`, its first
+        text belongs to the first item of the prompt, its second text to the second item, and so on. Equal texts of the agent
+        belong to the same item.
 
-        agent, prompt : id of the agent, and prompt of the response
-        text : the response; None differs from all other texts
-        repeat : label of a repeat; responses with different labels may belong to one item
+        agent : id of the agent
+        prompt : prompt of the item
+        text : the response; a response without a text (None) is different from all others
+        repeat : number or label of the repeat; responses with different labels may belong to one item
+
+        Returns the result of `make_id` for the number and the prompt of the item, such as "item-0000". Items are numbered in
+        the order in which they first occur. The prompt of a second item ends with " (2)".
         """
         positions = self._text_positions.setdefault((agent, prompt, str(repeat)), {})
         text_key = object() if text is None else text  # a new object equals no earlier text
@@ -483,13 +509,18 @@ def _describe_incomplete_items(pool: Pool) -> Iterator[str]:
 
 
 def _check_spelling_variants(kind: str, has_response: Bools, ids: list[str]) -> list[str]:
-    """Return a note for each group of ids that differ only by spaces or case, but belong to different agents or items.
+    """Check that ids that differ only by spaces or case belong to different agents, or to different items.
+
+    This is certain if an item has responses of two of the agents, or an agent has responses to two of the items. Otherwise,
+    the ids may be spellings of one id.
 
     kind : "agent" or "item"
-    has_response : bool array (n_agents, n_items) for agents, (n_items, n_agents) for items
+    has_response : whether the pool has a response; bool array (n_agents, n_items) for agents, (n_items, n_agents) for items
     ids : ids of the rows of `has_response`
 
-    Raises ImportFormatError [import-alike] if the ids of a group may be spellings of one id.
+    Returns one sentence, for a note, per group of different ids.
+
+    Raises: ImportFormatError [import-alike] if all ids of a group may be spellings of one id.
     """
     notes = []
     opposite_kind = "item" if kind == "agent" else "agent"
@@ -523,9 +554,10 @@ def _to_id(value: object) -> str | None:
 
 
 def make_repeat_labels(repeat: T, n: int) -> list[T | int | str]:
-    """Return one label per response in a row with the label `repeat`: this one for a single response, else "x.1", "x.2", ….
+    """Return one label for each of the `n` responses in a row, to distinguish repeated responses to an item.
 
-    Responses in a row without a label (None) are numbered 1, 2, ….
+    A single response gets the label of the row, `repeat`. Several responses of a row with the label "x" get the labels
+    "x.1", "x.2", …; if the row has no label, they are numbered 1, 2, ….
     """
     if n == 1:
         return [repeat]

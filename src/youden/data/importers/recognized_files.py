@@ -37,7 +37,18 @@ _TEXT_FILES = (".json", ".jsonl", ".csv")
 
 
 def recognize_format(paths: Sequence[Path]) -> str | None:
-    """Return the format of the first recognized file, None if there is none; folders are searched at any depth."""
+    """Recognize the import format of files, or of the files in a folder.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files and folders; folders are searched at any depth.
+
+    Returns
+    -------
+    str or None
+        Format of the first file that is recognized; None if there is none.
+    """
     for path in paths:
         files = sorted(path.rglob("*")) if path.is_dir() else [path]
         for file in filter(Path.is_file, files):

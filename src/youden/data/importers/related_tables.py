@@ -82,10 +82,12 @@ class SourceTable(NamedTuple):
         return any(ColumnValues([row.get(column)]).is_text for _, row in self.rows)  # stops at the first text
 
     def find_layout(self, columns: Mapping[str, str]) -> str | None:
-        """Return the column of the responses, or all columns by role for a known data set; None without responses.
+        """Return the column of the responses; None if the table has no responses.
 
-        columns : column by role, as named by the user; only the columns of the role "text", if given, may hold
-            responses
+        For a known data set, the columns of all roles are returned in one text, such as "agent=models[], text=generations[]".
+        Tables with equal results are read together.
+
+        columns : column by role, as named by the user. If the role "text" is among them, only its columns may hold responses.
         """
         if "text" in columns:
             has_text_column = not set(columns["text"].split(",")).isdisjoint(self.columns)
@@ -103,21 +105,22 @@ class SourceTable(NamedTuple):
 def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str], note: Note) -> SourceTable:
     """Make a table whose rows contain no nested objects.
 
-    Nested objects become columns such as `input.question`; if only a list of objects contains responses, its objects
-    become the rows. Records of another kind are left out. A known layout stays nested, unless the user named the texts.
+    The values of a nested object become columns named by their paths, for example `input.question`; a list stays one value. If
+    only a list of objects in a column contains responses, its objects become the rows. In spreadsheets, empty cells of
+    agents, items and prompts are filled with the value above. Rows of another kind, such as those of a grader in a log,
+    are left out. The rows of a known layout stay as they are, even if nested, unless the user named the column of texts.
 
     Parameters
     ----------
     file : Path
-        File of the table; in spreadsheets, empty cells of agents, items and prompts get the value above.
     name : str
         Name of the file or sheet.
     rows : list of (str, dict)
-        Location and values of each row; at least one.
+        Location and values of each row, as the file has them; at least one.
     columns : mapping of str to str
         Columns by role that the user named.
     note : callable
-        Receives each assumption about the table, and its location.
+        Function that is called with each assumption about the table and the location to which it applies.
 
     Returns
     -------
@@ -159,10 +162,13 @@ def _find_table_of_elements(table: SourceTable, columns: Mapping[str, str]) -> S
 
 
 def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, Json]:
-    """Return the values in a row of the columns that the user named, without those that the row lacks.
+    """Return the values in a row of the columns that the user named.
 
-    row : values, which may be nested
-    columns : name, path (`a.b`) or combination (`a+b`) by role; for texts also several, separated by commas
+    row : values of a row, which may be nested
+    columns : column by role, as named by the user; the role `text` may have several, separated by commas. A column is a
+        name, a path (`a.b`), or a combination (`a+b`).
+
+    The keys of the result are the columns, as the user wrote them. Columns that do not exist in the row are left out.
     """
     flat_row = flatten(row) if columns else {}
     values: dict[str, Json] = {}
@@ -188,12 +194,13 @@ def _move_header_into_rows(rows: Rows) -> Rows:
 
 
 def _drop_other_records(rows: Rows, *, is_log: bool, note: Note) -> Rows:
-    """Remove rows that record something other than responses, such as the ratings of a grader in a log.
+    """Remove the rows that record something other than responses, such as the ratings of a grader in a log.
 
-    They have no model and another "type" or "kind" than all rows with one.
+    A column whose name ends with "type" or "kind" may state what a row records. Rows without a model are removed if all their
+    kinds differ from the kinds of rows with a model. In a log with a header, the same rule applies to rows without a prompt.
 
-    is_log : whether a header precedes the rows; then the same applies to rows without a prompt
-    note : receives a remark and its location if rows are removed
+    is_log : whether the rows are from a log with a header
+    note : function that is called with a note and its location if rows are removed
     """
     columns = list(dict.fromkeys(chain.from_iterable(row for _, row in rows)))
     kind_columns = [name for name in columns if _KIND.search(name)]
@@ -213,13 +220,22 @@ def _drop_other_records(rows: Rows, *, is_log: bool, note: Note) -> Rows:
 def split_by_responses(
     path: Path, tables: Sequence[SourceTable], columns: Mapping[str, str]
 ) -> tuple[list[SourceTable], list[SourceTable]]:
-    """Split tables into those from which responses are read, and others, such as scores and prompts.
+    """Split tables into those from which responses are read and all others, such as configurations, scores and prompts.
 
-    path : file or folder that the user named; tables in a folder "responses" below it are preferred
-    columns : column by role, as named by the user; a table with one of its texts has responses
+    Responses are read from the first of these groups that is not empty:
 
-    Returns the tables with texts or the layout of a known data set, or all if there are none; and then the others.
-    Files with names such as "config" are among the others.
+    1. tables with responses in a folder such as "responses" or "predictions" below `path`;
+    2. tables with responses;
+    3. all tables.
+
+    A table has responses if it has the layout of a known data set, or a column of texts whose name suggests responses. If
+    the user named columns of texts, it has responses if it has one of them. Files with names such as "questions" or "config"
+    count as tables without responses, unless all files have such names.
+
+    path : file or folder that the user named
+    columns : column by role, as named by the user
+
+    Returns the tables from which responses are read, and the others, both in the given order.
     """
     candidates = [table for table in tables if not _has_name_of_other_file(table)]
     with_text = [table for table in candidates or tables if table.find_layout(columns) is not None]
@@ -246,10 +262,16 @@ def _has_name_of_other_file(table: SourceTable) -> bool:
 
 
 def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
-    """Add the columns `FILE` (file or sheet) and `FOLDER` to the rows of tables, and return the names of those added.
+    """Add columns with the location of each table to its rows, and return the names of these columns.
 
-    A column with one value for all tables is not added. If all names number runs or seeds, `FILE_NUMBER` is added, but
-    not returned.
+    There are up to two columns: `FILE` and, if several folders contain files of the same names, `FOLDER`. If files have
+    several sheets, `FILE` has the names of the sheets. A column is not added if all tables have the same value, and a single
+    table gets no column. Times in names of files and folders are ignored.
+
+    If all names number runs or seeds, the column of repeats `FILE_NUMBER` is added, too (`_add_repeat_numbers`). It is not
+    among the returned names.
+
+    tables : tables of the files; their rows are changed in place
     """
     if len(tables) == 1:
         return ()
@@ -270,9 +292,15 @@ def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
 
 
 def _compute_location_columns(files: Sequence[Path]) -> dict[str, list[str]]:
-    """Return columns of short names, one per file: the shortest unique ends of the paths in `FILE`.
+    """Compute one or two columns of short texts that identify the file of each table.
 
-    If several folders have files of the same names, their unique ends are in `FOLDER`. Times in names are ignored.
+    Usually, the only column is `FILE`, with the shortest unique ends of the paths. If several folders contain files of the
+    same names, `FOLDER` has the shortest unique ends of the folders, and `FILE` the names of the files. Times in names are
+    ignored, and so are folders whose name is only a time.
+
+    files : path of each file
+
+    Returns a dictionary: name of the column → one value per file.
     """
     stems = [_TIME.sub("", file.stem) for file in files]
     folders = []
@@ -291,10 +319,16 @@ def _compute_location_columns(files: Sequence[Path]) -> dict[str, list[str]]:
 
 
 def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
-    """Add the column `FILE_NUMBER` in place if all files or folders are numbered, as in `run-2.csv`.
+    """Add the column `FILE_NUMBER` if the names of files or folders number repeats, as in `run-2.csv`.
 
-    Returns the path of each table's file, without the number if the column was added. Agents must remain distinct
-    without it.
+    The column is added on two conditions:
+
+    - All names of the files, or else all names of the folders, contain a number, and not all of these names are equal.
+    - The agents can be distinguished without the numbers, by a column or by the rest of the paths.
+
+    tables : tables of the files; their rows are changed in place
+
+    Returns the path of the file of each table, without the number if the column was added.
     """
     files = [table.file for table in tables]
     has_agent_column = any(is_agent_name(column) for column in tables[0].columns)
@@ -348,11 +382,12 @@ def _get_prompts(table: SourceTable, item: str, column: str) -> dict[str, Json]:
 
 
 def with_prompts(roles: Roles, rows: Sequence[dict[str, Json]], others: Sequence[SourceTable]) -> Roles:
-    """Return roles with a column of prompts, which is added to `rows` from another table.
+    """Return roles with a column of prompts from another table, and add this column to `rows`.
 
-    It is the first of `others` that has a prompt of an item; items without one get None. The roles are unchanged if
-    they have prompts, if items have no ids, or if no table fits.
+    The first table with a prompt for at least one of the items is used. Items without a prompt in this table get None. The
+    roles are returned unchanged if they already have prompts, if the items have no ids, or if no table has their prompts.
 
+    roles : roles of the columns of `rows`
     rows : rows of the tables with responses, changed in place
     others : tables without responses
     """

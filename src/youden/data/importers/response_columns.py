@@ -73,9 +73,15 @@ class ColumnPath:
 
     @classmethod
     def parse(cls, text: str, columns: Collection[str]) -> ColumnPath | None:
-        """Parse the name of a column, names joined by +, or a path such as `choices[].text`, in this order.
+        """Parse a path such as `choices[].text`, the name of a column, or names of columns joined by +.
 
-        Returns None if a column is not among `columns`, or if the path has more than one list (`[]`).
+        A text that is the name of a column is never parsed as one of the other two. All names joined by + must be among
+        `columns`.
+
+        columns : names of the columns of the table
+
+        Returns None if the text is none of these, has more than one list (`[]`), or does not start with one of
+        `columns`.
         """
         if text in columns:
             return cls((text,))
@@ -139,9 +145,11 @@ def detect_known_layout(row: Mapping[str, Json]) -> dict[str, str]:
 
 
 def _detect_responses(row: Mapping[str, Json]) -> dict[str, str]:
-    """Return the paths of the texts and of the agents by role, or nothing if the layout of a row is not known.
+    """Return the path of the texts, and of the agents if the row names them; empty if the layout of the row is not known.
 
-    In `completions[].model`, [] stands for each element of a list. Texts in several columns are joined by commas.
+    The keys of the result are the roles "text" and "agent". A path such as `completions[].model` leads to the value "model"
+    in each element of the list in the column "completions"; `ColumnPath` parses it. Texts in several columns, one per agent,
+    are joined by commas.
     """
     for models in ("generation_models", "generation_model"):
         if isinstance(row.get("generations"), list) and isinstance(row.get(models), list):
@@ -176,25 +184,25 @@ def parse_column_paths(
     Parameters
     ----------
     file : Path
-        File of the table, for errors.
+        File of the table, for error messages.
     row : mapping
         First row of the table, which may be nested.
     columns : mapping of str to str
-        Column or path by role; for texts also several, separated by commas, one per agent.
+        Column or path by role; for the role text also several, separated by commas, one per agent.
 
     Returns
     -------
     paths : dict of str to ColumnPath
-        Path by role, without texts if they are in several columns.
+        Path by role, without the role text if several columns of texts are named.
     agent_paths : dict of str to ColumnPath
-        Path of the responses by agent, which is the name of its column; empty unless there are several columns of
-        texts.
+        Path of the responses by agent, if several columns of texts are named, which are also the names of the agents;
+        otherwise empty.
 
     Raises
     ------
     ImportFormatError
-        [import-columns]: if a column or path is not valid, if texts or both items and prompts are missing, or if the
-        columns of texts and agents contradict each other.
+        [import-columns] if a column or path does not exist or is invalid, if the role text is missing, if both roles that
+        identify an item (item and prompt) are missing, or if the columns of text and agent contradict each other.
     """
     paths: dict[str, ColumnPath] = {}
     agent_paths: dict[str, ColumnPath] = {}
@@ -223,7 +231,7 @@ def _find_column_problem(
     *,
     has_agent: bool,
 ) -> str | None:
-    """Describe why responses cannot be read from the named columns, and the remedy; None if they can.
+    """Describe why responses cannot be read from the named columns, and the remedy; None if they can be read.
 
     row : first row of the table
     paths : path by role
@@ -300,10 +308,18 @@ class ResponseReader:
     _numbers_by_text: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Json], location: str) -> None:
-        """Add the responses of one row, whose values may be nested, to the pool.
+        """Add the responses of one row to the pool.
 
-        There is one per column of an agent, or per element of lists, or else a single one. Unequal lists and values
-        that no pool can hold are counted, and raise no error.
+        If each agent has a column, the row has one response per agent. If paths lead to the elements of lists, as in
+        `choices[].text`, the row has one response per element; the lists must be equally long. Otherwise it has a single
+        response.
+
+        A row with empty lists has no response: it is counted as left out. The responses of a row with lists of different
+        lengths are lost: they are counted as dropped. Values that no pool can hold, such as a response that is a number, are
+        counted in the same way (`PoolBuilder.add`); no error is raised.
+
+        row : values by column, which may be nested
+        location : file and line, for messages
         """
         single_values: dict[str, Json] = {}
         lists: dict[str, list[Json]] = {}
@@ -322,9 +338,9 @@ class ResponseReader:
             self._add_cell(single_values, location)
 
     def _add_elements(self, single_values: Mapping[str, Json], lists: Mapping[str, list[Json]], location: str) -> None:
-        """Add one response per element of the lists of a row.
+        """Add the responses of a row that has one response per element of its lists.
 
-        single_values : value by role, for roles with one value for the whole row
+        single_values : value by role, for the roles that have one value for the whole row
         lists : values of the responses by role, for all other roles
         """
         lengths = {len(values) for values in lists.values()}
@@ -359,8 +375,9 @@ class ResponseReader:
     def _add_response(self, values: Mapping[str, Json], location: str, *, is_listed: bool) -> None:
         """Add one response to the pool that is being built.
 
-        values : value by role, such as "agent" and "text"
-        is_listed : whether the response comes from a list of several
+        values : value of each role, such as "agent" and "text"
+        location : file and row, for messages
+        is_listed : whether the response comes from a list of several responses
         """
         has_agent = "agent" in self.paths or bool(self.agent_paths)
         agent = unwrap_single(values.get("agent")) if has_agent else self.agent
@@ -399,12 +416,13 @@ class ResponseReader:
     ) -> None:
         """Clean the values of one response, number it among its repeats, and add it to the pool.
 
-        Empty cells and spreadsheet errors are no responses. Without a column of repeats, different responses of an
-        agent to an item are repeats.
+        In ids, several consecutive spaces become one. A response that is not a text becomes a text. Empty cells and errors of
+        spreadsheets are no responses. Without a column of repeats, different responses of an agent to an item are repeats.
 
-        values : value by role, of the row
+        values : value of each role in the row
+        location : file and row, for messages
         agent, item, prompt, text, repeat : values of these roles for the response; `text` is None if it is missing
-        is_listed : whether the response comes from a list, in which equal responses are repeats, too
+        is_listed : whether the response comes from a list of several responses, in which equal responses are repeats, too
         """
         if text is None:
             self.builder.count_left_out("an empty cell in place of a text", location)
@@ -439,7 +457,8 @@ class ResponseReader:
     def _find_missing_id(self, agent: Json, item: Json, prompt: Json) -> str | None:
         """Return the reason why a row names no agent or no item; None if it names both.
 
-        A spreadsheet error names nothing. If prompts identify the items, a row without a prompt has no item.
+        An error of a spreadsheet names nothing. If prompts identify the items, a row without a prompt has no item; it may be a
+        second header or a line of totals.
         """
         identifiers = {"agent": agent, "item": item}
         if self.has_generated_ids:

@@ -17,8 +17,13 @@ TEXT_KEYS = ("text", "generated_text")
 def extract_responses(value: Json) -> list[Json]:
     """Return the responses that a JSON value from a file of responses contains.
 
-    A conversation has those of its last message, the parts of a message are joined, and samples (objects with a text)
-    have one each. A value of another form is the only response.
+    - A text is one response, and a list of texts or of lists has the responses of all its elements.
+    - A message (an object with `role` and `content`) has the responses in its content.
+    - A conversation (a list of messages) has the responses of its last message.
+    - A list of the parts of a message (objects with `type`) is one response: the texts of the parts, joined by line
+      breaks.
+    - A list of samples (objects with a text) has one response per sample.
+    - A value of any other form is returned unchanged as the only response.
 
     >>> extract_responses("a"), extract_responses(["a"]), extract_responses([["a", "b"]]), extract_responses([])
     (['a'], ['a'], ['a', 'b'], [])
@@ -43,9 +48,11 @@ def extract_responses(value: Json) -> list[Json]:
 
 
 def _extract_from_objects(objects: list[dict[str, Json]]) -> list[Json]:
-    """Extract the responses from a list of messages, of parts of a message, or of samples.
+    """Extract the responses from a list of objects.
 
-    Parts without a text are one response None. A list of other objects is returned as the only response.
+    If the objects are messages of a conversation, the response is the content of the last message. If they are parts of
+    a message, it is their joined texts, or None without texts. If they are samples, each has a response. A list of
+    other objects is returned as a single response.
     """
     if not objects:
         return []

@@ -45,9 +45,10 @@ Keys = Sequence[str | None]
 def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Roles:
     """Return roles in which different items have different ids.
 
-    If different items have the same id, such as 1 in each subject, a combination of columns ("subject + id") or the
-    prompt identifies the items. Without either, rows with the same id count as repeats. A column that numbers repeats
-    is added to the roles.
+    Ids restart if different items have the same id, for example the id 1 in each subject. The column of items is then
+    combined with other columns, as in "subject + id", or replaced by the column of prompts if no combination is unique.
+    If a column numbers the repeats, it is added to the roles. The item is not changed if no agent has two rows with the same
+    id, or if there are neither such columns nor prompts; rows with the same id then count as repeats.
 
     Parameters
     ----------
@@ -56,18 +57,19 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
     rows : sequence of dict
         All rows of the table; no value is nested.
     location : str
-        Name of the table, for errors.
+        Name of the table, for error messages.
 
     Returns
     -------
     Roles
-        The roles, with the columns of items and repeats changed if necessary.
+        The given roles with another column for the items, an additional one for repeats, or unchanged.
 
     Raises
     ------
     ImportFormatError
-        [import-ids]: if a column may either identify items or number repeats, or if the prompts of more than a quarter
-        of the rows are used by only one agent.
+        [import-ids]: if a column may either make ids unique or number repeats, and neither its name nor a prompt
+        decides; or if items would be identified by prompts, and the prompts of more than a quarter of the rows are used by
+        only one agent.
     """
     table = TableColumns(rows)
     roles = _remove_run_columns(roles, table)
@@ -76,9 +78,10 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
 
 
 def _remove_run_columns(roles: Roles, table: TableColumns) -> Roles:
-    """Remove columns that number runs from those that name agents, so that all runs of a model are one agent.
+    """Remove columns that number runs from the columns that name agents, so that all runs of a model are one agent.
 
-    Their name has the word "run", and their values differ only in a number at the end. A column of models must remain.
+    A column numbers runs if its name has the word "run", and its values differ only in a number at the end, such as 1 and 2
+    or run-1 and run-2. The roles are returned unchanged if no column would remain whose name suggests models.
     """
     run_columns = set()
     for name in roles.agents:
@@ -96,7 +99,9 @@ def _remove_run_columns(roles: Roles, table: TableColumns) -> Roles:
 def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
     """Add the role `repeat` for the first unused column that numbers the responses of an agent to an item.
 
-    The roles are unchanged without such a column, without repeats, or if a column has the role already.
+    The name of the column suggests a number of repeats, and it has different values in the rows of an agent and item. The
+    roles are returned unchanged without such a column, if no agent has several rows for an item, or if a column has the
+    role already.
     """
     item = roles.columns.get("item")
     if item is None:
@@ -146,8 +151,11 @@ class _Responses:
     def from_table(cls, roles: Roles, table: TableColumns) -> _Responses:
         """Read the agents, ids, prompts, repeats and responses of all rows of a table.
 
-        Missing agents and repeats are empty texts, missing prompts None. `texts` has a tuple per row, with one text per
-        column of responses. `answered` lists the rows with an id and a response.
+        roles : columns by role, among them "item", and "text" unless each agent has one of the columns `agent_columns`. The
+            roles "prompt" and "repeat" may be missing: prompts are then None, and repeats are empty texts.
+
+        Agents are named by the columns `roles.agents`; without such a column, their names are empty. `texts` has a tuple per
+        row, with a text per column of responses. `answered` has the rows with an id and at least one response.
         """
         columns = roles.columns
         text_columns = [*roles.agent_columns]
@@ -204,11 +212,15 @@ class _Responses:
     def are_items_identified_by(self, groups: Keys, repeats: Keys) -> bool:
         """Return whether a group and an id together identify an item, although the id alone does not.
 
-        Each row with a response has a group. Rows of an agent with the same group and id have one prompt or, without
-        prompts, one response per repeat.
+        All of these conditions must hold for the rows with a response:
 
-        groups : group of each row's item (n_rows,), such as its subject or file; None if missing
-        repeats : number or label of each row's repeat (n_rows,), None if missing
+        - Each row has a group, and an agent has the same id in two groups.
+        - If there are prompts, the rows of an agent with the same group and id have the same prompt.
+        - If there are no prompts, the rows of an agent with the same group, id and repeat have the same response, and the
+          agents have items in common (`has_shared_items`).
+
+        groups : group of items of each row (n_rows,), such as its subject or file; None if missing
+        repeats : number or label of the repeat of each row (n_rows,); None if missing, "" in all rows without repeats
         """
         if any(groups[row] is None for row in self.answered):
             return False
@@ -227,9 +239,12 @@ class _Responses:
         return has_one_text_each and self.has_shared_items(groups)
 
     def has_shared_items(self, groups: Keys) -> bool:
-        """Return whether agents have items in common if a group (n_rows,) and an id together identify an item.
+        """Return whether agents have items in common if a group and an id together identify an item.
 
-        Groups must have at least two items on average, and half of the rows an item to which another agent responded.
+        Two conditions must hold. Groups have at least two items on average. If there are several agents, at least half of the
+        rows are responses to items to which another agent responded, too.
+
+        groups : group of items of each row (n_rows,), such as its subject or file
         """
         agents_by_item = defaultdict(set)
         for row in self.answered:
@@ -260,9 +275,13 @@ class _Responses:
 
 
 def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) -> Roles:
-    """Return roles in which a group, such as a subject, and an id together identify an item, or else the prompt.
+    """Return roles in which a group, such as a subject, and an id together identify an item, if ids restart in each group.
 
-    The roles are unchanged if ids do not restart.
+    If no column has the groups, items are identified by their prompts. The roles are returned unchanged if ids do not
+    restart.
+
+    roles : columns by role
+    location : path of the table, for errors
 
     Raises: ImportFormatError [import-ids] if it is unclear whether rows with the same id are repeats.
     """
@@ -299,9 +318,13 @@ def _are_items_identified(roles: Roles, responses: _Responses) -> bool:
 
 
 def _list_group_candidates(roles: Roles, responses: _Responses) -> tuple[list[str], list[str]]:
-    """List the unused columns whose names suggest groups of items, such as subjects, and then all others.
+    """List the unused columns that may hold groups of items, such as subjects with separate ids.
 
-    Columns whose names suggest repeats are left out. Folders and files count as others in a table without prompts.
+    roles : columns by role
+    responses : rows of the table, with their ids
+
+    Returns two lists: the columns whose names suggest groups of items, and all others. Columns whose names suggest repeats
+    are in neither list. The columns of folders and files are in the first list only if the table has prompts.
     """
     # folders and files have these columns whatever they contain, so that only prompts show whether they are groups
     unreliable = () if responses.has_prompts else (FOLDER, FILE)
@@ -319,9 +342,16 @@ def _list_group_candidates(roles: Roles, responses: _Responses) -> tuple[list[st
 
 
 def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses) -> tuple[str, ...]:
-    """Return one or two columns whose names suggest groups, such as subjects, within which an id belongs to one item.
+    """Find one or two columns of groups, such as subjects, within which each id belongs to one item.
 
-    The result is empty if there are no such columns.
+    Only columns whose names suggest groups of items are tried: single columns first, then pairs. Repeats of a response are
+    distinguished by the column with the role `repeat`. If no columns are found, the search is repeated, and all columns whose
+    names suggest repeats distinguish them together.
+
+    roles : columns by role
+    responses : rows of the table, with their ids
+
+    Returns one or two names of columns; an empty tuple if no columns make the ids unique.
     """
     group_columns, _ = _list_group_candidates(roles, responses)
     single_columns = [(name,) for name in group_columns]
@@ -342,11 +372,21 @@ def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses
 def _with_unnamed_groups_or_prompts(
     roles: Roles, table: TableColumns, responses: _Responses, *, location: str
 ) -> Roles:
-    """Return roles in which the prompt, or the id and a column that is not named like groups, identify items.
+    """Return roles in which items are identified by a column whose name does not suggest groups of items, or by prompts.
 
-    The roles are unchanged without such a column and prompts: rows with the same id are repeats.
+    There are four cases:
 
-    Raises: ImportFormatError [import-ids] if the column may number repeats, or if too many prompts have only one agent.
+    - A column makes the ids unique, and prompts confirm it: the column and the ids together identify an item.
+    - A column makes the ids unique, and there are no prompts: an error is raised, because the column may number repeats.
+    - No column makes the ids unique, but there are prompts: the prompts identify the items.
+    - There is neither: rows with the same id count as repeats, and the roles are returned unchanged.
+
+    roles : columns by role
+    responses : rows of the table, with their ids
+    location : path of the table, for errors
+
+    Raises: ImportFormatError [import-ids] in the second case, and in the third case if too many rows have a prompt that no
+        other agent has.
     """
     item = roles.columns["item"]
     group_column = _find_unnamed_group_column(roles, table, responses)
@@ -366,9 +406,14 @@ def _with_unnamed_groups_or_prompts(
 
 
 def _find_unnamed_group_column(roles: Roles, table: TableColumns, responses: _Responses) -> str | None:
-    """Return the first unused column that makes the ids unique although its name does not suggest groups of items.
+    """Find the first column that makes the ids unique although its name does not suggest groups of items.
 
-    Columns of information about responses, such as scores, are ignored. None if there is no such column.
+    Columns of information about responses, such as scores, are ignored.
+
+    roles : columns by role; only columns without a role are examined
+    responses : rows of the table, with their ids
+
+    Returns the name of the column, or None.
     """
     _, other_columns = _list_group_candidates(roles, responses)
     for name in other_columns:

@@ -20,7 +20,7 @@ _LOCATIONS = {FILE: "a table each", FOLDER: "a folder each", FILE_NUMBER: "names
 def unclear_columns_error(
     path: Path, problem: str, columns: Sequence[str], options: Mapping[str, str] | None = None
 ) -> ImportFormatError:
-    """Make the error [import-columns] that the roles of columns are unclear.
+    """Make the error that the roles of columns are unclear.
 
     Parameters
     ----------
@@ -31,13 +31,12 @@ def unclear_columns_error(
     columns : sequence of str
         Names of the columns; the message lists the first of them.
     options : mapping of str to str, optional
-        Column by role that resolves the ambiguity; the message contains the command. Default: the message names the
-        options.
+        Column by role that resolves the ambiguity; the message contains the command.
 
     Returns
     -------
     ImportFormatError
-        Error to raise.
+        [import-columns]
     """
     column_list = ", ".join(name for name in columns if name not in (FOLDER, FILE))
     if len(column_list) > _MAX_LISTED_CHARACTERS:
@@ -65,11 +64,20 @@ def _format_remedy(path: Path, columns: Sequence[str], options: Mapping[str, str
 
 
 def describe_roles(roles: Roles, name: str) -> str:
-    """Describe the columns of an imported table for display, in a line without a full stop.
+    """Describe which columns of an imported table contain its agents, items, prompts and responses, for display.
 
-    An example is "agents by 'model', items by 'id', prompts in 'question', texts in 'output'".
+    Parameters
+    ----------
+    roles : Roles
+        Columns by role, such as "agent", "item" or "text". If the names of folders or files identify the agents or items,
+        these names are columns of the table, too.
+    name : str
+        Name of the only agent, which is described if no column contains agents.
 
-    name : name of the only agent, used if no column contains agents
+    Returns
+    -------
+    str
+        One line without a full stop, such as "agents by 'model', items by 'id', prompts in 'question', texts in 'output'".
     """
     parts = [f"agents by {_describe_agents(roles, name)}", f"items by {_describe_items(roles)}"]
     if "text" in roles.columns:

@@ -26,11 +26,25 @@ LocatedRows = Iterator[tuple[str, Row]]
 
 
 def read_result_rows(paths: Sequence[Path], notes: list[str]) -> Rows:
-    """Read the results of lm-eval, HELM, MTEB or SWE-bench, one row (location, values by column) per model and item.
+    """Read the results of a benchmark, with one row per model and item.
 
-    Returns an empty list if the files are none of these. Raises: ImportFormatError if a file cannot be read.
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files or folders: samples_*.jsonl or results_*.json of lm-eval, per_instance_stats.json of HELM, result folders
+        of MTEB with model_meta.json, and reports of SWE-bench.
+    notes : list of str
+        Receives what was assumed.
 
-    notes : receives what was assumed
+    Returns
+    -------
+    list of (str, dict)
+        Location and values by column of each row; empty if the files are none of these.
+
+    Raises
+    ------
+    ImportFormatError
+        If a file cannot be read.
     """
     readers = {
         "samples_*.jsonl": (_read_lm_eval_samples, "results of lm-eval: a document is an item"),
@@ -61,9 +75,10 @@ def _has_matching_file(path: Path, pattern: str) -> bool:
 
 
 def _read_lm_eval_samples(files: list[Path]) -> LocatedRows:
-    """Yield one row per document of a task, with one column METRIC or METRIC/FILTER per metric.
+    """Yield one row per document of a task, with one column per metric.
 
-    A filter, such as a regular expression, extracts the answer from a response.
+    The column is called METRIC or, if a filter such as a regular expression extracted the answer from the response,
+    METRIC/FILTER. In files without a list of the metrics, all numbers except `doc_id` are metrics.
 
     files : samples_*.jsonl, one per model and task
     """
@@ -108,7 +123,10 @@ def _name_score_column(name: str) -> str:
 
 
 def _read_helm(files: list[Path]) -> LocatedRows:
-    """Yield a row per instance with the mean of each of its statistics; a perturbed instance is a separate item."""
+    """Yield a row per instance with the mean of each of its statistics; a perturbed instance is a separate item.
+
+    The model is that in run_spec.json, or in the name of the folder, such as "mmlu:subject=law,model=openai_gpt-4".
+    """
     for file in files:
         scenario = parse_helm_scenario(file)
         specification = file.with_name("run_spec.json")
@@ -129,7 +147,7 @@ def _read_helm(files: list[Path]) -> LocatedRows:
 def _read_mteb(files: list[Path]) -> LocatedRows:
     """Yield the main score of each task, averaged over its subsets and splits.
 
-    files : files model_meta.json; the results of a model are the other JSON files of its folder
+    `files` are the files model_meta.json; the results of a model are the other JSON files of the same folder.
     """
     for model_file in files:
         for task_file in sorted(model_file.parent.glob("*.json")):
@@ -145,9 +163,10 @@ def _read_mteb(files: list[Path]) -> LocatedRows:
 
 
 def _read_swe_bench(files: list[Path]) -> LocatedRows:
-    """Yield one row per model and instance (task) of any file: its score is 1 if it is resolved, and 0 otherwise.
+    """Yield one row per model and instance (task) of SWE-bench: its score is 1 if it is resolved, and 0 otherwise.
 
-    A file is the report of one model, or lists the resolved instances of each model; others are ignored.
+    A file is the report of one model, with a list of instances per outcome, or an object with the resolved instances of each
+    model. Other files are ignored. Each model gets a row for each instance that any file lists.
     """
     resolved_by_model: dict[str, list[str]] = {}
     instances: dict[str, None] = {}  # an ordered set

@@ -67,12 +67,25 @@ _LETTERS = re.compile(r"[^\W\d_\x00-\x7f]+")
 
 
 def find_tables(paths: Sequence[Path]) -> list[Path]:
-    """List the tables in files and folders; empty if there are none.
+    """List the tables in files and folders.
 
-    If there are folders of splits (parts of a data set) that `datasets` saved, only these are listed.
+    A folder that `save_to_disk` of the package `datasets` wrote contains one folder per split (a part of a data set, such
+    as "test"), and each is a table. If there are such folders among the paths, all other tables are ignored.
 
-    Raises: ImportFormatError [import-not-found] if a path does not exist; [import-empty] if one of several folders has
-        no table.
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files and folders.
+
+    Returns
+    -------
+    list of Path
+        Files of tables, or only folders of splits; empty if there are neither.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-not-found]: if a path does not exist; [import-empty]: if one of several folders contains no table.
     """
     splits = [split for path in paths for split in find_saved_splits(path)]
     if splits:
@@ -99,12 +112,27 @@ def find_saved_splits(path: Path) -> list[Path]:
 
 
 def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
-    """Read a plain CSV or TSV file by pandas, which is faster than `read_rows`; cells are texts, or NaN if empty.
+    """Read a plain CSV or TSV file by pandas, which is faster than `read_rows`.
 
-    Returns None if the file is not plain (a header of unique names, no longer rows, no pool or guarded export of
-    youden), not valid or empty; then call `read_rows`, which reads it or explains the fault.
+    A file is plain if it meets all of these conditions:
 
-    note : receives each assumption about the file, and its location
+    - Its first line is a header of at least two unique names, and no row has more fields than the header.
+    - The header is not the header of a pool. The cells of a pool must not be changed.
+    - The header does not contain `guarded`, the column of youden's exports that lists guarded formulas.
+
+    Parameters
+    ----------
+    file : Path
+        File of a table.
+    note : callable
+        Function that is called with each assumption about the file, and its location.
+
+    Returns
+    -------
+    DataFrame or None
+        The rows that `read_rows` yields, with texts as cells, and NaN for an empty cell. None if the file has another
+        format, is not plain, is not valid or has no rows. In this case, call `read_rows`, which reads the file or raises an
+        error that states the fault.
     """
     if file.suffix.lower() not in (".csv", ".tsv", ".tab") or not file.is_file():
         return None
@@ -163,23 +191,15 @@ def _get_usual_separator(file: Path) -> str:
 
 
 def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tuple[str, Rows]]:
-    """Yield the name and the rows (location and values) of each table in a file; only an Excel file may have several.
+    """Yield the name and the rows of each table in a file.
 
-    Parameters
-    ----------
-    file : Path
-        File of a table, or folder of a split that `datasets` saved.
-    note : callable
-        Receives each assumption about the file, and its location.
-    replaced : Replacements
-        Counter of the values that are replaced because a pool cannot hold them.
+    An Excel file yields one table per sheet (`read_excel_sheets`). Any other file yields one table, which may have no rows.
+    The name is the name of the file without its suffix or, if there are several sheets, the title of the sheet. The rows are
+    pairs of a location and a dictionary. The errors are those of `read_rows`.
 
-    Yields
-    ------
-    name : str
-        Name of the file without its suffix, or title of one of several sheets.
-    rows : list of (str, dict)
-        Rows, as those of `read_rows`, which also lists the errors.
+    file : file of a table, or folder of a split that `datasets` saved
+    note : function that receives each assumption about the file, and its location
+    replaced : counter of the values that are replaced because a pool cannot hold them
     """
     if file.suffix.lower() not in EXCEL:
         name = file.stem if file.is_file() else file.name
@@ -206,23 +226,24 @@ def read_rows(
     replaced : Replacements, optional
         Counter of the values that are replaced because a pool cannot hold them, such as NaN.
     note : callable, optional
-        Receives each assumption about the file, and its location. Default: assumptions are not reported.
+        Function that is called with each assumption about the file (a sentence), and its location. Default: assumptions
+        are not reported.
     strict : bool, default False
-        Whether a CSV or TSV file must be UTF-8 with a header, unique column names and rows of equal length, whose cells
-        are not changed; a file with the header of a pool is always read so. If False, it may be Windows-1252 and have
-        lines above the header, and blank cells become None.
+        Whether a CSV or TSV file must be UTF-8 and have a header in its first line, unique column names and rows of equal
+        length; its cells are then kept as they are. If False, a file may also be Windows-1252 and have lines above the
+        header, and blank cells become None. But if the first line is the header of a pool, the file is read as if True.
 
     Returns
     -------
     iterator of (str, dict)
-        Location of each row (file and line or row), and its values by column.
+        Location of each row (the file, and the number of the line or row), for error messages; and its values by column.
 
     Raises
     ------
     ImportFormatError
-        [import-format], [import-csv], [import-json] or [import-encoding]: if the content does not fit the suffix;
-        [import-empty]: if a CSV or TSV file has no rows and `strict` is False; [import-not-found]: if the file cannot
-        be read. Some are raised during the iteration.
+        [import-format], [import-csv], [import-json] or [import-encoding] if the content does not have the format of the
+        file's extension; [import-empty] if a CSV or TSV file that is not read strictly has no rows; [import-not-found] if
+        the file cannot be read. Some errors are only raised during the iteration.
     """
     match file.suffix.lower():
         case ".csv" | ".tsv" | ".tab":
@@ -244,9 +265,9 @@ def read_rows(
 
 
 def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple[str, Row]]:
-    """Yield the location and the values of each row of a file with one JSON value, or with one object per line.
+    """Yield the location and the values of each row of a file with one JSON value, or with one JSON object per line.
 
-    replaced : counter of replaced values, such as NaN and invalid characters
+    replaced : counter of replaced values. A pool can hold neither NaN and infinite numbers nor invalid characters.
     """
     text = read_text(file, replaced)
     try:
@@ -340,28 +361,14 @@ def is_pool_header(names: Iterable[object]) -> bool:
 
 
 def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the location (first line) and the fields of each record of a CSV text, the header first.
+    """Yield the location and the fields of each record of a CSV text, the header first; a blank line is an empty list.
 
-    Parameters
-    ----------
-    file : Path
-        File, for locations and errors.
-    separator : str
-        Character between fields.
-    text : str
-        Content of the file.
+    A location has the number of the record's first line.
 
-    Yields
-    ------
-    location : str
-        File and number of the record's first line.
-    fields : list of str
-        Empty for a blank line.
+    file : path of the file, for locations and errors
+    text : content of the file
 
-    Raises
-    ------
-    ImportFormatError
-        [import-csv]: if a record is not valid CSV.
+    Raises: ImportFormatError [import-csv] if a record is not valid CSV.
     """
     start = 1
     with allow_long_csv_fields():
@@ -386,7 +393,11 @@ def _read_separated_rows(
 ) -> Iterator[tuple[str, Row]]:
     """Yield the location and the values of each row of a CSV or TSV file.
 
-    The parameters and errors are those of `read_rows`.
+    note : function that is called with each assumption about the file, and its location
+    replaced : counter of the characters that are replaced because they are not valid; None to count none
+    strict : whether the first line must be the header, and cells are kept as they are, see `read_rows`
+
+    Raises: ImportFormatError; see `read_rows`.
     """
     text = _decode_separated_file(file, note, replaced, strict=strict)
     first_line, _, other_lines = text.partition("\n")
@@ -407,7 +418,9 @@ def _read_separated_rows(
 
 
 def _decode_windows_text(file: Path) -> str | None:
-    """Return the text of a table that is not UTF-8; None if it is not Windows-1252 either, or has the header of a pool.
+    """Return the text of a table that is not UTF-8; None if it is not Windows-1252 either.
+
+    The result is also None for a table with the header of a pool, because youden writes pools in UTF-8.
 
     Raises: ImportFormatError [import-format] if the file is a ZIP archive.
     """
@@ -451,9 +464,10 @@ def _decode_separated_file(file: Path, note: Note, replaced: Replacements | None
 
 
 def _decode_lines(raw: bytes) -> str | None:
-    """Decode each line as UTF-8 or else as Windows-1252; None if the text seems to have another encoding.
+    """Decode each line as UTF-8 or, if that fails, as Windows-1252; return None if the text seems to have another encoding.
 
-    In European languages, accented letters are mostly single; in another encoding, most are consecutive.
+    Another encoding is assumed if Windows-1252 cannot decode a line, or if most letters outside of ASCII are consecutive. In
+    European languages, accented letters are mostly single.
     """
     lines: list[str] = []
     letters: list[str] = []
@@ -482,8 +496,10 @@ def _read_exact_rows(
 ) -> Iterator[tuple[str, Row]]:
     """Yield the location and the values of each record; all values of a blank line are None.
 
-    Raises: ImportFormatError [import-csv] if names of columns are equal, a record repeats the header, or has another
-        length.
+    records : location and fields of each line, the header first
+
+    Raises: ImportFormatError [import-csv] if two columns have the same name, or if a record repeats the header or has another
+        number of fields.
     """
     duplicates = [name for name, n in Counter(header).items() if n > 1]
     if duplicates:
@@ -512,9 +528,12 @@ def _detect_separator(text: str, default: str) -> str:
 
 
 def _count_equal_splits(text: str, separator: str) -> tuple[int, int]:
-    """Return the number of lines with the most frequent number of fields, and this number; (0, 0) without separators.
+    """Count the lines that a separator splits into the same number of fields.
 
-    Only the first 50 lines are read, up to the first error.
+    Only the first 50 lines are read, up to the first error of the CSV format.
+
+    Returns the number of lines with the most frequent number of fields, and this number of fields; (0, 0) if the separator
+    occurs in no line.
     """
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     n_lines_by_n_fields: Counter[int] = Counter()
@@ -529,12 +548,26 @@ def _count_equal_splits(text: str, separator: str) -> tuple[int, int]:
 
 
 def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
-    """Read responses from the files AGENT/ITEM.txt (or .md) of a folder; prompts are in `prompts` or `questions`.
+    """Read responses from the files AGENT/ITEM.txt (or .md) of a folder.
 
-    Returns the path and the columns agent, item, text and prompt of each. Raises: ImportFormatError [import-empty]
-    without files.
+    The files in a folder `prompts` or `questions` are the prompts of the items.
 
-    replaced : counter of the characters that a pool cannot hold
+    Parameters
+    ----------
+    folder : Path
+        Folder with one subfolder per agent.
+    replaced : Replacements
+        Counter of the characters that are replaced because a pool cannot hold them.
+
+    Returns
+    -------
+    list of (str, dict)
+        Path of the file, and values of the columns agent, item, text and prompt, for each response.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-empty] if the folder contains no such files.
     """
     prompts: dict[str, str] = {}
     rows: Rows = []

@@ -57,24 +57,26 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     records : list of (str, list)
         Location and cells of each line.
     file : Path
-        File of the table, for errors.
+        File of the table, for error messages.
     note : callable
-        Receives a sentence and its location for lines that are not read or joined, and for equal names of columns.
+        Receives a sentence and its location if there are lines above the header, two header lines, lines of totals, or
+        several columns of one name.
     ragged : bool, default False
         Whether rows may be longer than the header; the additional columns get names.
 
     Returns
     -------
     list of (str, dict)
-        Location and values by column of each row, None for a missing cell. Lines of totals and columns without name and
-        values are left out. Names of two header lines are joined, as in "gpt answer"; a missing or repeated name gets
-        its number, as in "column 3".
+        Location and values by column of each row, None for a missing cell. Columns without name and values are left
+        out. A column with values but without a name, or with the name of an earlier one, gets a unique name with its
+        number, such as "column 3". The names of two header lines are joined, as in "gpt answer". Lines of totals at the
+        end are left out.
 
     Raises
     ------
     ImportFormatError
-        [import-empty]: if no row is below a header; [import-csv]: if a row is longer than the header, unless `ragged`
-        is True, or if there are several tables.
+        [import-empty]: if no row is below a header; [import-csv]: if a row is longer than the header, unless
+        `ragged` is True, or if there are several tables, below each other or next to each other.
     """
     header, body = _split_at_header(records, file, note)
     _check_no_second_table(records, header, [location for location, _ in body])
@@ -195,8 +197,10 @@ def _fill_names(header: Sequence[Json], *, n_columns: int) -> list[str]:
 def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Json]]) -> list[Json] | None:
     """Join the names of a header with the labels in the line below it, as in "gpt answer"; None if there are no labels.
 
-    At least two names have the same labels, such as "answer" and "score". An empty name is the one before it.
+    The line below contains labels if at least two names have the same labels, such as "answer" and "score". A column
+    without a name, as in merged cells, has the name of the column before it.
 
+    header : cells of the header
     first_rows : cells of the next two lines
     """
     if len(first_rows) < 2:
@@ -248,9 +252,10 @@ def _have_repeated_labels(labels_of_names: Sequence[Sequence[Json]], values: Seq
 
 
 def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note) -> Records:
-    """Leave out the lines (location and cells) that repeat the header, as on each page of a report.
+    """Leave out the lines that repeat the header, as on each page of a report or where files were joined.
 
-    note : receives a remark on the lines
+    lines : location and cells of each line below the header
+    note : function that receives a remark on the lines
 
     Raises: ImportFormatError [import-csv] if a title is above the repeated header, because it may name an agent.
     """
@@ -288,6 +293,8 @@ def _strip(cell: Json) -> Json:
 def _check_no_second_table(records: Records, header: Sequence[Json], row_locations: Sequence[str]) -> None:
     """Raise ImportFormatError [import-csv] if another table begins below an empty line.
 
+    Lines between two empty lines are tested together (`_is_second_table`), against the last rows above them.
+
     records : location and cells of all lines of the file
     row_locations : locations of the rows of the table
     """
@@ -315,9 +322,13 @@ def _check_no_second_table(records: Records, header: Sequence[Json], row_locatio
 
 
 def _is_second_table(lines: Sequence[Sequence[Json]], lines_above: Sequence[Sequence[Json]], *, n_columns: int) -> bool:
-    """Return whether lines are a table of their own, with a header and other columns of texts than the lines above.
+    """Return whether lines are a table of their own, with a header and with other columns of texts than the lines above.
 
-    lines, lines_above : cells of each of the consecutive lines
+    The first line is a header if most of its cells are less than half as long as the texts above them. The columns are
+    different if the other lines have no texts in a column that has texts above.
+
+    lines : cells of consecutive lines
+    lines_above : cells of rows above them
     """
     header, *rows = lines
     names = [cell for cell in header if cell is not None]
@@ -365,10 +376,13 @@ def _find_equal_columns(header: Sequence[Json], records: Sequence[Sequence[Json]
 
 
 def _remove_totals(lines: Records, note: Note) -> Records:
-    """Leave out the lines of totals or means, with a label and otherwise numbers, at the end of a table of texts.
+    """Leave out the lines of totals or means at the end of a table of texts.
+
+    Such a line has a label, such as "Total" or "Average length", and otherwise only numbers, at least two of which are in
+    columns of texts.
 
     lines : location and cells of each line below the header
-    note : receives a remark on the lines
+    note : function that receives a remark on the lines
     """
     records = [record for _, record in lines]
     n_kept = len(lines)
@@ -406,8 +420,12 @@ def _is_number(cell: Json) -> bool:
 
 
 def _make_row(record: Sequence[Json], positions: Mapping[str, int]) -> Row:
-    """Return the cells of a line by column, None if missing; `remove_guards` restores guarded formulas.
+    """Return the cells of a line by column; a cell that the line lacks is None.
 
+    In its exports, youden writes an apostrophe before a text that a spreadsheet would run as a formula, and lists the changed
+    columns in the column `guarded`. If the table has this column, the apostrophes are removed (`remove_guards`).
+
+    record : cells of the line
     positions : position of each column in the line
     """
     row: Row = {}
@@ -419,10 +437,13 @@ def _make_row(record: Sequence[Json], positions: Mapping[str, int]) -> Row:
 
 
 def _name_columns(header: Sequence[Json], positions: Sequence[int]) -> dict[str, int]:
-    """Return the position of each column by a unique name, such as "column 3" or, for a repeated name, "name (3)".
+    """Return the position of each column by a unique name.
 
-    header : cells of the header, perhaps fewer than columns
-    positions : positions of the columns from 0, in ascending order
+    If the third column has no name, it is called "column 3". If it has the name of an earlier column, its number is
+    appended, as in "name (3)".
+
+    header : cells of the header, which may have fewer cells than the table has columns
+    positions : positions of the columns, counted from 0, in ascending order
     """
     position_by_name: dict[str, int] = {}
     for position in positions:
@@ -435,7 +456,7 @@ def _name_columns(header: Sequence[Json], positions: Sequence[int]) -> dict[str,
 
 
 def fill_down(rows: Rows, column: str, note: Note) -> None:
-    """Fill the empty cells (None) of a column in place with the value above, as in a column with merged cells.
+    """Fill the empty cells (None) of a column in place, each with the value above it, as in a column with merged cells.
 
     Nothing is filled if the first cell is empty, or if less than 30% of the cells are.
 
@@ -446,7 +467,7 @@ def fill_down(rows: Rows, column: str, note: Note) -> None:
     column : str
         Name of the column.
     note : callable
-        Receives a sentence about the filled cells, and the location of the first row.
+        Receives a sentence about the filled cells, and the location of the first row of the table.
     """
     n_empty = sum(row.get(column) is None for _, row in rows)
     has_merged_cells = _MIN_EMPTY_FRACTION * len(rows) <= n_empty < len(rows)

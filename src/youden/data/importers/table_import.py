@@ -64,14 +64,14 @@ def read_table(
     paths : sequence of Path
         Files, and folders of tables that belong together.
     columns : mapping of str to str
-        Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat; for texts also
-        several, separated by commas, one per agent. Other roles are inferred; the mapping may be empty.
+        Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat; for texts also several
+        columns, separated by commas, one per agent. Roles that are not named are inferred; the mapping may be empty.
     exact : bool, default True
-        Whether tables whose columns are named are read as they are: an empty cell is an empty response, a number is no
-        response and is counted as left out, and ids keep the spaces around them.
+        Whether tables whose columns are named are read as they are: an empty cell is an empty response, a response that is
+        a number is left out of the pool and counted in the result, and ids keep the spaces around them.
     previous_pool : Pool, optional
-        Earlier import of the same path, whose prompts keep their item ids. No effect on tables with ids of items, or on
-        those that `exact` reads as they are.
+        Pool that was imported from the same path before; its prompts keep their item ids. It has no effect on tables
+        with ids of items, nor on those that `exact` reads as they are.
 
     Returns
     -------
@@ -81,8 +81,9 @@ def read_table(
     Raises
     ------
     ImportFormatError
-        [import-columns]: if the role of a column is not clear; [import-ids]: if ids of items restart and nothing else
-        identifies the items; [import-format] and others: if a file cannot be read.
+        [import-columns] if the role of a column is not clear; [import-ids] if ids of items restart and nothing else
+        identifies the items; [import-format] and others if a file cannot be read. The message starts with file and
+        location.
     """
     columns = dict(columns)
     files = find_tables(paths)
@@ -106,10 +107,14 @@ def read_table(
 def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> bool:
     """Return whether the columns of responses and items are known, so that no values need to be examined.
 
-    They are known by a path such as `choices[].text` or, in `PLAIN` files, by their names. Combined columns, files and
-    folders are not.
+    The columns are known if the user named a path to the elements of a list, such as `choices[].text`. In files with a
+    format in `PLAIN`, they are also known if the user named them, or if they have the names of a pool or of a known data
+    set.
 
-    files : files of the tables; only the first row of the first file is read
+    In files with these formats, the columns are not known if the user named a combined column, such as `subject+id`, or the
+    folder or file as a column.
+
+    files : files of the tables; only the first row of the first file is examined
     columns : column by role, as named by the user
     """
     has_list_paths = any("[]" in path for path in columns.values())
@@ -136,9 +141,10 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
     """Read tables in which the columns of responses and items are known, row by row.
 
-    Without a column of agents, each file is an agent; that of a single file is inferred.
+    If the column of agents is not known, each file is an agent. If there is a single file, its column of agents is inferred.
 
     paths : paths that the user passed; the first one names the pool
+    files : files of the tables
     columns : column by role, as named by the user
     """
     builder = PoolBuilder(paths[0].stem)
@@ -164,12 +170,12 @@ def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: M
 
 
 def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns that the user named, and those with the name of their role, by role.
+    """Return a dictionary: role → its column, which the user named, or whose name is that of the role.
 
-    Without texts among them, the columns of a known layout are added.
+    Without such a column of texts, the columns of a known layout are added.
 
     row : first row of the table
-    columns : column by role, as named by the user
+    columns : column by role, as named by the user; these precede all others
     """
     known_columns = {role: role for role in ROLES if role in row} | dict(columns)
     if "text" in known_columns:
@@ -212,7 +218,7 @@ def _list_unused_columns(row: Mapping[str, Json], paths: Sequence[ColumnPath]) -
 
 
 def _infer_agent_column(file: Path, columns: Mapping[str, str]) -> str | None:
-    """Infer which unknown column of a table names the agents; None if there is none, or if several do so together.
+    """Infer which column of a table names the agents; None if there is none, or if several columns do so together.
 
     columns : column by role, for the roles whose columns are known
     """
@@ -469,10 +475,11 @@ def _read_source_tables(
     """Read the tables in files or, if there are none, the texts in a folder.
 
     path : file or folder that the user named
+    files : files of the tables
     columns : column by role, as named by the user
-    builder : pool under construction, which gets the notes
+    builder : builder of the pool, which gets the notes
 
-    Raises: ImportFormatError [import-columns] if there are neither rows nor texts.
+    Raises: ImportFormatError [import-columns] if the files hold no rows, and the folder no texts.
     """
     tables = []
     for file in files:
@@ -501,9 +508,10 @@ def _list_json_keys(files: Sequence[Path]) -> list[str]:
 
 
 def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
-    """Return the path of the column of responses by agent; empty unless each agent has a column.
+    """Return a dictionary: agent → path of the column with its responses. It is empty unless each agent has a column.
 
-    Agents are named after their columns, without the shared key of `outputs.gpt` and `outputs.llama`.
+    An agent is named after its column. If the columns are values of one nested object, like `outputs.gpt` and
+    `outputs.llama`, the key of the object is removed from the names.
     """
     columns = roles.agent_columns
     shared_prefix = ""
@@ -546,9 +554,12 @@ class _ItemIds:
 
 
 def _add_combined_columns(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> None:
-    """Add the combined columns that the user named, such as `<file>+id`, to the rows of tables, in place.
+    """Add the combined columns that the user named, such as `<file>+id`, to the rows.
 
-    Their values are joined, as in "a.csv / 7". Other columns of `columns` (by role) are ignored.
+    A value of a combined column joins the values of its columns, such as "a.csv / 7".
+
+    tables : tables, whose rows are changed in place
+    columns : column by role, as named by the user; other columns than combined ones are ignored
     """
     rows = [row for table in tables for row in table.flat_rows]
     for column in columns.values():

@@ -182,7 +182,8 @@ def _select_model_calls(spans: Sequence[_Span]) -> list[_Span]:
 def _make_span(span: Mapping[str, Json], location: str, replaced: Replacements) -> _Span:
     """Create a span from an OTLP object; messages that are encoded as JSON are parsed.
 
-    replaced : counter of values such as NaN that a pool cannot hold
+    location : file and line, for errors
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
     """
     attributes = _convert_attributes(span.get("attributes"))
     for name in _MESSAGE_ATTRIBUTES.values():
@@ -238,11 +239,11 @@ def _read_spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[
 
 
 def _read_exports(file: Path, replaced: Replacements) -> Iterator[tuple[str, Json]]:
-    """Yield the location and the content of each export (an OTLP JSON object with spans) in a file.
+    """Yield the exports in a file with their locations. An export is an OTLP JSON object, which holds spans.
 
-    The file has one export, a list of exports, or one per line.
+    The file may hold one export, a list of exports, or one export per line.
 
-    replaced : counter of values such as NaN that a pool cannot hold
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
     """
     text = read_text(file, replaced)
     content = _parse_if_json(text, file, replaced)
@@ -294,8 +295,11 @@ def _format_transcript(spans: Sequence[_Span], calls: Sequence[_Span]) -> str:
 
 
 def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[str]:
-    """Yield a line for each step of a trace after its prompt, in order of time and without repetitions.
+    """Yield a line for each step of a trace after its prompt, in order of time.
 
+    The input of each call repeats the steps before it, so each message and each tool result is yielded only once.
+
+    spans : all operations of the trace
     calls : the operations among `spans` that are calls of a model
     """
     yielded_keys = {_PROMPT_KEY}
@@ -317,10 +321,13 @@ _PROMPT_KEY = "user 0"
 
 
 def _format_new_inputs(call: _Span, yielded_keys: set[str]) -> Iterator[str]:
-    """Yield a line per new message of a user, and per new tool result, in the input of a call of a model.
+    """Yield one line per new message of a user, and one per new tool result, in the input of a call of a model.
 
-    yielded_keys : ids of messages and results that are not new, or else their kind and number, such as "user 1";
-        changed in place
+    Each part of a message of a user, and each tool result, has a key: its id or, without an id, its kind and its number in
+    the input, counted from 0, such as "user 1" or "tool_call_response 0".
+
+    call : the call of a model
+    yielded_keys : keys of the messages and results that are not new; the keys of new ones are added
     """
     n_by_kind: Counter[str] = Counter()
     for role, parts in call.get_messages("input"):

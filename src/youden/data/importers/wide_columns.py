@@ -40,10 +40,11 @@ class WideTableSearch(ColumnCandidates):
     """Search for the columns of agents and of questions in a table with a column per agent."""
 
     def find_agent_columns(self) -> tuple[str, ...]:
-        """Find the columns of a wide table that each hold the responses of one agent; empty if the table is not wide.
+        """Find the columns of a wide table that each hold the responses of one agent.
 
-        These are at least two columns of prose, or else of short texts. `prompt_columns` and `item_columns` are set,
-        too.
+        The responses are in columns of prose or, if there are fewer than two of these, in columns of short texts. If at least
+        two columns hold responses, they are returned, and `prompt_columns` and `item_columns` are set to the candidates among
+        the other columns. Otherwise the table is not wide: the result is empty, and nothing is changed.
 
         Raises: UnclearColumnsError if a column may hold responses or describe items.
         """
@@ -91,9 +92,11 @@ class WideTableSearch(ColumnCandidates):
             self.item_columns = [*id_columns, *contact_columns]
 
     def list_doubtful_columns(self, agent_columns: Sequence[str], *, has_question: bool) -> list[str]:
-        """List the columns of agents that may hold remarks, questions or parts of responses.
+        """List the columns of agents that may hold something else. The list is empty if fewer than two others would remain.
 
-        The list is empty if fewer than two others would remain.
+        - Remarks have a name such as "Ana's comments", or no name, or fill less than half as many rows as responses.
+        - A second column of questions has more questions than all others.
+        - Parts of responses are listed if each agent has two columns, such as "gpt" and "gpt thinking".
 
         agent_columns : columns that may each hold the responses of one agent
         has_question : whether another column holds the questions
@@ -170,8 +173,8 @@ class WideTableSearch(ColumnCandidates):
     def is_remark_column(self, name: str) -> bool:
         """Return whether a column contains remarks on another one, or a part of it.
 
-        An example is "gpt reasoning" next to "gpt answer". But next to "gpt base", the column "gpt thinking" may be an
-        agent, because neither name denotes responses.
+        In a table with the columns "gpt answer", "gpt rationale" and "gpt reasoning", these are the last two. But in a table
+        with the columns "gpt base" and "gpt thinking", both may be agents, because neither name denotes responses.
         """
         *agent, last = normalize_name(name).split("_")
         if not agent or last not in ABOUT | PARTS:
@@ -192,8 +195,12 @@ class WideTableSearch(ColumnCandidates):
     def find_question_column(self, prose_columns: Sequence[str]) -> str | None:
         """Return the column of questions among columns of prose; None if all of them hold responses.
 
-        Raises: UnclearColumnsError if several columns may hold questions, or if a column may hold questions or
-            responses.
+        The column of questions is the one whose name suggests questions. If no name does, the texts of three or more columns
+        are compared.
+
+        prose_columns : names of the columns of prose, in the order of the table
+
+        Raises: UnclearColumnsError if several columns may hold questions, or if a column may hold questions or responses.
         """
         candidates = [name for name in prose_columns if self.is_question_name(name)]
         if len(prose_columns) < 3:
@@ -225,8 +232,12 @@ class WideTableSearch(ColumnCandidates):
     ) -> UnclearColumnsError:
         """Make the error for a wide table in which several columns may hold the questions.
 
-        It proposes the candidate with the largest fraction of questions as the prompts, and the other columns of prose
-        as the responses, without further candidates if at least two remain.
+        The error proposes the candidate with the largest fraction of questions as the column of prompts; of equal candidates,
+        it is the one with the most usual name. As responses, the error proposes all columns of prose that are not candidates.
+        If there are fewer than two of them, it proposes all columns of prose except the prompts.
+
+        candidates : names of the columns that may hold questions
+        prose_columns : names of all columns of prose, in the order of the table
         """
 
         def get_reliability(name: str) -> tuple[float, int]:
@@ -259,6 +270,9 @@ class WideTableSearch(ColumnCandidates):
     def check_question_position(self, question: str, prose_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if there are columns of prose both before and after the column of questions.
 
+        The error proposes the larger group of columns as the responses, or the columns after it if the groups are equal.
+
+        question : name of the column of questions
         prose_columns : names of all columns of prose, including `question`, in the order of the table
         """
         position = prose_columns.index(question)
@@ -276,9 +290,25 @@ class WideTableSearch(ColumnCandidates):
     def differs_from_others(self, name: str, prose_columns: Sequence[str]) -> bool:
         """Return whether a column of prose differs from all others, as a column of questions would.
 
-        Its name lacks a part that the others have in common; or its texts differ in length or words.
+        The names are compared first, by their words and their first three letters. If the other names have some of these in
+        common, the column differs if its name has none of them. Otherwise, the texts are compared. The column differs in two
+        cases:
 
-        prose_columns : names of all columns of prose, including `name`; at least three
+        - The mean length of its texts is at most 0.75 times, or at least 1.33 times, the mean length of the other texts.
+        - It shares fewer words with the other columns than these share with each other: the mean overlap is less than 0.9
+          times as large (`compute_word_overlap`).
+
+        Parameters
+        ----------
+        name : str
+            Column to be tested.
+        prose_columns : sequence of str
+            Names of all columns of prose, including `name`; at least three.
+
+        Returns
+        -------
+        bool
+            True if the column may hold questions, and the others responses to them.
         """
         other_names = [prose_name for prose_name in prose_columns if prose_name != name]
         parts_of_others = [_get_name_parts(other_name) for other_name in other_names]
@@ -299,7 +329,10 @@ class WideTableSearch(ColumnCandidates):
         return overlap_with_others < 0.9 * overlap_among_others
 
     def check_columns_are_not_items(self, agent_columns: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if each row may hold all responses of one agent, which another column names.
+        """Raise UnclearColumnsError if each row of a table may hold all responses of one agent.
+
+        This is assumed if the table has fewer rows than columns of responses, and if another column of texts, such as the
+        names of the agents, has a different value in each row.
 
         agent_columns : columns that may each hold the responses of one agent, in a table without prompts
         """
@@ -315,10 +348,10 @@ class WideTableSearch(ColumnCandidates):
 def _make_doubtful_columns_error(
     doubtful_columns: Sequence[str], *, agent_columns: Sequence[str], question: str | None
 ) -> UnclearColumnsError:
-    """Make the error that columns may be responses of further agents, or describe other columns.
+    """Make the error for a wide table whose doubtful columns may be responses of further agents, or describe other columns.
 
-    agent_columns : columns that certainly hold the responses of one agent each; the error proposes them
-    question : column of questions, which the error proposes as prompts, or None
+    agent_columns : columns that certainly hold the responses of one agent each; the error proposes these as the responses
+    question : column of questions, or None; the error proposes it as the column of prompts
     """
     options = {"text": ",".join(agent_columns)}
     if question:

@@ -92,9 +92,22 @@ def read_pool(path: str | PathLike[str] | pd.DataFrame) -> Pool:
 
 
 def locate_pool(path: str | PathLike[str]) -> Path:
-    """Find the file or folder of a pool; `datasets/NAME` is also searched for among the shipped pools.
+    """Find the file or folder of a pool, which may be a shipped one.
 
-    Raises: PoolError [pool-not-found] if there is no such pool.
+    Parameters
+    ----------
+    path : str or path
+        Path of the pool; `datasets/NAME` is also searched for among the shipped pools.
+
+    Returns
+    -------
+    Path
+        The path itself if it exists, otherwise that of the shipped pool.
+
+    Raises
+    ------
+    PoolError
+        [pool-not-found]: if there is no such pool.
     """
     path = Path(path)
     if path.exists():
@@ -309,7 +322,9 @@ def _parse_records(
 ) -> Iterator[tuple[int, dict[str, Json]]]:
     """Yield the number and the JSON object of each line that is not blank.
 
+    first_line : number of the first line
     required, optional : keys that an object must have, and others that it may have
+    source : file of the lines, for errors
 
     Raises: PoolError [pool-json], [pool-key] or [pool-encoding] if a line is not valid.
     """
@@ -340,7 +355,10 @@ def _describe_key_problem(keys: Set[str], required: Set[str], allowed: Set[str])
 
 
 def _parse_line(source: Source, line: bytes, number: int) -> Json:
-    """Parse a line of JSON; unpaired surrogates are replaced by U+FFFD and counted in `source.replaced`.
+    """Parse a line that holds one JSON value. Unpaired surrogates are replaced by U+FFFD and counted in `source.replaced`.
+
+    source : file of the line, for errors
+    number : number of the line, for errors
 
     Raises: PoolError [pool-encoding] if the line is not UTF-8; [pool-json] if it is not JSON, has NaN or an infinite
         number, or is nested too deeply.
@@ -364,10 +382,15 @@ def _parse_line(source: Source, line: bytes, number: int) -> Json:
 
 
 def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
-    """Write a pool to a folder, as agents.jsonl, items.jsonl and responses.jsonl in UTF-8.
+    """Write a pool as agents.jsonl, items.jsonl and responses.jsonl.
 
-    A missing folder is created, and existing files are replaced. Missing responses, groups, prompts and metadata are
-    omitted. The name of the pool is not written: a reader takes that of the folder.
+    Parameters
+    ----------
+    pool : Pool
+        Its responses are written by agent, then by item. A cell without a response has no line, and a missing group,
+        prompt or metadata no key. The name of the pool is not written: a reader takes that of the folder.
+    folder : str or path
+        Folder for the files, which are in UTF-8 and replace existing ones; it is created if it does not exist.
     """
     folder = Path(folder)
     responses: Iterator[dict[str, Json]] = (
@@ -396,9 +419,23 @@ def find_foreign_file(agents: Sequence[Agent], items: Sequence[Item], folder: Pa
 
 
 def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
-    """Yield the agent, the item, the repeat and the text of each response, sorted by the first three.
+    """Yield the responses of a pool by agent, then by item, then by repeat.
 
-    The repeat is the number of the response in its cell (agent and item), from 1; None if it is the only one.
+    Parameters
+    ----------
+    pool : Pool
+        The pool. Cells (agent, item) without a response are skipped.
+
+    Yields
+    ------
+    agent : Agent
+        Agent that responded.
+    item : Item
+        Item that it responded to.
+    repeat : int or None
+        Number of the response in its cell, from 1; None if it is the only one.
+    text : str
+        The response.
     """
     for position, agent in enumerate(pool.agents):
         # rows of repeat_texts: second responses of all agents, then third responses of all agents, and so on

@@ -70,7 +70,8 @@ class Spool:
     def to_array(self, cells: Positions, shape: tuple[int, int]) -> Objects:
         """Return the texts as an array of objects, with None in cells without a text.
 
-        Texts in a file become `TextsInFile`, which reads them when it is indexed.
+        If the texts are in a file, the result is a `TextsInFile`, which is indexed like an array and reads texts from
+        the file when needed.
 
         cells : int array (n_texts,), position of each text in the array, counted row by row from 0
         shape : number of rows and of columns of the array
@@ -130,7 +131,7 @@ def _close_file(file: BinaryIO) -> None:
 
 @contextmanager
 def _explain_full_disk() -> Iterator[None]:
-    """Convert an OSError from the `with` block to PoolError [disk-full]."""
+    """Convert an OSError from the block to PoolError [disk-full]."""
     try:
         yield
     except OSError as error:
@@ -233,8 +234,8 @@ class Source:
         noun : "agent" or "item", for the error
         number : number of the row in the file, from 1, for the error
 
-        Raises: PoolError [pool-id] if the id is not a string, is blank, has control characters, or starts like a
-            formula of a spreadsheet (with =, +, -, @). A plain number such as -3 is valid.
+        Raises: PoolError [pool-id] if the id is not a string, is blank, has control characters, or starts like a formula of
+            a spreadsheet (with =, +, -, @). A plain number such as -3 is valid.
         """
         if not isinstance(value, str):
             raise self.make_error(
@@ -250,7 +251,7 @@ class Source:
         return value
 
     def check_name(self, value: str, noun: str, number: int) -> None:
-        """Raise PoolError [pool-id] if a name has control characters or would be a formula in a spreadsheet.
+        """Raise PoolError [pool-id] if a name has control characters, or if a spreadsheet would run it as a formula.
 
         noun : what the name is, such as "agent id" or "group", for the error
         number : number of the row in the file, from 1, for the error
@@ -261,9 +262,11 @@ class Source:
     def require_text(self, value: object, number: int) -> str:
         """Check a response and return it unchanged; log a warning if it has more than `LONG_TEXT` characters.
 
+        An empty string is a valid response.
+
         number : number of the row in the file, from 1, for the error
 
-        Raises: PoolError [pool-text] if it is not a string, for example None or NaN; an empty string is valid.
+        Raises: PoolError [pool-text] if it is not a string, for example None or NaN.
         """
         if isinstance(value, str):
             self.warn_if_long(value, "text", number)
@@ -278,10 +281,10 @@ class Source:
     def parse_repeat(self, value: object, number: int) -> int | None:
         """Convert the number of a repeat to an integer; None and the empty string become None.
 
-        value : integer, float such as 2.0, or digits such as "2" or "2.0"
-        number : number of the row, from 1, for the error
+        value : integer, float such as 2.0, or string of digits such as "2" or "2.0", without spaces
+        number : number of the row in the file, from 1, for the error
 
-        Raises: PoolError [pool-repeat] if it is not a whole number from 0 to 2³¹ − 1.
+        Raises: PoolError [pool-repeat] if the repeat is not a whole number from 0 to 2³¹ − 1, for example NaN or a bool.
         """
         if value is None or value == "":
             return None
@@ -377,7 +380,7 @@ class PoolCells:
         self._texts = Spool()
 
     def add(self, agent: int, item: int, text: str, *, number: int, repeat: int | None = None) -> None:
-        """Add one response; `to_texts` checks later whether an agent has several to an item.
+        """Add one response. Several responses of an agent to an item are checked later, by `to_texts`.
 
         agent, item : positions of the agent and the item
         number : number of the row in the file, from 1
@@ -391,7 +394,9 @@ class PoolCells:
         self._texts.append(text)
 
     def extend(self, agents: Positions, items: Positions, numbers: Positions) -> Spool:
-        """Add n responses without their texts, and return the store to which the caller must add the texts, in order.
+        """Add n responses without their texts, and return the spool of texts.
+
+        The caller must add the n texts to the spool, in the same order.
 
         agents, items : int arrays (n,), positions of agents and items
         numbers : int array (n,), numbers of the rows in the file, from 1
@@ -418,7 +423,7 @@ class PoolCells:
             )
 
     def to_texts(self, source: Source, *, agents: list[str], items: list[str]) -> tuple[Objects, Objects | None]:
-        """Arrange the responses by agent and item, those of one cell by their number of repeat.
+        """Arrange the responses by agent and item. Those of one cell are ordered by their number of repeat.
 
         Parameters
         ----------
@@ -432,13 +437,14 @@ class PoolCells:
         texts : object array (n_agents, n_items)
             First response of each agent to each item; None without a response.
         repeat_texts : object array ((n_repeats - 1) * n_agents, n_items) or None
-            Second responses in the first n_agents rows, then third responses, and so on; None without repeats.
+            Second responses in the first n_agents rows, then third responses, and so on; None without repeats. Texts
+            that were spooled to a file are read from it when needed.
 
         Raises
         ------
         PoolError
-            [pool-empty]: without rows; [pool-duplicate]: if two rows have the same agent, item and repeat; [pool-size]:
-            if there are more than 200 million cells.
+            [pool-empty] without rows; [pool-duplicate] if two rows have the same agent, item and repeat (None is 1);
+            [pool-size] if the pool has more than 200 million cells.
         """
         n_agents, n_items = len(agents), len(items)
         self._check_size(source, n_agents, n_items)

@@ -39,10 +39,25 @@ _BATCH_BYTES, _MIN_BATCH_ROWS, _MAX_BATCH_ROWS = 2**25, 1_000, 100_000
 
 
 def read_csv(path: Path) -> Pool:
-    """Read a pool from a comma-separated table in UTF-8; its name is that of the file without the suffix.
+    """Read a pool from a comma-separated table in UTF-8.
 
-    An empty text is an empty response; an empty prompt or group is missing. Raises: PoolError if the table is not
-    valid.
+    Every field is a string. An empty text is an empty response; an empty prompt or group is missing. Two rows of an
+    item must not have different prompts, and two rows of an agent must not have different groups.
+
+    Parameters
+    ----------
+    path : Path
+        The table.
+
+    Returns
+    -------
+    Pool
+        Its name is that of the file without the suffix.
+
+    Raises
+    ------
+    PoolError
+        If the table is not valid. The message names the line on which the record starts.
     """
     source = Source(path)
     rows = _TidyRows(source)
@@ -62,12 +77,26 @@ def read_csv(path: Path) -> Pool:
 
 
 def read_parquet(path: Path) -> Pool:
-    """Read a pool from a Parquet table; its name is that of the file without the suffix.
+    """Read a pool from a Parquet table.
 
     Columns are strings, or dictionaries of strings; repeats may be numbers. A null prompt or group is missing.
 
-    Raises: PoolError if the table is not valid; InputError [unpacked-too-large] if it decompresses to far more than its
-        size.
+    Parameters
+    ----------
+    path : Path
+        The table.
+
+    Returns
+    -------
+    Pool
+        Its name is that of the file without the suffix.
+
+    Raises
+    ------
+    PoolError
+        If the table is not valid. The message names the number of the row, from 1.
+    InputError
+        [unpacked-too-large] if the file decompresses to far more than its size.
     """
     source = Source(path, unit="row")
     rows = _TidyRows(source)
@@ -143,9 +172,24 @@ _FRAME = Path("DataFrame")
 def read_frame(frame: pd.DataFrame) -> Pool:
     """Read a pool from a DataFrame with the columns of a table, or with one row per item and one column per agent.
 
-    A row without a text (None, NaN, pd.NA or NaT) is skipped; others need an agent and an item.
+    None, NaN, pd.NA and NaT are missing values. A row without a text is not a response and is skipped. Any other row needs
+    an agent and an item, while prompt, group and repeat may be missing. An unpaired surrogate in a text becomes U+FFFD,
+    with a warning in the log.
 
-    Raises: PoolError if the frame is not valid.
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Table in one of the two layouts. Its index is ignored.
+
+    Returns
+    -------
+    Pool
+        Agents and items are in the order of their first row.
+
+    Raises
+    ------
+    PoolError
+        If the frame is not valid. The message names the number of the row, from 1.
     """
     source = Source(_FRAME, unit="row")
     tidy_frame = _to_tidy_frame(source, frame)
@@ -219,7 +263,10 @@ def _get_values(frame: pd.DataFrame, name: str) -> list[Any]:
 
 
 def _read_batches(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file in batches of about `_BATCH_BYTES`. Raises: PoolError [pool-parquet]."""
+    """Yield the rows of a file in batches of about `_BATCH_BYTES`. Raises: PoolError [pool-parquet].
+
+    source : file of the table, for errors
+    """
     metadata = table.metadata
     n_bytes = sum(metadata.row_group(group).total_byte_size for group in range(table.num_row_groups))
     n_rows_per_batch = _BATCH_BYTES * metadata.num_rows // max(n_bytes, 1)
@@ -250,11 +297,14 @@ class _TidyRows:
     def add(self, fields: Sequence[Any], *, number: int) -> None:
         """Check one row of the table, and add its response to the pool.
 
-        fields : agent, item, text, prompt, group and repeat (whole number or digits); the last three may be None
+        fields : agent, item, text, prompt, group and repeat of the row, in this order. The first five are texts, and the repeat
+            is a whole number or its digits. The last three may be None; a missing prompt or group does not contradict an
+            earlier one.
         number : number of the row in the table, from 1, for errors
 
-        Raises: PoolError if a field is not valid; [pool-contradiction] if an earlier row has another prompt or group.
-            Duplicates are refused later, by `to_pool`.
+        Raises: PoolError if a field is not valid, for example [pool-id] if an id is a number; [pool-contradiction] if an
+            earlier row states another prompt of the item, or another group of the agent. A second response of the same agent,
+            item and repeat is refused later, by `to_pool`.
         """
         agent, item, text, prompt, group, repeat = fields
         agent = self._source.require_id(agent, "agent", number)
@@ -274,9 +324,10 @@ class _TidyRows:
             self._set_prompt_or_group(self._groups, agent, group, f"group of agent {agent!r}", number)
 
     def add_batch(self, columns: Sequence[pa.LargeStringArray], *, number: int) -> bool:
-        """Add many rows at once and return True, or return False if one is not valid or has a repeat.
+        """Add many rows at once, if all of them are valid and none has a repeat; return whether they were added.
 
-        After False, the caller must `add` them one by one; ids, groups and prompts that are already stored do no harm.
+        If they were not, the caller must add each row with `add`, which names the invalid row in its error. Until then, some
+        ids, groups and prompts of the rows may already be stored. This has no effect, because `add` stores the same ones.
 
         columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
         number : number of the first row in the table, from 1
@@ -328,7 +379,7 @@ class _TidyRows:
             )
 
     def to_pool(self) -> Pool:
-        """Make the pool of all rows. Raises: PoolError without rows, or if two have the same agent, item and repeat."""
+        """Make the pool of all rows. Raises: PoolError if there are no rows, or two with the same agent, item and repeat."""
         agent_ids = list(self._agents)
         item_ids = list(self._items)
         texts, repeat_texts = self._cells.to_texts(self._source, agents=agent_ids, items=item_ids)
@@ -359,9 +410,12 @@ def _are_names_valid(groups: pa.LargeStringArray) -> bool:
 
 
 def _look_up_ids(column: pa.LargeStringArray, position_by_id: dict[str, int]) -> Positions | None:
-    """Return the position of each id (n_rows,), and add new ids to `position_by_id`.
+    """Return the position of each id, adding new ids to `position_by_id`.
 
-    Returns None, and adds nothing, if a new id is not valid.
+    column : ids (n_rows,)
+    position_by_id : positions of the ids of earlier rows; changed in place
+
+    Returns an int64 array (n_rows,), or None if a new id is invalid; then no id is added.
     """
     encoded = column.dictionary_encode()
     distinct_ids: list[str] = encoded.dictionary.to_pylist()
@@ -440,7 +494,10 @@ def _iter_distinct_pairs(positions: Positions, column: pa.LargeStringArray) -> I
 
 
 def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the first line, and the fields, of each record of a CSV file; blank lines are skipped.
+    """Yield the records of a CSV file: the number of the first line of each record, and its fields. Blank lines are skipped.
+
+    source : the file, for errors
+    file : the file, opened for reading
 
     Raises: PoolError [pool-csv] if a record is not valid CSV; [pool-encoding] if a line is not UTF-8.
     """
@@ -530,7 +587,7 @@ def _check_column_type(source: Source, name: str, kind: pa.DataType) -> None:
 
 @contextmanager
 def allow_long_csv_fields() -> Iterator[None]:
-    """Allow CSV fields of any length inside the `with` block."""
+    """Allow CSV fields of any length inside the block."""
     limit = csv.field_size_limit(2**31 - 1)
     try:
         yield

@@ -16,12 +16,27 @@ SameSource = Callable[[str, str], float | bool | None]
 
 
 def judge_by_function(function: SameSource, plan: Plan) -> Verdicts:
-    """Call a function for every trial of a plan, in order, and return its answers as verdicts, which are not stored.
+    """Call a function for every trial of a plan, in the plan's order, and return its answers as verdicts.
 
-    function : ``function(text_a, text_b)`` returns a bool, a number in [0, 1] (1 = same source), or None (no answer,
-        NaN)
+    The answers are not stored, so the function is called again for each plan.
 
-    Raises: JudgeError [judge-function] if the function raises an exception or returns anything else.
+    Parameters
+    ----------
+    function : callable
+        Called as ``function(text_a, text_b)``; returns a bool, a number in [0, 1] (1 = same source), or None
+        for no answer.
+    plan : Plan
+        The plan, with its pool.
+
+    Returns
+    -------
+    Verdicts
+        One answer per trial; NaN, with the reason "unparsed", if the function returned None.
+
+    Raises
+    ------
+    JudgeError
+        [judge-function] if the function raises an exception or returns anything else.
     """
     texts = plan.pool.all_texts
     first_rows, second_rows = plan.text_rows

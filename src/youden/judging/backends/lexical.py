@@ -101,15 +101,15 @@ class Lexical:
         Returns
         -------
         Verdicts
-            One answer per trial.
+            One answer per trial, in the plan's order.
 
         Raises
         ------
         PlanError
             [plan-missing-text] if the pool lacks a text of the plan.
         JudgeError
-            [lexical-few-items] if fewer than 8 items have responses; [lexical-nothing-shared] if the responses do not
-            determine a scale.
+            [lexical-few-items] if fewer than 8 items have responses; [lexical-nothing-shared] if the items to fit on do
+            not determine a scale.
         """
         # all texts of the pool, item by item; further responses of an agent have agent numbers from n_agents on
         pool = plan.pool
@@ -191,13 +191,16 @@ class Lexical:
 def _weight_words(
     matrix: csr_array[np.int8], item_of: Index, fits_on: NDArray[np.bool_]
 ) -> tuple[csr_array[np.int8], Floats]:
-    """Select the words that can count, and compute their weights, one for each model.
+    """Select the words that can count, and compute their weights.
+
+    A word can count if at least two texts contain it, and if some item that a model is fitted on lacks it.
 
     matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
     item_of : int array (n_texts,), item of each text
     fits_on : bool array (n_models, n_items), items that each model is fitted on
 
-    Returns the selected columns of `matrix`, and float array (n_selected_words, n_models).
+    Returns the columns of `matrix` for the selected words; and the weights of these words, float array
+    (n_selected_words, n_models). A weight is the inverse document frequency over the items that the model is fitted on.
     """
     words_by_item = build_group_word_matrix(matrix, item_of, n_groups=fits_on.shape[1])
     n_items_with_word: Floats = np.asarray(fits_on.astype(np.float64) @ words_by_item)
@@ -207,11 +210,12 @@ def _weight_words(
 
 
 def _find_text_positions(plan: Plan, *, other_item: Ids, agent_of: Index, item_of: Index) -> tuple[Index, Index]:
-    """Find the first and the second text of each trial in the list of all texts, two int arrays (n_trials,).
+    """Find the first and the second text of each trial in the list of all texts of the pool.
 
     other_item : int array (n_trials,), item of the second text of each trial
-    agent_of, item_of : int arrays (n_texts,), row and column of each text in `Pool.all_texts`
+    agent_of, item_of : int arrays (n_texts,), row and column in `Pool.all_texts` of each text in the list
 
+    Returns the positions of the first and of the second texts in the list, two int arrays (n_trials,).
     Raises: PlanError [plan-missing-text] if the pool lacks a text of a trial.
     """
     pool = plan.pool
@@ -257,10 +261,12 @@ def find_few_items(pool: Pool) -> list[Finding]:
 
 
 def _draw_folds(items: Index, rng: np.random.Generator, *, n_items: int) -> Index:
-    """Divide `items` into random folds of about equal size, numbered from 0.
+    """Divide items into random folds of about equal size.
 
-    Returns the fold of each item, int array (n_items,); −1 for an item that is not in `items`.
-    Raises: JudgeError [lexical-few-items] if there are too few items.
+    items : int array, items with responses
+
+    Returns the fold of each item, int array (n_items,), counted from 0; −1 for an item without responses.
+    Raises JudgeError [lexical-few-items] if there are too few items.
     """
     if len(items) < MIN_ITEMS:
         raise JudgeError(f"{_describe_few_items(len(items))} {_FEW_ITEMS_REMEDY}", slug="lexical-few-items")
@@ -274,21 +280,12 @@ def sample_pairs(
 ) -> tuple[Index, Index]:
     """Sample distinct ordered pairs of two different texts uniformly; both may be texts of one agent.
 
-    Parameters
-    ----------
-    item_of : int array (n_texts,)
-        Item of each text, ascending.
-    rng : numpy.random.Generator
-        Source of the sample.
-    paired : bool
-        Whether the two texts of a pair respond to the same item; otherwise they respond to different items.
-    limit : int
-        Largest number of pairs; if no more are possible, all pairs are returned.
+    item_of : int array (n_texts,), item of each text, ascending
+    rng : source of the sample
+    paired : whether the two texts of a pair respond to the same item; otherwise they respond to different items
+    limit : largest number of pairs; if no more pairs are possible, all of them are returned
 
-    Returns
-    -------
-    first, second : int arrays (n_pairs,)
-        Positions of the texts.
+    Returns the positions of the first and of the second texts, two int arrays (n_pairs,).
     """
     # of the item of each text: position of its first text, and number of its texts
     texts_per_item = np.bincount(item_of)
@@ -329,11 +326,15 @@ def _sample_partners(n_partners: Index, rng: np.random.Generator, *, limit: int)
 
 
 def _fit_scale_and_threshold(paired: Floats, independent: Floats, *, is_self_plan: bool) -> tuple[float, float]:
-    """Fit the scale and the threshold that convert similarities of two texts to answers.
+    """Fit the scale and the threshold that convert similarities to answers.
 
-    paired, independent : float arrays, similarities on the same item and on different items
+    The scale is the 95th percentile of the paired similarities. The threshold is the lowest one that maximizes TPR − FPR.
+
+    paired : float array (n_paired,), similarities of two texts on the same item
+    independent : float array (n_independent,), similarities of two texts on different items
     is_self_plan : whether a pair consists of two responses of one agent, for the error message
 
+    Returns the scale, above 0, and the threshold.
     Raises: JudgeError [lexical-nothing-shared] if one of the arrays is empty or the scale is 0.
     """
     scale = 0.0
@@ -360,27 +361,17 @@ def _fit_scale_and_threshold(paired: Floats, independent: Floats, *, is_self_pla
 def compute_text_weights(
     matrix: csr_array[np.int8], *, item_of: Index, agent_of: Index, word_weights: Floats
 ) -> Floats:
-    """Compute the weights of texts, below 1 for texts that share unusually many words with others on their item.
+    """Compute the weights of texts. Texts that share unusually many words with other responses to their item weigh less.
 
-    Parameters
-    ----------
-    matrix : int8 csr_array (n_texts, n_words)
-        1 if the text contains the word.
-    item_of, agent_of : int arrays (n_texts,)
-        Item, ascending, and agent of each text.
-    word_weights : float array (n_words, n_models)
-        Weight of each word in each model, ≥ 0.
+    A word is common on an item if at least two agents used it there. The mass of a text is the sum of the weights of its
+    common words. The limit of an item is `MAX_QUARTILES` times the upper quartile of the agents' mean masses, without
+    agents whose mean is 0. The weight of a text is min(1, limit / mass) to the power of `LENGTH_POWER`.
 
-    Returns
-    -------
-    float array (n_texts, n_models)
-        In (0, 1].
+    matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
+    item_of, agent_of : int arrays (n_texts,), item and agent of each text; `item_of` ascends
+    word_weights : float array (n_words, n_models), ≥ 0, weight of each word in each model
 
-    Notes
-    -----
-    The weight is min(1, limit / mass) to the power of `LENGTH_POWER`. The mass of a text is the sum of the weights of
-    its words that at least two agents used on the item. The limit of an item is `MAX_QUARTILES` times the upper
-    quartile of the agents' mean masses, without agents whose mean is 0.
+    Returns a float array (n_texts, n_models), in (0, 1].
     """
     n_texts = len(item_of)
     common_words = _find_common_words(matrix, item_of=item_of, agent_of=agent_of)
@@ -435,10 +426,12 @@ def _find_common_words(matrix: csr_array[np.int8], *, item_of: Index, agent_of: 
 
 
 def _average_by_agent(mass: Floats, agent_of: Index) -> Floats:
-    """Average the masses of the texts of each agent, float array (n_agents, n_models).
+    """Average the masses of the texts of each agent.
 
-    mass : float array (n_texts, n_models), see `compute_text_weights`
-    agent_of : int array (n_texts,), agent of each text; agents without texts get no row
+    mass : float array (n_texts, n_models), mass of each text in each model (see `compute_text_weights`)
+    agent_of : int array (n_texts,), agent of each text
+
+    Returns a float array (n_agents, n_models), one row per agent that occurs in `agent_of`, in any order.
     """
     agents, agent_row, n_texts = np.unique(agent_of, return_inverse=True, return_counts=True)
     has_one_text_each = len(agents) == len(agent_of)
@@ -484,12 +477,12 @@ def _warn_without_prompts(pool: Pool) -> list[Finding]:
 
 
 def _compute_copied_shares(pool: Pool, texts: SegmentedTexts, *, agent_of: Index, item_of: Index) -> Floats:
-    """Compute the fraction of each response that is copied from its prompt, as an array like `Pool.all_texts`.
+    """Compute the fraction of each response that is copied from its prompt.
 
-    texts : words of all responses, followed by the words of the prompts of all items
-    agent_of, item_of : int arrays (n_responses,), row and column of each response; `item_of` ascends
+    texts : words of all responses, in the order of `item_of`, followed by the words of the prompts of all items
+    agent_of, item_of : int arrays (n_responses,), row and column of each response in `Pool.all_texts`; `item_of` ascends
 
-    The fraction is NaN without a response or a prompt.
+    Returns a float array with the shape of `Pool.all_texts`; NaN without a response or a prompt.
     """
     shares = np.full(pool.all_texts.shape, np.nan)
     n_responses = len(item_of)
@@ -511,7 +504,8 @@ def _find_copying(
 ) -> list[Finding]:
     """Return a finding for each agent whose median response is largely copied from its prompt.
 
-    texts, agent_of, item_of : as in `_compute_copied_shares`
+    texts : words of all responses, in the order of `item_of`, followed by the words of the prompts of all items
+    agent_of, item_of : int arrays (n_responses,), row and column of each response in `Pool.all_texts`; `item_of` ascends
     is_self_plan : whether each trial compares responses of one agent, so that there is no ranking
     """
     shares = _compute_copied_shares(pool, texts, agent_of=agent_of, item_of=item_of)

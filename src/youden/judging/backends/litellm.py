@@ -107,9 +107,10 @@ class LitellmJudge:
 
 
 def _to_call_error(error: Exception) -> CallError:
-    """Convert an exception that litellm raised to a CallError, or return the CallError that it wraps.
+    """Convert an exception that litellm raised to a CallError.
 
-    `wording` of the result is the part of the message that makes the error fatal, if only the message does.
+    If the exception wraps a CallError of our HTTP client, this CallError is returned. The `wording` of the result is the
+    part of the message that makes the error fatal, if only the message does.
     """
     wrapped_error = _find_call_error(error)
     if wrapped_error is not None:
@@ -190,9 +191,9 @@ def _make_client() -> Any:
 
 
 def _to_accepted_response(response: Any) -> Any:
-    """Return an `httpx.Response` that litellm accepts: message contents that are lists of parts are joined to texts.
+    """Return an `httpx.Response` that litellm accepts: message contents that are lists of parts are joined to one text.
 
-    A response without lists or JSON is returned unchanged.
+    A response without lists, or one that is not JSON, is returned unchanged.
     Raises: CallError if the JSON reports an error, although the HTTP status is a success.
     """
     try:

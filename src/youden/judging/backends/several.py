@@ -63,18 +63,15 @@ class _Server:
         self.wait = 0.0
 
     def record_failure(self, reason: str, *, now: float, affects_all_calls: bool, was_probe: bool) -> None:
-        """Record a failed call, after which the server may get no requests other than probes (tests) for some time.
+        """Record a failed call, and decide whether the server is left out, that is, gets no requests other than probes.
 
-        Parameters
-        ----------
-        reason : str
-            Why the call failed.
-        now : float
-            Seconds by the clock of the judge.
-        affects_all_calls : bool
-            Whether every other call would have failed, too; one such failure is enough, otherwise three in a row.
-        was_probe : bool
-            Whether the call was a probe. Each failed probe doubles the time to the next one, from 1 to 30 seconds.
+        The server is left out after one failure that affects all calls, or after three failures in a row. It is probed
+        after 1 second; each failed probe doubles this time, up to 30 seconds.
+
+        reason : why the call failed
+        now : time by the clock of the judge, in seconds
+        affects_all_calls : whether every other call to the server would have failed, too
+        was_probe : whether the call tested a server that is left out
         """
         self.n_failed += 1
         self.last_failure = reason
@@ -118,8 +115,8 @@ class RoundRobin:
         Raises
         ------
         CallError
-            If all servers fail, or if a failure concerns only the request or may have cost something. Its reason begins
-            with the address of the last server.
+            If all servers fail, or if a failure is specific to the request or may have cost something. Its reason
+            begins with the address of the last server.
         """
         tried: list[_Server] = []
         while True:
@@ -153,10 +150,12 @@ class RoundRobin:
                 await server.judge.aclose()
 
     def _select_server(self, tried: Collection[_Server]) -> _Server:
-        """Select a server that has not failed for this request (`tried`).
+        """Select the server for a request.
 
-        A server that is due for a probe (test after failures) comes first, then the working server with the fewest
-        calls in flight, then the next one to be probed.
+        A server that is left out comes first if it is time to probe it. Otherwise the working server with the fewest
+        calls in flight is selected, or, if no server works, the one that is to be probed next.
+
+        tried : servers that failed for this request, which are not selected again
         """
         now = self._clock()
 
@@ -260,7 +259,7 @@ class Jury:
         Returns
         -------
         Verdicts
-            Answers of the jury; `votes` contains those of each judge.
+            Verdicts of the jury. Their `votes` contain the answers of each judge.
 
         Raises
         ------
@@ -321,9 +320,9 @@ class Jury:
 
 
 def _find_majority(hard_answers: Floats) -> Floats:
-    """Return the answer (0 or 1) of more than half of the judges for each trial, float array (n_trials,); else NaN.
+    """Return the answer (0 or 1) of more than half of the judges for each trial, float array (n_trials,); NaN if none.
 
-    hard_answers : float array (n_judges, n_trials), 0, 1 or NaN (no answer, which counts for neither side)
+    hard_answers : float array (n_judges, n_trials), 0, 1 or NaN; a judge without an answer counts for neither side
     """
     n_judges = len(hard_answers)
     n_yes = (hard_answers == 1).sum(axis=0)

@@ -123,9 +123,18 @@ class ErrorParts(NamedTuple):
 
 
 def parse_error_parts(body: object) -> ErrorParts:
-    """Find the codes and the message in the body of an error, parsed from JSON; the message is None if there is none.
+    """Find the codes and the message in the body of an error.
 
-    The error is the body itself, its field `error`, or the first element of a list. The message may have any type.
+    Parameters
+    ----------
+    body : object
+        Body of the reply, parsed from JSON. The error may be the body itself, its field `error`, or the first element of
+        a list.
+
+    Returns
+    -------
+    ErrorParts
+        All codes, and the message, which may have any type; the message is None if there is none.
 
     Examples
     --------
@@ -181,10 +190,20 @@ def _iter_codes(objects: Iterable[Mapping[str, Any]]) -> Iterator[str | int]:
 
 
 def find_account_error(codes: Iterable[object], message: object) -> tuple[int, str | None] | None:
-    """Find an error about the account or the model in the codes, or else in the message, of a provider's error.
+    """Find an error about the account or the model: no credit, an invalid key or an unknown model.
 
-    Returns an HTTP status (402: no credit, 401: invalid key, 404: unknown model) and the part of the message that
-    identifies the error, or None if a code does. None if there is no such error.
+    Parameters
+    ----------
+    codes : iterable of object
+        The provider's codes for the error.
+    message : object
+        The provider's message. It is searched only if no code is known.
+
+    Returns
+    -------
+    (int, str or None) or None
+        HTTP status that fits the error: 402 for missing credit, 401 for an invalid key, 404 for an unknown model. And the
+        part of the message that identifies the error, or None if a code identifies it. None if there is no such error.
 
     Examples
     --------
@@ -211,9 +230,11 @@ def find_account_error(codes: Iterable[object], message: object) -> tuple[int, s
 
 
 def is_echo(wording: str, texts: Iterable[str]) -> bool:
-    """Return whether the texts of a request contain a part (`wording`) of an error's message, ignoring case and spaces.
+    """Return whether the texts of a request contain a part of an error's message, which may then be a quotation.
 
-    The message may then be a quotation.
+    Letter case and white space do not matter.
+
+    wording : part of the error's message
 
     Examples
     --------

@@ -124,9 +124,10 @@ class Budget:
         model : str
             Name of the model.
         usd : float
-            Cost in USD that is counted for the answer. If it is 0 or NaN (unknown), nothing is recorded.
+            Cost that is counted for the answer, in USD. Answers that cost nothing or an unknown amount (NaN) are not
+            recorded.
         fault : str or None
-            Why the reported token counts are not possible; None if they are missing.
+            Description of the reported token counts and of why they are not possible; None if they are missing.
         """
         is_paid = usd > 0  # False also for NaN, an unknown cost
         if is_paid:
@@ -142,9 +143,10 @@ class Budget:
         ----------
         model : str
             Name of the model.
-        usd, max_usd : float
-            Estimated and largest possible cost of the call, in USD. If `max_usd` is 0 or NaN (unknown), nothing is
-            recorded.
+        usd : float
+            Estimated cost that is counted for the call, in USD.
+        max_usd : float
+            Largest possible cost of the call, in USD. If it is 0 or unknown (NaN), the call is not recorded.
         """
         is_paid = max_usd > 0  # False also for NaN, an unknown cost
         if is_paid:
@@ -166,9 +168,17 @@ class Budget:
         return self.spent + reserved_picodollars / PICODOLLARS_PER_USD <= self.cap
 
     async def reserve(self, usd: float) -> None:
-        """Reserve the largest possible cost of a call, in USD; wait for calls in flight if the cap is too low yet.
+        """Reserve the largest possible cost of a call. Wait for calls in flight if the cap does not allow it yet.
 
-        Raises: OutOfMoneyError if no call in flight could release its reservation.
+        Parameters
+        ----------
+        usd : float
+            Largest possible cost of the call, in USD.
+
+        Raises
+        ------
+        OutOfMoneyError
+            If the cap does not allow the call, and no call in flight could release its reservation.
         """
         while not self.can_reserve(usd):
             if not self._reserved:
@@ -186,8 +196,13 @@ class Budget:
     def settle(self, reserved: float, spent: float) -> None:
         """Release the reservation of a call, count its actual cost, and wake the tasks that wait to reserve.
 
-        reserved : USD that were passed to `reserve`; ignored without a cap
-        spent : actual cost in USD; 0 if the call was not sent; after NaN (unknown), no further call fits a cap
+        Parameters
+        ----------
+        reserved : float
+            USD that were passed to `reserve`; ignored without a cap.
+        spent : float
+            Actual cost in USD; 0 for a call that was not sent. After NaN, an unknown cost, `Budget.spent` is NaN, and no
+            further call fits a cap.
         """
         self.spent += spent
         if self.cap == math.inf:
@@ -221,7 +236,7 @@ class TypicalUsage:
         Parameters
         ----------
         tokens_in, tokens_out : int
-            Reported tokens of the request and of the answer, which must be possible.
+            Reported tokens of the request and of the answer. The caller has checked that they are possible.
         max_tokens_in : int
             Largest possible number of tokens of the request, above 0.
         """
@@ -230,10 +245,21 @@ class TypicalUsage:
         self._max_tokens_out = max(self._max_tokens_out, tokens_out)
 
     def estimate(self, max_tokens_in: int, max_tokens_out: int) -> tuple[int, int]:
-        """Estimate the tokens of the request and of the answer of a call without a reply, given their maximum.
+        """Estimate the token usage of a call without a reply.
 
-        With f the largest observed fraction tokens_in / max_tokens_in, they are 1.25·f·max_tokens_in and 1.25 times the
-        largest observed tokens_out, but at most the maximum, which is also returned before `MIN_OBSERVATIONS` answers.
+        With f the largest observed fraction tokens_in / max_tokens_in, the request is estimated at 1.25·f·max_tokens_in
+        tokens. The answer is estimated at 1.25 times the largest observed number of tokens. Before `MIN_OBSERVATIONS`
+        answers were observed, the estimate is the largest possible usage.
+
+        Parameters
+        ----------
+        max_tokens_in, max_tokens_out : int
+            Largest possible numbers of tokens of the request and of the answer.
+
+        Returns
+        -------
+        tokens_in, tokens_out : int
+            Estimated numbers of tokens, at most the largest possible numbers.
 
         Examples
         --------

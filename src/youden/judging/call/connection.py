@@ -142,15 +142,15 @@ def make_status_error(status: int, body: str | bytes, headers: Mapping[str, str]
     status : int
         HTTP status of the reply.
     body : str or bytes
-        JSON with the error's codes and message, or the message itself.
+        Body of the reply: JSON with the error's codes and message, or the message itself.
     headers : mapping of str to str
-        Headers of the reply; letter case does not matter. The target of a redirect becomes part of the reason.
+        Headers of the reply; letter case does not matter. For a redirect, its target becomes part of the reason.
 
     Returns
     -------
     CallError
-        Its reason is "HTTP STATUS: MESSAGE", and its kind that of `make_http_error`. `retry_after` is the wait in
-        seconds that the headers ask for, or None.
+        Its reason is "HTTP STATUS: MESSAGE". `make_http_error` determines its kind. `retry_after` is the wait in seconds
+        that the headers ask for; None if they ask for none.
     """
     try:
         parts = parse_error_parts(parse_json(body).value)
@@ -180,9 +180,18 @@ def _describe_redirect_target(headers: Mapping[str, str]) -> str:
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds, at least 0, that the headers of a reply ask to wait; None without a valid time.
+    """Parse the time that the server asks to wait before the next attempt.
 
-    Retry-After (seconds, or a date) and Retry-After-Ms are read; letter case does not matter.
+    Parameters
+    ----------
+    headers : mapping of str to str
+        Headers of a reply, of which Retry-After (seconds, or a date) and Retry-After-Ms are read; letter case does not
+        matter.
+
+    Returns
+    -------
+    float or None
+        Seconds, at least 0; None if the headers contain no valid time.
     """
     lower_case_headers = {name.lower(): value for name, value in headers.items()}
     for header, units_per_second in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):

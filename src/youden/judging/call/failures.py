@@ -117,7 +117,8 @@ def to_text(value: object) -> str:
 def classify_status(status: int) -> FailureKind:
     """Return the kind of error that an HTTP status means.
 
-    "transient": a retry may help; "rejected": only this request fails; "fatal": every other request would fail, too.
+    An error is "transient" if a retry may help, "rejected" if it concerns only this request, and "fatal" if every other
+    request would fail, too.
 
     Examples
     --------
@@ -144,7 +145,8 @@ def make_http_error(
     codes : sequence of object
         The error's codes. A known code decides, whatever the status.
     message : object
-        The error's message. Its wording counts only if the status alone would reject this request (400, 412 or 422).
+        The error's message. It is searched for known wording only if the error would otherwise reject this request
+        alone (status 400, 412 or 422).
     reason : str
         Description of the error for the user.
     retry_after : float, optional
@@ -154,9 +156,10 @@ def make_http_error(
     -------
     CallError
         Of kind `fatal` if the error is about the account or the model, otherwise of the kind of the status
-        (`classify_status`). A recognized error of the account or the model changes the status to 401 (invalid key), 402
-        (missing credit) or 404 (unknown model), except that a code for missing credit changes only a fatal status, and
-        a code for an unknown model none.
+        (`classify_status`). Its status, which selects the remedy for the user, is the given one with three exceptions.
+        If a code or the message reports an invalid key, it is 401. If the message reports another error of the account
+        or the model, it is 402 (missing credit) or 404 (unknown model). If a code reports missing credit, it is 402,
+        but only if `status` alone is fatal: such a code with status 429 keeps 429.
 
     Examples
     --------
@@ -179,10 +182,22 @@ def make_http_error(
 
 
 def to_rejection_if_quoted(error: CallError, request: Request) -> CallError:
-    """Convert a fatal error to a rejection of this request if the provider's message may only quote its text.
+    """Convert a fatal error to a rejection if the provider's message may only quote the text of the request.
 
-    This is the case if the request contains the words of the message that make the error fatal (`error.wording`).
-    Otherwise, `error` itself is returned.
+    Words such as "credit balance is too low" in the provider's message end the run. If the request contains the same
+    words, the message may be a quotation, and only the request is rejected.
+
+    Parameters
+    ----------
+    error : CallError
+        Error of the call. Its `wording` has the words because of which the run would end.
+    request : Request
+        The request that failed.
+
+    Returns
+    -------
+    CallError
+        A rejection of this request if it contains the words; otherwise `error` itself.
     """
     request_texts = [message.content for message in request.messages]
     if error.wording is None or not is_echo(error.wording, request_texts):
@@ -216,15 +231,18 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
     ----------
     error : CallError
         The failure.
-    judge, address : str
-        Name of the judge, and address of its server.
+    judge : str
+        Name of the judge.
+    address : str
+        Address of its server.
 
     Returns
     -------
     JudgeError
         Its message names a remedy. Its slug depends on the HTTP status: [judge-key] for 401 and 403; [judge-model] for
-        404 and 405; [judge-proxy] for 407; [judge-moved] for a redirect. Otherwise, it is [judge-quota] if the account
-        cannot pay (`kind` "fatal"), [judge-unreachable] without a reply or for 502 to 504, and else [judge-rejects].
+        404 and 405; [judge-proxy] for 407; [judge-moved] for a redirect. For all other failures, it is [judge-quota] if
+        the account cannot pay for calls (`kind` "fatal"); [judge-unreachable] without a reply, or if a gateway replied
+        in place of the judge (502, 503, 504); otherwise [judge-rejects].
     """
     reply = f"The judge '{judge}' at {address} replied: {error.reason}"
     status_error = _make_status_error(reply, error.status)

@@ -58,7 +58,7 @@ class HttpClient:
         headers : mapping, optional
             Headers of this request alone.
         max_seconds : float, optional
-            Seconds that the request may take. Default: no limit.
+            Seconds that the request may take. Default: no limit, for callers that limit the time themselves.
         max_bytes : int, default 16,000,000
             Largest size of the unpacked body.
 
@@ -70,8 +70,8 @@ class HttpClient:
         Raises
         ------
         CallError
-            If the connection fails, the time or size limit is exceeded, or the status is not 2xx; redirects are not
-            followed.
+            If the connection fails, the time or size limit is exceeded, or the status is not 2xx; redirects
+            are not followed.
         """
         if self._session is None:
             self._session = _open_session(self._address, self._headers)
@@ -105,12 +105,18 @@ async def _read_body(reply: aiohttp.ClientResponse, *, max_bytes: int) -> bytes:
 
 
 def make_connection_error(error: BaseException) -> CallError:
-    """Build the transient error for a connection that could not be made, was lost or timed out.
+    """Build the error for a connection that could not be made, was lost or timed out.
 
-    error : exception of aiohttp or of another HTTP client
+    Parameters
+    ----------
+    error : BaseException
+        Exception of aiohttp or of another HTTP client.
 
-    If a proxy refused the connection, the kind is that of its HTTP status (`classify_status`). The error is `unbilled`
-    if the request was certainly not sent.
+    Returns
+    -------
+    CallError
+        Of kind `transient`. If a proxy refused the connection, the kind is that of the proxy's HTTP status
+        (`classify_status`). The error is `unbilled` if the request was certainly not sent.
     """
     if isinstance(error, TimeoutError):
         return CallError("No reply within the timeout.", kind="transient")

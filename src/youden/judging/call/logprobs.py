@@ -37,11 +37,13 @@ def _remove_reasoning(text: object, message: Mapping[str, Any]) -> str | None:
 
 
 def _find_answer_tokens(answer: str, entries: list[Any]) -> list[Any]:
-    """Return the last entries, whose tokens spell an answer after any reasoning; empty if they do not.
+    """Return the last entries, whose tokens spell an answer. Tokens of reasoning come before them.
 
-    entries : field `content` of the log-probabilities, one element per token
+    answer : text of the reply without reasoning
+    entries : one element per token of the reply, from the field `content` of the log-probabilities
 
-    White space and end-of-text tokens are ignored.
+    Returns the last elements of `entries`; empty if their tokens do not spell the answer. White space and end-of-text
+    tokens are ignored.
     """
     tokens = [_get_token(entry) for entry in entries]
     stop = len(tokens)
@@ -73,24 +75,15 @@ _END_TOKEN = re.compile(r"<\|[^<>]*\|>|</s>|\s*")
 def find_first_token_alternatives(logprobs: object, text: object, message: Mapping[str, Any]) -> Any:
     """Return the tokens that the model could have chosen as the first token of its answer, with log-probabilities.
 
-    Parameters
-    ----------
-    logprobs : object
-        Field `logprobs` of the first choice of the reply; None if the reply has none.
-    text : object
-        Text of the message, with or without reasoning before the answer, which is skipped.
-    message : mapping
-        The message, whose other fields may contain the reasoning.
+    Blank tokens, and the tokens of reasoning before the answer, are skipped.
 
-    Returns
-    -------
-    tuple
-        Pairs (token, log-probability), not validated; empty if the answer has none.
+    logprobs : field `logprobs` of the first choice of the reply; None if the reply has none
+    text : text of the message
+    message : the message, whose other fields may contain reasoning
 
-    Raises
-    ------
-    CallError
-        Of kind `transient`, if `logprobs` has the wrong structure.
+    Returns a tuple of pairs (token, log-probability), not validated. It is empty if no log-probabilities of the answer
+    are found.
+    Raises: CallError (transient) if `logprobs` has the wrong structure.
     """
     if logprobs is None:
         return ()

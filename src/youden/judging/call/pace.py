@@ -168,17 +168,29 @@ class RateLimiter:
             self._unsettled_tokens += remaining_tokens
 
     def settle(self, reserved: float, used: float) -> None:
-        """Correct the number of tokens of an answered request, so that the next requests wait longer or shorter.
+        """Correct the estimate for a request that was answered; the next requests wait longer or shorter.
 
-        reserved : estimated number that was passed to `acquire`
-        used : actual number
+        Without a limit of tokens per minute, this has no effect.
+
+        Parameters
+        ----------
+        reserved : float
+            Estimated number of tokens that was passed to `acquire`.
+        used : float
+            Actual number of tokens.
         """
         if self._token_limiter is not None:
             self._unsettled_tokens += used - reserved
 
 
 def make_request_limiter(rate: float) -> AsyncLimiter:
-    """Make a leaky bucket that admits at most `rate` requests in any second."""
+    """Make a leaky bucket that admits at most `rate` requests in any second.
+
+    Notes
+    -----
+    In a second, the bucket admits its capacity c and what leaks meanwhile. It therefore leaks c − 1 requests per second
+    more slowly than `rate`.
+    """
     capacity = max(1.0, rate / BUCKETS_PER_SECOND)
     leak_rate = rate - (capacity - 1)  # in a second, the bucket admits its capacity and what leaks meanwhile
     return AsyncLimiter(capacity, time_period=capacity / leak_rate)

@@ -60,10 +60,22 @@ _PACKING_HEADERS = {"content-encoding", "content-length", "transfer-encoding"}
 
 
 async def read_response(response: Any) -> Any:
-    """Read a streaming httpx response within the size limit, and close it.
+    """Read a streaming httpx response within the size limit.
 
-    Returns a new `httpx.Response` with the decompressed body.
-    Raises: CallError (transient) if the body is larger than `MAX_REPLY_BYTES`.
+    Parameters
+    ----------
+    response : httpx.Response
+        Response whose body has not been read. It is closed.
+
+    Returns
+    -------
+    httpx.Response
+        A new response with the decompressed body.
+
+    Raises
+    ------
+    CallError
+        Of kind `transient`, if the body is larger than `MAX_REPLY_BYTES`.
     """
     try:
         body = await read_bounded(response.aiter_bytes())
@@ -85,12 +97,25 @@ MAX_USAGE_FACTOR = 4
 
 
 def parse_completion(reply: object, *, seconds: float) -> Completion:
-    """Validate a chat reply, parsed from JSON, and return its completion, with token counts of 0 if either is invalid.
+    """Validate a chat reply and return its completion.
 
-    seconds : duration of the call
+    Parameters
+    ----------
+    reply : object
+        The reply, parsed from JSON.
+    seconds : float
+        Duration of the call.
 
-    Raises: CallError (transient) if the reply is not a valid completion; if it contains an error, of the kind that the
-    error's code means.
+    Returns
+    -------
+    Completion
+        With token counts of 0 if either count is invalid; `check_usage` compares them with the request.
+
+    Raises
+    ------
+    CallError
+        Of kind `transient`, if the reply is not a valid completion; if the reply contains an error, of the kind that
+        the error's code means.
     """
     error = find_reply_error(reply)
     if error is not None:
@@ -133,9 +158,19 @@ _COMPLETED = ("stop", "end_turn", "eos", "eos_token", "abort", "unknown")
 
 
 def count_answer_tokens(usage: Mapping[str, Any]) -> int | None:
-    """Return the tokens of an answer, including reasoning, from the field `usage` of a reply.
+    """Count the tokens of an answer, including reasoning.
 
-    None if the number of tokens of the request or of the answer is invalid.
+    Some gateways do not count reasoning in `completion_tokens`, but only in `total_tokens` or in the details.
+
+    Parameters
+    ----------
+    usage : mapping
+        Field `usage` of a reply.
+
+    Returns
+    -------
+    int or None
+        None if the number of tokens of the request or of the answer is invalid.
     """
     n_in = parse_count(usage.get("prompt_tokens", 0))
     n_out = parse_count(usage.get("completion_tokens", 0))
@@ -158,10 +193,23 @@ def _get_text_and_refusal(message: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def validate_completion(reply: Completion) -> Completion:
-    """Return a completion from a server or a store with fields of the right types and without secrets of this process.
+    """Validate the fields of a completion, from a server or from a store.
 
-    The fields of `reply` may have any type. Invalid fields that only describe the answer are dropped.
-    Raises: CallError (transient) if the text or the log-probabilities are invalid.
+    Parameters
+    ----------
+    reply : Completion
+        Its fields may have any type.
+
+    Returns
+    -------
+    Completion
+        Its fields have the right types and contain no secrets of this process. Invalid fields that only describe the
+        answer are dropped.
+
+    Raises
+    ------
+    CallError
+        Of kind `transient`, if the text or the log-probabilities are invalid.
     """
     if _needs_no_cleaning(reply):
         texts = (reply.text, reply.finish_reason, reply.model, reply.fingerprint or "")
@@ -208,14 +256,15 @@ def check_usage_for(
     Returns
     -------
     completion : Completion
-        With token counts of 0 if they are not possible.
+        With token counts of 0 if the counts are not possible.
     fault : str or None
-        What is wrong with the counts; None if they are possible, or both 0.
+        What is wrong with the counts; None if they are possible, or if both are 0.
 
     Raises
     ------
     CallError
-        Of kind `rejected`, if the answer is longer than `answer_limit` tokens can be.
+        Of kind `rejected`, if text and refusal together have more bytes than `answer_limit` tokens can have (without a
+        limit, more than `MAX_REPLY_BYTES`), or if the tokens with log-probabilities have more than `EXTRA_BYTES`.
     """
     n_bytes, n_messages = count_request_bytes(request), len(request.messages)
     return check_usage(completion, n_bytes=n_bytes, n_messages=n_messages, answer_limit=answer_limit)
@@ -226,8 +275,8 @@ def check_usage(
 ) -> tuple[Completion, str | None]:
     """Check that the token counts of a completion are possible for a request of a given size.
 
-    Counts are too small if a token would be longer than `MAX_TOKEN_BYTES`, and too large above `MAX_USAGE_FACTOR` times
-    the largest possible number of tokens.
+    Counts are too small if a token would be longer than `MAX_TOKEN_BYTES`. They are too large if they exceed
+    `MAX_USAGE_FACTOR` times the largest possible number of tokens.
 
     Parameters
     ----------
@@ -248,8 +297,9 @@ def check_usage(
     Raises
     ------
     CallError
-        Of kind `rejected`, if text and refusal have more bytes than `answer_limit` tokens can have (without a limit,
-        more than `MAX_REPLY_BYTES`), or if the tokens with log-probabilities have more than `EXTRA_BYTES`.
+        Of kind `rejected`, if the answer is too long; it is never cut. This is the case if its text and refusal together
+        have more bytes than `answer_limit` tokens can have (without a limit, more than `MAX_REPLY_BYTES`), or if its
+        tokens with log-probabilities have more than `EXTRA_BYTES`.
     """
     _check_length(completion, answer_limit)
     n_in, n_out = completion.tokens_in, completion.tokens_out
@@ -269,9 +319,19 @@ def check_usage(
 
 
 def max_request_tokens(n_bytes: int, n_messages: int) -> int:
-    """Compute the largest possible number of tokens of a request: one per byte, and a few per message and request.
+    """Compute the largest possible number of tokens of a request.
 
-    n_bytes, n_messages : total size of the messages in UTF-8, and their number
+    No tokenizer makes more tokens than there are bytes; each message and the request itself add a few.
+
+    Parameters
+    ----------
+    n_bytes, n_messages : int
+        Total size of the request's messages in UTF-8, and their number.
+
+    Returns
+    -------
+    int
+        Upper limit of the number of tokens.
     """
     return n_bytes + 8 * n_messages + 8
 
@@ -319,9 +379,10 @@ def _count_bytes(text: str) -> int:
 
 
 def _join_content(content: Any) -> tuple[Any, str | None]:
-    """Return the answer text in the content of a message, and the text of its refusal, None if there is none.
+    """Return the answer text in the content of a message; and the text of its refusal, None if there is none.
 
-    content : text, part or list of parts, of which reasoning is left out; any other value is returned unchanged
+    content : text, part or list of parts. Parts with reasoning are left out. Any other value is returned unchanged, with
+        None.
     """
     if content is None:
         return "", None
@@ -348,10 +409,18 @@ def _join_content(content: Any) -> tuple[Any, str | None]:
 
 
 def join_contents(reply: object) -> bool:
-    """Replace each message content that is a list of parts by their joined text, and return whether there was one.
+    """Replace each message content that is a list of parts by one text, in place.
 
-    The `reply`, parsed from JSON, is changed in place. The text of a refusal is moved to the field `refusal` of its
-    message.
+    Parameters
+    ----------
+    reply : object
+        The reply, parsed from JSON. The new `content` of a message is the joined text of its parts. If a part is a refusal,
+        its text is moved to the field `refusal` of the message.
+
+    Returns
+    -------
+    bool
+        Whether any content was replaced.
     """
     choices = object_or_empty(reply).get("choices")
     if not isinstance(choices, list):
@@ -384,7 +453,7 @@ def _first_choice(choices: object) -> object:
 def _needs_no_cleaning(completion: Completion) -> bool:
     """Return whether a completion has only short ASCII fields and no log-probabilities, like most completions.
 
-    The fields may have any type. Types are compared by `is`, so that a bool is not an int.
+    The fields are from JSON and may have any type. Types are compared by `is`, so that a bool is not an int.
     """
     if completion.top_logprobs != () or completion.refusal is not None:
         return False

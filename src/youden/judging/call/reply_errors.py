@@ -35,10 +35,20 @@ UNKNOWN_STATUS = 500
 def find_reply_error(reply: object) -> CallError | None:
     """Find and classify the error that a reply contains in place of an answer, although its HTTP status is 200.
 
-    reply : the reply, parsed from JSON; the error may be a field of it, of its first choice, or of the choice's message
+    The error may be a field of the reply, of its first choice, or of the message of this choice. Without such a field,
+    the finish reason "error" or "network_error" is an error, too. A reply with a text and the finish reason "stop" or
+    "length" is an answer, unless its choice has an error.
 
-    Returns None if there is no error. A reply with a text and the finish reason "stop" or "length" is an answer, unless
-    its choice has an error. The error is not `unbilled` if the reply reports tokens of an answer.
+    Parameters
+    ----------
+    reply : object
+        The reply, parsed from JSON.
+
+    Returns
+    -------
+    CallError or None
+        None if the reply holds no error. Its `unbilled` is False if the reply reports tokens of an answer, which may be
+        billed.
 
     Examples
     --------
@@ -87,7 +97,17 @@ def _get_first_choice(reply: dict[str, Any]) -> dict[str, Any]:
 def error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
     """Build the error for a reply that names error codes, but has no HTTP status that describes the error.
 
-    Its kind is that of the first known code, or `transient` if none is known. Its reason begins with `prefix`.
+    Parameters
+    ----------
+    parts : ErrorParts
+        Codes and message of the error. The first known code determines the kind of the error.
+    prefix : str
+        Beginning of the reason.
+
+    Returns
+    -------
+    CallError
+        Of kind `transient` if no code is known, because the error may then be unrelated to the request.
     """
     status = UNKNOWN_STATUS
     displayed_code = next((code for code in parts.codes if code), "no code")  # the first one, unless a code is known

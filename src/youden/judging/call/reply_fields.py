@@ -19,9 +19,17 @@ MAX_TOKEN_BYTES = 128
 def require_object(value: object, name: str) -> dict[str, Any]:
     """Return a value of a reply if it is a JSON object.
 
-    name : name of the value, for the message
+    Parameters
+    ----------
+    value : object
+        Value of the reply.
+    name : str
+        Name of the value, for the message.
 
-    Raises: CallError (transient) if the value is of another type.
+    Raises
+    ------
+    CallError
+        (transient): if the value is of another type.
     """
     if not isinstance(value, dict):
         raise make_invalid_error(f"{name} is {describe_type(value)}")
@@ -41,7 +49,8 @@ _MAX_COUNT_DIGITS = len(str(MAX_TOKEN_COUNT))
 def parse_count(value: object) -> int | None:
     """Parse a number of tokens from 0 to `MAX_TOKEN_COUNT`; None if it is invalid.
 
-    Valid are an int, a float without a fraction, and a string of decimal digits, but no bool.
+    Valid are an int, a float without a fraction, and a string of decimal digits, which providers' own libraries accept
+    too. A bool is invalid.
     """
     if value is None:
         return None

@@ -61,19 +61,22 @@ class RetryPolicy:
     def next_wait(self, attempts: Attempts, error: CallError) -> float | None:
         """Count a failed attempt, and compute the time until the next attempt.
 
+        A reply with HTTP 429 (too many requests) has its own count and does not count towards `max_tries`.
+
         Parameters
         ----------
         attempts : Attempts
-            Counts of the call so far, changed in place if the error is transient. HTTP 429 is counted separately.
+            Counts of the call so far; changed in place, unless the error is not transient.
         error : CallError
-            Why the attempt failed.
+            The failure.
 
         Returns
         -------
         float or None
-            Seconds; None if the call must not be sent again: after an error that is not transient, after attempt number
-            `max_tries`, if the server asks for a wait above `MAX_THROTTLED_SECONDS`, or if the waits after HTTP 429 add
-            up to more than that.
+            Seconds until the next attempt, or None if the call must not be sent again. An error that is not transient
+            gives None. HTTP 429 gives None if the sum of all waits after HTTP 429 exceeds `MAX_THROTTLED_SECONDS`. Any
+            other error gives None if it ended attempt number `max_tries`, or if the server asked for a wait longer than
+            `MAX_THROTTLED_SECONDS`.
         """
         if error.kind != "transient":
             return None
@@ -114,7 +117,7 @@ class RetryPolicy:
         Raises
         ------
         CallError
-            The last error, if all attempts failed.
+            Error of the last attempt, if all failed.
         """
         attempts = Attempts()
         while True:

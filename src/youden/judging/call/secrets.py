@@ -37,9 +37,15 @@ _registered = KnownSecrets()
 
 
 def register_secrets(secrets: Iterable[str | None]) -> None:
-    """Register secrets, such as API keys, which are masked in errors and replies from now on; ignore empty ones.
+    """Register secrets, which are masked in errors and replies from now on.
 
-    In errors, parts of secrets are masked, too. Secrets below `MIN_SECRET_CHARACTERS` are not masked in replies.
+    In errors, parts of each secret are masked, too. Secrets shorter than `MIN_SECRET_CHARACTERS` are masked in errors, but
+    not in replies.
+
+    Parameters
+    ----------
+    secrets : iterable of str or None
+        Secrets, such as API keys. None and empty strings are ignored.
     """
     new_secrets = {secret for secret in secrets if secret}
     if new_secrets <= _registered.secrets:
@@ -79,7 +85,17 @@ def _iter_parts(form: str) -> Iterator[str]:
 
 
 def mask_secrets(text: str) -> str:
-    """Replace each registered secret in a text by `***`, also if it is encoded in base64, JSON or a URL.
+    """Replace each secret of this process in a text by `***`, also if it is encoded in base64, JSON or a URL.
+
+    Parameters
+    ----------
+    text : str
+        Any text, such as a reply of a server.
+
+    Returns
+    -------
+    str
+        The text without secrets.
 
     Examples
     --------
@@ -100,7 +116,9 @@ def has_secret(*texts: str) -> bool:
 
 
 def mask_secret_parts(text: str) -> str:
-    """Replace parts of secrets (eight or more characters, plain or encoded) and short secrets in a text by `***`.
+    """Replace parts of secrets in a text by `***`.
+
+    A part has eight or more characters of a secret, plain or encoded. Shorter secrets are replaced as a whole.
 
     Examples
     --------

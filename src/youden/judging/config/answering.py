@@ -219,8 +219,12 @@ class AnswerSettings(BaseModel):
     def describe(self) -> dict[str, Json]:
         """Return the settings that the answers depend on, which are stored with the answers of a run.
 
-        The keys are `backend`, `model`, `base_url`, `prompt` (name), `prompt_digest`, `decision` (form of the answer),
-        `parser` and `parameters`; and `truncate` and `context_window` if long texts are shortened.
+        Returns
+        -------
+        dict of str to JSON value
+            `backend`, `model` and `base_url` (address of the server); `prompt` (its name) and `prompt_digest` (digest of its
+            text); `decision` and `parser` (form of the answer, and how it is read); `parameters` of a request. `truncate` and
+            `context_window` are included only if long texts are shortened to fit the context window.
         """
         prompt = self.loaded_prompt
         described: dict[str, Json] = {
@@ -248,6 +252,8 @@ class AnswerSettings(BaseModel):
 
 def _parse_base_url(url: object) -> str:
     """Return a base URL without a trailing slash.
+
+    url : value of the key `base_url`, or an element of it, of any type
 
     Raises: ValueError if the value is not an http or https URL with a host, or if the URL has a query or a fragment.
     """

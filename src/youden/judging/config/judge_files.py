@@ -46,14 +46,23 @@ _MAY_BE_SECRET = ("base_url", "api_key_env", "parameters")
 
 
 def load_judge_of_run(config: RunConfig) -> JudgeConfig:
-    """Load the judge of a run, with the prompt for the question of the run, and cache it in `config`.
+    """Load the judge of a run, whose API key may be in a file `.env` next to the run's config.
 
-    A file `.env` next to the run's config may contain its API key.
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run, in which the loaded judge is cached.
+
+    Returns
+    -------
+    JudgeConfig
+        The judge, with the prompt for the question of the run.
 
     Raises
     ------
     ConfigError
-        [question-judge]: if the judge cannot answer the question. The errors of `load_judge_config`.
+        [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be loaded;
+        [question-judge]: if it cannot answer the question of the run, or its prompt asks another one.
     """
     # The config is immutable, so the judge is cached in its __dict__. A copy of the config with other values also copies
     # the cached judge, which is therefore kept with the values that it was loaded for.
@@ -84,14 +93,28 @@ def _report_judge_hidden_by_config(config: RunConfig) -> None:
 
 
 def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
-    """Return a copy of a judge, or of each judge in a jury, that answers the question of a run.
+    """Return a judge that answers the question of a run.
 
-    For "preference", the default prompt is replaced by that for preferences; any other prompt is kept.
+    For `preference`, the default prompt is replaced by the default prompt for preferences. All other prompts are kept, and
+    must ask the question. A judge without a prompt, such as the lexical judge, answers only `information`.
+
+    Parameters
+    ----------
+    judge : JudgeConfig
+        The judge. The function is applied to each judge of a jury, and to the judge whose answers are replayed.
+    question : {"information", "preference"}
+        What is asked about two responses. `information`: whether they have the same source. `preference`: which of them is
+        better.
+
+    Returns
+    -------
+    JudgeConfig
+        A copy with the other prompt, or the judge itself if its prompt asks the question already.
 
     Raises
     ------
     ConfigError
-        [question-judge]: if the judge has no prompt (such as the lexical judge) or its prompt asks the other question.
+        [question-judge]: if the judge cannot answer the question, or its prompt asks another one.
     """
     if judge.judges:
         members = tuple(with_question(member, question) for member in judge.judges)
@@ -123,8 +146,8 @@ def load_judge_config(
     Parameters
     ----------
     source : str, Path or mapping
-        Judge keys; path of a YAML file, which ends in .yaml or .yml; or a name, which is searched for among the judges
-        in judges/ and configs/judges/, the backends, and the models of known providers, in this order.
+        Judge keys; path of a YAML file, which ends in .yaml or .yml; or a name. A name is searched for in this order:
+        judges in judges/ and configs/judges/, backends, models of a known provider (`infer_judge_keys`).
     file : Path, optional
         File that contains the mapping, for error messages; ignored for other sources.
     from_code : bool, default False
@@ -139,9 +162,9 @@ def load_judge_config(
     Raises
     ------
     ConfigError
-        [unknown-judge]: if no judge has this name. [judge-config-unreadable]: if the file cannot be read.
-        [judge-config]: if its keys are invalid. [shadowed]: if a local file hides a shipped judge and the variable CI
-        is set. The errors of `load_prompt`.
+        [unknown-judge]: if no judge has this name. [judge-config-unreadable]: if the file is missing or cannot be read.
+        [judge-config]: if its keys are invalid. [shadowed]: if a local file hides a shipped judge of the same name and
+        the variable CI is set. The errors of `load_prompt`.
     """
     if isinstance(source, Mapping):
         config = _make_config(source, location="the judge's config", folder=Path(), file=file, from_code=from_code)
@@ -166,9 +189,17 @@ def load_judge_config(
 
 
 def resolve_judge(judge: JudgeLike) -> JudgeConfig | SameSource:
-    """Return the config of a judge, or the function ``f(text_a, text_b)`` that was passed as one, unchanged.
+    """Return the config of a judge, or the function that was passed as one.
 
-    judge : name of a judge, path of a YAML file, keys of a judge, a loaded config, or a function
+    Parameters
+    ----------
+    judge : str, path, mapping, JudgeConfig or callable
+        Judge name, path of a judge YAML file, judge keys, a loaded config, or ``f(text_a, text_b)``.
+
+    Returns
+    -------
+    JudgeConfig or callable
+        A callable is returned as it is.
 
     Raises
     ------
@@ -256,7 +287,10 @@ def _with_defaults_and_prices(config: JudgeConfig, location: str) -> JudgeConfig
 
 
 def _set_base_url_from_environment(keys: dict[str, Any]) -> None:
-    """Set a missing key `base_url` to the address in a variable such as OPENAI_BASE_URL, if that is set."""
+    """Set the key `base_url` to the address in a variable such as OPENAI_BASE_URL, unless the keys contain an address.
+
+    keys : keys of a judge, changed in place; unchanged if its backend has no such variable, or if the variable is not set
+    """
     backend = keys.get("backend")
     if keys.get("base_url") is not None or not isinstance(backend, str):
         return
@@ -285,7 +319,8 @@ def _with_default_decision(config: JudgeConfig) -> JudgeConfig:
 def _returns_logprobs(config: JudgeConfig) -> bool:
     """Return whether the servers of a judge are known to return log-probabilities of tokens.
 
-    False for an address other than the provider's own, and if the parameters switch log-probabilities off.
+    This is known only for the provider's own address and for models that match its `logprobs_pattern`. The parameters of
+    the judge can switch log-probabilities off.
     """
     provider = config.record
     if provider.logprobs_pattern is None:
@@ -344,10 +379,16 @@ def _expand_price(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _load_nested_judge(judge: object, folder: Path, file: Path | None, *, from_code: bool) -> object:
-    """Load a judge inside another config: a member of a jury, or the judge whose answers are replayed.
+    """Load a judge that is part of another one, its parent: a member of a jury, or the judge whose answers are replayed.
 
-    judge : name, path relative to `folder`, or mapping; a value of another type is returned unchanged and fails later
-    file, from_code : file of the outer config, or None; whether that config was passed from Python
+    judge : name of the judge, path of its file relative to `folder`, or mapping with its config
+    folder : folder of the parent's file
+    file : the parent's file, for error messages; None if the parent is not from a file
+    from_code : whether the config of the parent was passed from Python
+
+    Returns the config of the judge. A value of another type is returned unchanged; the validation of the parent's config
+    rejects it.
+    Raises: the errors of `load_judge_config`.
     """
     if isinstance(judge, str) and judge.endswith((".yaml", ".yml")):
         return load_judge_config(folder / judge)

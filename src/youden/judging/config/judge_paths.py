@@ -65,7 +65,7 @@ def _find_file_by_path(path: Path) -> Path:
 def _is_backend_or_model(name: str) -> bool:
     """Return whether a name is that of a backend or of a model, so that a judge of this name needs no file.
 
-    A name without a provider, such as gpt-4o, is that of a model only if the table of prices contains it.
+    A name without a provider, such as gpt-4o, is that of a model only if the model is in the table of prices.
     """
     if name in JUDGES:
         return True
@@ -80,14 +80,25 @@ def _is_backend_or_model(name: str) -> bool:
 
 
 def report_hidden_judge(name: str, path: Path) -> bool:
-    """Warn that the file `path` is used instead of a shipped judge, a backend or a model called `name`.
+    """Report that a judge's file is used instead of a shipped judge, a backend or a model of the same name.
 
-    Returns whether the file hides one. A file with the same content as the shipped judge hides nothing.
+    Parameters
+    ----------
+    name : str
+        Name of the judge.
+    path : Path
+        Its file.
+
+    Returns
+    -------
+    bool
+        True if the file hides a backend or a model, or a shipped judge with other content. False if it hides nothing.
 
     Raises
     ------
     ConfigError
-        [shadowed]: instead of the warning, if the environment variable CI is set.
+        [shadowed]: if the file hides a judge, backend or model and the environment variable CI is set, because warnings
+        are rarely read in continuous integration.
     """
     original = find_shipped("configs", f"judges/{name}.yaml")
     if original is None and _is_backend_or_model(name):

@@ -31,10 +31,18 @@ _LITELLM_TABLE = "model_prices_and_context_window_backup.json"
 
 
 def find_table_price(config: JudgeConfig) -> tuple[float, float] | None:
-    """Find the prices of a judge's model in litellm's table, in USD per million tokens of requests and of answers.
+    """Find the prices of a judge's model in litellm's table.
 
-    Returns None if the table has no price for the model, or if the judge has a custom address, where any price is
-    possible.
+    Parameters
+    ----------
+    config : JudgeConfig
+        The judge.
+
+    Returns
+    -------
+    (float, float) or None
+        USD per million tokens of requests and of answers. None if the table has no price for the model, or if the judge
+        has a custom address, where any price is possible.
     """
     backend, model = config.backend, config.model
     if model is None or config.address not in ("", get_backend_record(backend).address):
@@ -65,10 +73,13 @@ def describe_table() -> str:
 
 
 def check_price_age() -> Finding:
-    """Return a finding on the age of the shipped prices.
+    """Check the age of the shipped prices.
 
-    It is a "warning" if they are used and older than `MAX_AGE_DAYS`, else "ok". Its fact `age_days` is None if the
-    prices of the installed litellm are used.
+    Returns
+    -------
+    Finding
+        Severity "warning" if the shipped prices are used and are older than `MAX_AGE_DAYS`, else "ok". The fact `age_days`
+        is None if the prices of the installed litellm are used.
     """
     source = _load_price_table().get("source")
     if source is None:
@@ -91,10 +102,11 @@ def _get_table_provider(backend: str) -> str:
 
 @cache
 def _load_price_table() -> Mapping[str, Mapping[str, Any]]:
-    """Load the table of prices by model: that of the installed litellm, or otherwise the part that ships with youden.
+    """Load the table of prices: that of the installed litellm, or otherwise the part of it that ships with youden.
 
-    A price is, for example, `input_cost_per_token`, in USD. The entry "source" of the shipped part has its date. The
-    table is empty if litellm's file cannot be read.
+    Returns the entries by model, such as "gpt-4o" or "groq/openai/gpt-oss-20b". An entry maps litellm's field names,
+    for example `input_cost_per_token`, to values. The shipped part also has an entry "source", with its date and description.
+    The table is empty if litellm's file cannot be read.
     """
     spec = find_spec("litellm")
     if spec is None or spec.origin is None:

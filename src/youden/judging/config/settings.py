@@ -100,9 +100,10 @@ class JudgeConfig(RequestSettings, AnswerSettings):
 
     @property
     def answers(self) -> AnswerKind:
-        """Kind of the judge's answers: "yes or no" (0 or 1), "graded" (in [0, 1]) or "lexical" (similarity in [0, 1]).
+        """The kind of the judge's answers.
 
-        A replay has the kind of the replayed judge, or "yes or no" if this judge is unknown.
+        "yes or no": 0 or 1. "graded": any number in [0, 1]. "lexical": a similarity of words, in [0, 1]. A replay has the
+        kind of the replayed judge, and "yes or no" if this judge is unknown.
         """
         if self.replay_of is not None:
             return self.replay_of.answers
@@ -259,10 +260,15 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         return config
 
     def with_source_file(self, file: Path | None, *, from_code: bool = False) -> Self:
-        """Return a copy that records the file of the config (None if it has none) in place of a recorded one.
+        """Return a copy that records where the config comes from.
 
-        from_code : whether its keys were passed from Python; they then need no permission to send an environment
-            variable
+        Parameters
+        ----------
+        file : Path or None
+            File of the config, for error messages; None if it is not from a file. It replaces a recorded one.
+        from_code : bool, default False
+            Whether its keys were passed from Python. Code needs no permission to send an environment variable, because
+            it can read all of them.
         """
         config = self.model_copy()
         config._file, config._from_code = file, from_code
@@ -277,10 +283,20 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         return find_key_uses(self.backend, self.model, self.key_variable, self.urls)
 
     def find_key(self, environment: Mapping[str, str]) -> tuple[str | None, str]:
-        """Return the API key of this judge and where it was found, or None and an empty string.
+        """Find the API key of this judge.
 
-        The key is searched for in the environment variables, then in a file `.env` next to the judge's file, next to
-        the run's config, or in the working directory. The place is "the environment" or the path of the file.
+        Parameters
+        ----------
+        environment : mapping of str to str
+            Environment variables. If they do not contain the key, a file `.env` is searched for it: next to the judge's
+            file, next to the run's config, or in the working directory. No other variable is read from such a file.
+
+        Returns
+        -------
+        key : str or None
+            None if the judge needs no key, or if it is not found.
+        source : str
+            "the environment" or the path of the file; empty without a key.
         """
         variable = self.key_variable
         if variable is None:
@@ -319,13 +335,21 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         return "key found by litellm" if self.backend == "litellm" else "no key"
 
     def check_trust(self, environment: Mapping[str, str]) -> None:
-        """Check that each key may be sent to its hosts, before anything is sent; for a jury, all keys of its judges.
+        """Check that each key may be sent to its hosts; for a jury, the keys of all its judges.
+
+        Call this before anything is sent.
+
+        Parameters
+        ----------
+        environment : mapping of str to str
+            Environment variables.
 
         Raises
         ------
         ConfigError
             [key-not-trusted]: if a host is neither known for the key nor allowed by the user. [key-over-http]: if a key
-            would be sent over http to another machine. [env-base-url]: if the file with the key also sets its address.
+            would be sent over http to another machine. [env-base-url]: if the file that contains the key also sets an
+            address for it.
         """
         for judge in self.judges:
             judge.check_trust(environment)
@@ -381,14 +405,23 @@ class JudgeConfig(RequestSettings, AnswerSettings):
     def connection(self, environment: Mapping[str, str]) -> Connection:
         """Return the address and the secrets that the judge's backend needs.
 
-        environment : environment variables, of which one may be the API key
+        Parameters
+        ----------
+        environment : mapping of str to str
+            Environment variables, which may contain the API key.
+
+        Returns
+        -------
+        Connection
+            Everything that a backend needs to send requests.
 
         Raises
         ------
         JudgeError
             [judge-no-key]: if the judge needs a key and none is found.
         ConfigError
-            [judge-auth-conflict]: if base_url contains credentials and there is a key. The errors of `check_trust`.
+            [judge-auth-conflict]: if there are credentials in base_url and a key. [key-not-trusted], [key-over-http],
+            [env-base-url]: if the key may not be sent to the address, see `check_trust`.
         """
         url = self.url
         authorization = None if url is None else make_basic_authorization(url)

@@ -134,21 +134,28 @@ def is_loopback(host: str) -> bool:
 def find_key_uses(backend: str, model: str | None, variable: str | None, urls: Iterable[str]) -> tuple[KeyUse, ...]:
     """Return which environment variables a judge sends to which hosts.
 
+    A variable that the config names is sent to the host of each address. Without an address, the library of the backend
+    selects the host. The result then contains `BACKEND/PROVIDER`, such as litellm/groq, in place of the host.
+
+    If the config names no variable, only litellm sends variables: it finds those of most providers itself, such as
+    GROQ_API_KEY and GROQ_API_TOKEN, and sends them to the given addresses. It sends none for the provider openai and for
+    local servers such as ollama.
+
     Parameters
     ----------
     backend, model : str, str or None
-        Backend and model of the judge. The text before the first slash of the model is its provider, by default openai.
+        Backend and model of the judge. The provider is the part of the model's name before the first slash, by default
+        openai.
     variable : str or None
-        Environment variable of the API key. If it is None, only litellm sends variables: those that it knows for the
-        provider, such as GROQ_API_KEY, to the given addresses; none for openai and for local servers.
+        Environment variable that contains the API key; None if the config names none.
     urls : iterable of str
-        Addresses of the servers; empty if the library of the backend selects the host.
+        Addresses of the judge's servers; empty if the backend's library knows the address.
 
     Returns
     -------
     tuple of KeyUse
-        Pairs of a variable and a host without its port, or `BACKEND/PROVIDER`, such as litellm/groq, if no address is
-        given. Empty if no variable is sent, or if `variable` and `urls` are both missing.
+        Pairs of a variable and a host without its port. Empty if the judge sends no environment variable, or if the config
+        names neither a variable nor an address.
     """
     provider, slash, _ = (model or "").partition("/")
     if not slash:
@@ -175,7 +182,17 @@ def _get_litellm_variables(provider: str) -> tuple[str, ...]:
 def describe_host_change(model: str, parameters: Mapping[str, object]) -> str | None:
     """Describe why litellm could send a request to a host other than the provider's, and the remedy.
 
-    Returns None if neither the model (with its provider) nor a parameter of requests can change the host.
+    Parameters
+    ----------
+    model : str
+        Name of the model, with its provider.
+    parameters : mapping
+        Parameters of requests.
+
+    Returns
+    -------
+    str or None
+        None if neither the model nor a parameter can change the host.
     """
     unknown_parameters = sorted(parameters.keys() - LITELLM_PARAMETERS)
     if unknown_parameters:
@@ -219,9 +236,10 @@ def is_known_key_use(use: KeyUse) -> bool:
 
 @cache
 def _compile_known_hosts() -> Mapping[str, tuple[str, ...]]:
-    """Return the patterns of the hosts that may get the API key in each environment variable.
+    """Return the hosts that may get the API key in each environment variable, as patterns of whole hosts.
 
-    The text `litellm/PROVIDER` stands for a host that only litellm knows.
+    The known hosts of a variable are those in `HOSTS`, the host of the provider's default address, and the text
+    `litellm/PROVIDER`. This text stands for a host that only litellm knows.
     """
     patterns_by_variable = {}
     for variable, hosts in _list_known_hosts().items():
@@ -248,8 +266,8 @@ def _list_known_hosts() -> dict[str, list[str]]:
 def is_allowed_key_use(use: KeyUse) -> bool:
     """Return whether an environment variable may be sent to a host.
 
-    It may if the host belongs to the provider of the key, if a variable such as OPENAI_BASE_URL sets it, or if the user
-    allowed it by `youden doctor --trust`.
+    This is the case if the host belongs to the provider of the key, if a variable such as OPENAI_BASE_URL sets it, or
+    if the user allowed it with `youden doctor --trust`.
 
     Raises
     ------
@@ -277,7 +295,10 @@ def find_base_url(variable: str | None) -> str | None:
 
 
 def check_key_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> None:
-    """Check that environment variables with API keys may be sent to their hosts (`is_allowed_key_use`).
+    """Check that environment variables with API keys may be sent to their hosts.
+
+    A variable may be sent if the host belongs to the provider of the key, if a variable such as OPENAI_BASE_URL sets the
+    host, or if the user allowed it with `youden doctor --trust`.
 
     Parameters
     ----------
@@ -291,8 +312,8 @@ def check_key_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> 
     Raises
     ------
     ConfigError
-        [key-not-trusted]: for the first variable that may not be sent. [trust-file]: if the file of allowed hosts is
-        invalid.
+        [key-not-trusted]: for the first variable that may not be sent to its host. [trust-file]: if the user's file of
+        allowed hosts is invalid.
     """
     for use in uses:
         if is_allowed_key_use(use):
@@ -309,6 +330,9 @@ def check_key_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> 
 
 def find_trusted_file() -> Path:
     """Return the path of the user's file of allowed hosts, `youden/trusted.yaml` in the configuration directory.
+
+    This directory is APPDATA on Windows, and elsewhere XDG_CONFIG_HOME or by default ~/.config. A variable with a relative
+    path is ignored, because the file would then be in the current project, which must not be able to allow anything.
 
     Raises: ConfigError [trust-file] if the user has neither a configuration directory nor a home directory.
     """
@@ -356,9 +380,17 @@ _HEADER = "# Environment variables and the hosts they may be sent to; `youden do
 
 
 def allow_key_uses(uses: Iterable[KeyUse]) -> Path:
-    """Allow environment variables to be sent to hosts: add the pairs to the user's file, and return its path.
+    """Allow environment variables to be sent to hosts, by adding them to the user's file.
 
-    The file is replaced atomically, and only its owner may read it.
+    Parameters
+    ----------
+    uses : iterable of KeyUse
+        Pairs of a variable and a host to which it may be sent.
+
+    Returns
+    -------
+    Path
+        The file. It is replaced atomically, and only its owner may read it.
 
     Raises
     ------

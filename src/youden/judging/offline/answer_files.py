@@ -64,12 +64,23 @@ def _is_answer_file(path: Path, folder: Path) -> bool:
 
 
 def iter_result_rows(path: Path) -> Iterator[list[ResultLine]]:
-    """Yield the rows of a Parquet file or a file of JSON lines, at most `CHUNK_ROWS` at a time.
+    """Yield the rows of a file of answers in chunks.
 
-    The outcome of a row that cannot be read is None.
+    Parameters
+    ----------
+    path : Path
+        Parquet file, which is recognized by its first bytes, or file of JSON lines.
 
-    Raises: InputError [import-unreadable] if the file is damaged; [import-columns] if a Parquet file lacks columns;
-    [unpacked-too-large] if its decompressed size exceeds the limit.
+    Yields
+    ------
+    list of ResultLine
+        At most `CHUNK_ROWS` rows. The outcome of a row that cannot be read is None.
+
+    Raises
+    ------
+    InputError
+        [import-unreadable] if the file is damaged; [import-columns] if a Parquet file lacks columns;
+        [unpacked-too-large] if its decompressed size exceeds the limit.
     """
     try:
         if _is_parquet(path):
@@ -104,7 +115,10 @@ def _iter_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _iter_parquet_rows(path: Path) -> Iterator[list[ResultLine]]:
-    """Yield the rows of a Parquet file in chunks; raise InputError [import-columns] if it lacks columns."""
+    """Yield the rows of a Parquet file in chunks.
+
+    Raises: InputError [import-columns] without the column `request_hash`, or without both `text` and `error`.
+    """
     file = open_parquet(path)
     available = set(file.schema_arrow.names)
     _check_columns(available, path)
@@ -133,9 +147,11 @@ def _check_columns(available: Set[str], path: Path) -> None:
 def _parse_row(
     names: Sequence[str], row: tuple[object, ...], completions_by_row: dict[object, Completion]
 ) -> Completion | CallError | None:
-    """Convert a row of a Parquet file to an answer or a failure; None if it is empty.
+    """Convert a row of a Parquet file to an answer or a failure.
 
-    completions_by_row : answers of earlier rows, reused for equal rows; this row's answer is added
+    names : names of the columns
+    row : values of the columns
+    completions_by_row : answers of earlier rows, which are reused for equal rows; the answer of this row is added
     """
     fields = dict(zip(names, row, strict=True))
     try:
@@ -150,9 +166,11 @@ def _parse_row(
 
 
 def _parse_fields(fields: Mapping[str, Any]) -> Completion | CallError | None:
-    """Return the answer in a row, a failure if it reports an error or is invalid, or None if it is empty.
+    """Return the answer in a row, or the error if the row reports one or its answer is invalid.
 
-    fields : values by column; None if missing
+    fields : value of each column of the row; None if it is missing
+
+    Returns None if the row has neither a text, a refusal nor an error.
     """
     error = fields.get("error")
     if isinstance(error, str) and error:

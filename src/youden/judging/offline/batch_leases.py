@@ -63,11 +63,12 @@ class BatchLeases:
         return [job for job in jobs if (job.address, job.model) == (self._address, self._model)]
 
     def acquire(self, calls: Sequence[Call]) -> list[Call]:
-        """Acquire leases on the requests of calls, and return the calls that this process has to send.
+        """Acquire leases on the requests of calls, and return the calls that have to be sent.
 
-        Calls that another process has leased or answered are left out; `has_peer_lease` is set if one is leased.
+        A call has to be sent if no other process has leased its request, and none has answered it since the call was
+        looked up. If another process has leased a request, `has_peer_lease` is set.
 
-        Raises: JudgeError [lease-lost] if the leases of this process have expired.
+        Raises: JudgeError [lease-lost] if the leases that this process holds have expired.
         """
         self.renew()
         keys = [call.key for call in calls]

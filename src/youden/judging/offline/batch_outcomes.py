@@ -15,15 +15,19 @@ from youden.types import Completion
 def find_outcomes(
     job: Job, state: BatchState, files: Sequence[bytes]
 ) -> tuple[dict[str, Completion | CallError], list[str]]:
-    """Return the outcomes of a batch that has ended by request hash, and the hashes whose results will follow.
+    """Find the outcomes of the requests of a batch that has ended.
+
+    The provider may announce how many lines the result files have. If lines are missing, or if no number is announced, the
+    results of the requests without a line will follow. If no line is missing, requests without a line did not run, for
+    example because the batch expired. Their outcome is a transient failure.
 
     job : record of the batch, with the hashes of its requests
-    state : final state, with the number of result lines that the provider announces, None if it announces none, and the
-        errors of rejected requests, which count if no file has a result
-    files : contents of the result files; damaged lines and lines of other requests are ignored
+    state : final state of the batch, with the announced number of lines (None if not announced), and with the errors of
+        rejected requests, which are their outcomes if the files have no result
+    files : contents of the result files; lines that are damaged or belong to other requests are ignored
 
-    Results follow for the requests without a valid line if the files have fewer lines than announced, or if no number is
-    announced. Otherwise, such a request did not run: it fails as transient, or has no outcome if the whole batch failed.
+    Returns the outcomes by request hash, and the hashes of the requests whose results will follow. If the whole batch
+    failed (status "failed"), requests that did not run have no outcome.
     """
     results = _merge_results(files)
     outcomes = {key: results[key] for key in job.keys if key in results}

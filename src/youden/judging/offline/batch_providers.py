@@ -169,14 +169,16 @@ class FolderBatches:
         return file
 
     async def status(self, batch: str) -> BatchState:
-        """Return the current status of a batch, with the number of requests that have a result line as `n_done`.
+        """Return the current status of a batch.
 
-        batch : name of the file of requests
+        The status is "completed" if all requests have a result line in the file of answers. It is "ended short" if only
+        some have one, and the engine has created a file `answers-….done` to mark that no more will follow. Otherwise it is
+        "waiting". `n_done` is the number of requests with a result line.
 
-        The status is "completed" if all requests have a result line, "ended short" if the engine has created a file
-        `answers-….done` without results for all, else "waiting".
+        batch : name of the file of requests, which is the id of the batch
 
-        Raises: CallError (transient) if the batch is marked as done, and its file of answers is empty or has unreadable lines.
+        Raises: CallError (transient) if the batch is marked as done, and its file of answers is empty or has lines that
+        cannot be read.
         """
         answers_path = self._answer_path(batch)
         done_path = answers_path.with_suffix(".done")
@@ -216,7 +218,10 @@ class FolderBatches:
         return self._folder / requests.replace("requests-", "answers-", 1)
 
     def _read_request_hashes(self, path: Path) -> tuple[set[str], int]:
-        """Return the result of `_parse_request_hashes`, cached until the size or modification time of the file changes."""
+        """Return the request hashes in a file of requests or answers, and the number of its lines without one.
+
+        The result is cached until the size or the modification time of the file changes.
+        """
         stat = path.stat()
         version = stat.st_size, stat.st_mtime_ns
         if path.name in self._key_cache:

@@ -141,13 +141,23 @@ def make_entry(key: str, request: Mapping[str, object], outcome: Completion | Fa
 
 
 def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tuple[str, Entry | None]]:
-    """Yield the hash of each distinct request of a plan, and its entry, in the order of the plan.
+    """Yield the key and the entry of each distinct request of a plan, in the order of the plan.
 
-    questions : prompt and parameters of the judge
-    plan : trials whose requests are looked up
-    store : store of the answers
+    Parameters
+    ----------
+    questions : Questions
+        Prompt and parameters of the judge.
+    plan : Plan
+        The plan.
+    store : Store
+        Store of the answers.
 
-    The entry is the request with its outcome; None if the store has none.
+    Yields
+    ------
+    key : str
+        Request hash.
+    entry : Entry or None
+        The request with its stored outcome; None if the store has no outcome of it.
     """
 
     def make_request(row: int, _key: str) -> Request:
@@ -168,14 +178,26 @@ def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tup
 
 
 def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Iterable[str]) -> Entry:
-    """Replace the texts of an entry by hashes, such that the entry can still be replayed.
+    """Replace the texts of an entry by their SHA-256.
 
-    entry : stays unchanged; a redacted one is returned as it is
-    read : parses an answer to a verdict
-    labels : labels of the prompt, such as "YES" and "NO"
+    The text of an answer is replaced by a text that gives the same verdict, so that the entry can still be replayed.
 
-    SHA-256 hashes replace the texts of the request, a refusal, and the reason of a failure. The text of an answer is replaced
-    by its hash or another text, such as a label, for which `read` returns the same verdict; by its hash if there is none.
+    Parameters
+    ----------
+    entry : Entry
+        The entry, which stays unchanged; one that is redacted already is returned as it is.
+    read : callable
+        Function that parses an answer.
+    labels : iterable of str
+        Labels of the prompt, such as "YES" and "NO".
+
+    Returns
+    -------
+    Entry
+        The entry with a hash in place of each text of the request, of a refusal, and of the reason of a failure. The text
+        of an answer is replaced by the first of the following texts for which `read` returns the same as for the answer:
+        the hash of the answer, a label, the beginning of a reasoning without an end, or a label in JSON. If there is none,
+        it is replaced by its hash.
     """
     if entry.redacted:
         return entry
@@ -214,10 +236,23 @@ def write_cassette(path: Path, cassette: Cassette) -> None:
 
 
 def read_cassette(path: Path) -> Cassette:
-    """Read a cassette.
+    """Read a cassette: a file of recorded requests and answers, which can be replayed.
 
-    Raises: InputError [cassette] if a line is not valid; [cassette-unreadable], [cassette-head] or [cassette-version] if the
-    file is not a cassette of this version.
+    Parameters
+    ----------
+    path : Path
+        File of the cassette.
+
+    Returns
+    -------
+    Cassette
+        Judges and entries of the file.
+
+    Raises
+    ------
+    InputError
+        [cassette] if a line is not valid; [cassette-unreadable], [cassette-head], [cassette-version] if the file is not
+        a cassette of this version.
     """
     cassette, problems = check_cassette(path)
     if problems:
@@ -234,12 +269,28 @@ def read_cassette(path: Path) -> Cassette:
 
 
 def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
-    """Return the valid entries of a cassette, and one description per invalid line.
+    """Read the valid entries of a cassette, and describe the invalid ones.
 
-    The request hash of an entry is compared with its request, unless the entry is redacted.
+    The request hash of each entry is compared with the hash of its request, unless the entry is redacted: its texts are
+    then missing.
 
-    Raises: InputError [cassette-unreadable] if the file cannot be opened; [cassette-head] if it is not a cassette;
-    [cassette-version] if it is of a newer version.
+    Parameters
+    ----------
+    path : Path
+        File of the cassette.
+
+    Returns
+    -------
+    cassette : Cassette
+        The valid entries.
+    problems : list of str
+        One description per invalid line.
+
+    Raises
+    ------
+    InputError
+        [cassette-unreadable] if the file cannot be opened; [cassette-head] if it is not a cassette; [cassette-version]
+        if it is of a newer version.
     """
     first_line, *entry_lines = _read_lines(path) or [b""]
     head = _parse_head(path, first_line)
@@ -275,8 +326,8 @@ def _read_lines(path: Path) -> list[bytes]:
 def _parse_entry(line: bytes) -> Entry:
     """Parse a line of a cassette.
 
-    Raises: ValueError if it is invalid, has both an answer and a failure or neither, or a wrong request hash (unless its texts
-    are redacted).
+    Raises: ValueError if the line is not valid, if it has both an answer and a failure or neither, or if its request hash
+    is wrong. The hash is not checked if the texts of the request are redacted.
     """
     fields = _Line.model_validate_json(_replace_surrogates(line))
     request = fields.request.model_dump(exclude_none=True, exclude={"parameters"})
@@ -349,7 +400,11 @@ def _to_json(value: object) -> bytes:
 def _redact_completion(
     completion: Completion, *, read: Callable[[Completion], Reading], labels: Iterable[str]
 ) -> Completion:
-    """Replace the text of a completion by a hash or another text that `read` parses to the same result."""
+    """Replace the text of a completion by a text that `read` parses to the same result.
+
+    read : function that parses an answer
+    labels : labels of the prompt
+    """
     redacted = replace(completion, text=_hash_text(completion.text))
     if completion.refusal:
         redacted = replace(redacted, refusal=_hash_text(completion.refusal))

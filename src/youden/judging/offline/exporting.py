@@ -58,13 +58,25 @@ class RequestTable:
 
     @classmethod
     def from_plan(cls, config: JudgeConfig, plan: Plan) -> RequestTable:
-        """Return the distinct requests of a judge about a plan, in ascending order of their hashes.
+        """Make the table of all requests of a judge about a plan.
 
-        config : judge that makes calls (this is not checked). For a jury, make one table per judge.
+        Parameters
+        ----------
+        config : JudgeConfig
+            A judge that makes calls (this is not checked). For a jury, make one table per judge.
+        plan : Plan
+            The plan.
 
-        Each row has the position of the first trial that needs the request.
+        Returns
+        -------
+        RequestTable
+            One row per distinct request, in ascending order of the request hashes, with the position of the first trial that
+            needs it.
 
-        Raises: InputError [plan-missing-text] if the pool has no response for a trial.
+        Raises
+        ------
+        InputError
+            [plan-missing-text]: if the pool has no response for a trial.
         """
         questions = config.questions()
         hashes = np.empty(len(plan), dtype=f"S{KEY_BYTES}")  # one per trial
@@ -166,11 +178,11 @@ _PARQUET_COLUMNS = [("request_hash", pa.string()), ("messages", _MESSAGES_TYPE)]
 def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest: bytes) -> None:
     """Write requests to a Parquet file with the columns `request_hash` (string) and `messages`.
 
+    A value of `messages` is a list of structures with the fields `role` and `content`, both strings.
+
     path : file to write; an existing one is overwritten
     requests : pairs of request hash and request
-    manifest : content of `export.json`, stored under `METADATA` in the metadata of the file
-
-    A value of `messages` is a list of structures with the strings `role` and `content`.
+    manifest : content of `export.json`, which becomes the value of the key `METADATA` in the metadata of the file
     """
     schema = pa.schema(_PARQUET_COLUMNS, metadata={METADATA: manifest})
     remaining = iter(requests)
@@ -272,11 +284,13 @@ def export_requests(
 def _export_judge(
     plan: Plan, *, config: JudgeConfig, store: Store, folder: Path, format: Format, shards: int
 ) -> tuple[int, list[Path]]:
-    """Write the unanswered requests of one judge, and a manifest; return their number and the paths of the files.
+    """Write the requests of one judge that need an answer to files.
 
-    folder : folder that is created
-    format : format and suffix of the files
-    shards : maximum number of files; none is written without requests
+    folder : folder that is created, and also gets the manifest
+    format : format of the files, which is also their suffix
+    shards : maximum number of files with requests
+
+    Returns the number of requests, and the paths of the files with requests; no files if there are no requests.
     """
     table = RequestTable.from_plan(config, plan)
     unanswered = np.fromiter(_iter_unanswered(table, store, plan), dtype=np.int64)

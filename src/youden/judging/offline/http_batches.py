@@ -88,13 +88,28 @@ class _HttpBatches:
         self._policy = policy
 
     async def start(self, file: str, *, maybe_started: bool) -> str:
-        """Start the batch of an uploaded file, unless the provider lists one already, and return its id.
+        """Start the batch of an uploaded file and return its id.
 
-        file : id that `upload` returned
-        maybe_started : whether an earlier process may have started a batch of this file
+        If a batch of the file may exist already, because an earlier process or a request without a reply may have
+        started it, the provider's list of batches is searched for it first.
 
-        Raises: CallError if the batch cannot be started. Its attribute `unbilled` is True only if certainly no batch of the
-        file was started.
+        Parameters
+        ----------
+        file : str
+            Id that `upload` returned.
+        maybe_started : bool
+            Whether an earlier process may have started a batch of this file.
+
+        Returns
+        -------
+        str
+            Id of the batch, which may be the one that was found.
+
+        Raises
+        ------
+        CallError
+            If the batch cannot be started. Its attribute `unbilled` is True only if certainly no batch of the file was
+            started.
         """
         batch_start = _BatchStart(file, may_exist=maybe_started)
         make_attempt = partial(self._find_or_start, batch_start)
@@ -108,12 +123,14 @@ class _HttpBatches:
         return batch
 
     async def _find_or_start(self, start: _BatchStart) -> str | None:
-        """Make one attempt to find or start the batch of a file, and return its id.
+        """Make one attempt to start the batch of a file, and return its id.
 
-        start : state of the attempts; `may_exist` is updated
+        If the batch may exist, the provider's list of batches is searched first, so that no second batch is started.
 
-        Returns None if there is no batch, and the requests are lost.
-        Raises: CallError if a request or the search fails.
+        start : state of the attempts. `may_exist` is set to True if this attempt may have started a batch.
+
+        Returns None if the batch does not exist, and its requests are not available in this process.
+        Raises: CallError if a request fails, its reply is invalid, or the search cannot be decided yet.
         """
         if start.may_exist:
             existing_batch = await self._find_batch(start.file)
@@ -183,13 +200,13 @@ class _HttpBatches:
     async def _send_json(
         self, method: str, path: str, data: io.BytesIO | aiohttp.Payload | None = None, *, seconds: float = 0.0
     ) -> Mapping[str, Any]:
-        """Send a request and return its reply, a JSON object.
+        """Send a request and return its reply, which must be a JSON object.
 
         path : path below the address of the provider
-        data : body
-        seconds : timeout; 0 for that of a judge call
+        data : body of the request
+        seconds : timeout; 0 for the timeout of a judge call
 
-        Raises: CallError if the request fails or the reply is no JSON object.
+        Raises: CallError if the request fails, or the reply is not a JSON object.
         """
         try:
             body = await self._send_request(method, path, data, seconds=seconds)
@@ -249,11 +266,14 @@ class OpenAIBatches(_HttpBatches):
         return None
 
     def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
-        """Parse OpenAI's description of a batch.
+        """Parse OpenAI's description of a batch, an object with `id`, `status`, `request_counts`, and ids of result files.
 
-        `n_lines` is None if the batch is completed or the counts of requests are missing.
+        reply : JSON object with the description
+        batch : id of the batch that was requested
 
-        Raises: CallError if the status is unknown, or the reply describes a batch other than `batch`.
+        Returns the state. Its `n_lines` is None if the batch is completed, because every request then has a result line.
+        It is also None if the counts of requests are missing.
+        Raises: CallError if the status is unknown, or if the reply describes another batch.
         """
         reported_status = reply.get("status")
         status = reported_status.lower() if isinstance(reported_status, str) else None
@@ -344,11 +364,14 @@ class AnthropicBatches(_HttpBatches):
         return {"requests": self._requests[file]}
 
     async def _find_batch(self, file: str) -> str | None:
-        """Return the id of the batch of a file from the provider's list, or None.
+        """Search the provider's list of batches for the batch of a file.
 
-        file : id of `upload`: hash of the first request, number of requests and Unix time, separated by colons
+        Its number of requests is that of the file, and its results contain the hash of the file's first request.
 
-        Raises: CallError if a batch of the same size is in progress.
+        file : id that `upload` made: hash of the first request, number of requests, and Unix time, separated by colons
+
+        Returns the id of the batch, or None if the list does not contain it.
+        Raises: CallError if a batch of the same size is in progress, because its requests are not known yet.
         """
         first_request_hash, n_requests, upload_time = file.split(":")
         earliest_start = int(upload_time) - _MAX_CLOCK_DIFFERENCE_SECONDS
@@ -371,9 +394,13 @@ class AnthropicBatches(_HttpBatches):
         return None
 
     def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
-        """Parse Anthropic's description of a batch. `n_lines` is None, because every request gets a result line.
+        """Parse Anthropic's description of a batch, an object with `id`, `processing_status` and `request_counts`.
 
-        Raises: CallError if the status is unknown, or the reply describes a batch other than `batch`.
+        reply : JSON object with the description
+        batch : id of the batch that was requested
+
+        Returns the state. Its `n_lines` is None, because every request gets a result line.
+        Raises: CallError if the status is unknown, or if the reply describes another batch.
         """
         counts = _parse_counts(reply)
         status = reply.get("processing_status")
@@ -420,10 +447,11 @@ def _to_openai_line(line: bytes) -> bytes:
 
 
 def _to_openai_error(kind: str, reported: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the error of a result to OpenAI's format: an object with `code` and `message`.
+    """Convert the error of a result without an answer to OpenAI's format, an object with `code` and `message`.
 
     kind : type of the result, "errored", "canceled" or "expired"
-    reported : object with `error`, or with `type` and `message`, or empty
+    reported : `error` of the result: {"type": "error", "error": DETAILS}, or DETAILS alone, or empty, with DETAILS an
+        object with `type` and `message`
     """
     details = object_or_empty(reported.get("error")) or reported
     code = details.get("type") or f"batch_{kind}"

@@ -166,9 +166,9 @@ class _AnswerImport:
         self._early_rejections: dict[str, Failure] = {}
 
     def add(self, rows: Sequence[ResultLine]) -> None:
-        """Collect the outcomes of rows; write all collected ones if they are `ROWS_PER_WRITE` or more.
+        """Collect the answers and failures in rows, and write all collected ones if they are `ROWS_PER_WRITE` or more.
 
-        Rows without an outcome are counted as unreadable.
+        rows : lines of a file of results, each with its request hash (`key`) and its outcome, None if it is unreadable
         """
         failures: dict[str, Failure] = {}
         for key, judge, n_characters, reported_outcome in self._iter_plan_rows(rows):
@@ -188,7 +188,11 @@ class _AnswerImport:
             self.flush()
 
     def flush(self) -> None:
-        """Write the collected answers and failures to the store, except for requests that it has an answer to."""
+        """Write the collected answers and failures to the store, except for requests that it has an answer to.
+
+        Request hashes are looked up and written in ascending order, so that each page of the store's tables is read
+        and written once.
+        """
         # in ascending order, each page of the store's tables is read and written once
         keys = sorted(self._answers.keys() | self._failures.keys())
         stored_keys = self._find_stored_keys(keys)
@@ -219,7 +223,9 @@ class _AnswerImport:
         return stored_keys
 
     def finish(self) -> ImportCounts:
-        """Store the names of the models that answered, and return the counts. Call it once, after `flush`.
+        """Record the names of the models that answered in the store, check the import, and return its counts.
+
+        Call it once, after all rows were added and written.
 
         Raises: JudgeError [import-rejected] if the engine rejected requests and answered none; InputError
         [import-other-plan] if no readable row answers a request of the plan; [import-nothing] if no row is readable.
@@ -253,7 +259,16 @@ class _AnswerImport:
     def _iter_plan_rows(self, rows: Sequence[ResultLine]) -> Iterator[tuple[str, int, int, Completion | CallError]]:
         """Yield the rows that answer a request of the plan, and count all others.
 
-        Yields the request hash in lower case, the position of its judge, its number of characters, and the outcome.
+        Yields
+        ------
+        key : str
+            Request hash, in lower case.
+        judge : int
+            Position of the judge that the request is for.
+        n_characters : int
+            Number of characters of the request.
+        outcome : Completion or CallError
+            Answer or failure.
         """
         readable = [row for row in rows if row.outcome is not None]
         self._counts.n_rows += len(rows)
@@ -285,10 +300,14 @@ class _AnswerImport:
             self._counts.unknown_keys.append(str(row.key)[:_MAX_EXAMPLE_LENGTH])
 
     def _check_usage(self, outcome: Completion | CallError, judge: int, n_characters: int) -> Completion | CallError:
-        """Return the outcome with impossible token counts set to 0, or an error if the answer is too long.
+        """Check the token counts and the length of an answer.
 
-        judge : position of the judge
-        n_characters : length of the request
+        outcome : answer, or a failure, which is returned unchanged
+        judge : position of the judge that the request is for
+        n_characters : number of characters of the request
+
+        Returns the answer, or an error if it is too long. If the token counts that it reports are not possible, they are
+        set to 0, and `n_doubted` is increased.
         """
         if isinstance(outcome, CallError):
             return outcome
@@ -314,7 +333,11 @@ class _AnswerImport:
             self._served[judge].count([(completion, True)])
 
     def _add_failures(self, failures: dict[str, Failure]) -> None:
-        """Add failures by request hash; hold rejections back until a first answer shows that the engine works.
+        """Add failures to those that will be stored. Rejections before the first answer are kept back until an answer follows.
+
+        If the engine rejects all requests, the cause may be a wrong setting of the engine.
+
+        failures : failure by request hash
 
         Raises: JudgeError [import-rejected] if `MAX_INITIAL_REJECTIONS` requests are rejected before any is answered.
         """

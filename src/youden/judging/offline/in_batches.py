@@ -129,7 +129,12 @@ class BatchRunner:
         self._stop.raise_if_stopped(self._budget)
 
     async def _resume_batches(self) -> list[Job]:
-        """Return the batches of an earlier process that are in progress, without those that cannot be started."""
+        """Take over the batches that an earlier process left in progress, and reserve their largest possible costs.
+
+        A batch is started if only its file was uploaded.
+
+        Returns the records of the batches, without those that could not be started.
+        """
         jobs = [await self._resume_batch(job) for job in self._leases.resume()]
         return [job for job in jobs if job is not None]
 
@@ -150,9 +155,11 @@ class BatchRunner:
         return job
 
     async def _send_batches(self) -> list[Job]:
-        """Send the requests that need an outcome, as far as the cost cap allows, and return the started batches.
+        """Send the requests that still need an outcome, as many as the cost cap allows.
 
-        No batch is sent after one that cannot be started.
+        If a batch cannot be started, the run ends, and no further batch is sent.
+
+        Returns the records of the batches that were started.
         """
         self._is_over_cap = False
         self._unreserved_usd = 0.0
@@ -175,9 +182,9 @@ class BatchRunner:
         return jobs
 
     def _iter_lines(self) -> Iterator[RequestLine]:
-        """Lease the requests to send, and yield their lines until the cost cap is reached (`_is_over_cap`).
+        """Acquire leases on the requests to send, and yield their lines until the cost cap is reached.
 
-        `_unreserved_usd` contains the largest possible cost of all yielded lines.
+        The largest possible cost of each line is added to `_unreserved_usd`. At the cap, `_is_over_cap` is set.
         """
         visited: set[str] = set()
         for calls in look_up(self._work.iter_row_keys(), self._store, make_request=self._work.request):
@@ -199,9 +206,10 @@ class BatchRunner:
             yield make_request_line(call.key, call.request, usd=max_usd)
 
     def _end_without_sending(self, call: Call) -> bool:
-        """End a call whose outcome is stored, or whose request is too long; return whether it ended.
+        """End a call whose outcome is stored, or whose request is too long for the model; return whether the call ended.
 
-        `retry_failed` ignores only rejections from earlier runs.
+        With the option `retry_failed`, rejections that are stored from earlier runs do not end a call. A rejection in this
+        run does.
         """
         rows = call.rows
         if self._done[rows[0]]:
@@ -217,7 +225,12 @@ class BatchRunner:
         return True
 
     async def _send_lines(self, lines: list[RequestLine]) -> Job | None:
-        """Record request lines as a batch, upload them, and start the batch; None if a step failed, which ends the run."""
+        """Send request lines as one batch: record it, upload the file, and start the batch.
+
+        The record is stored before anything is sent, so that an interrupted run can resume the batch.
+
+        Returns the record with the ids of file and batch; None if a step failed, which ends the run.
+        """
         provider = self._provider  # raises an error about its key before the batch is recorded
         max_usd = math.fsum(line.usd for line in lines)
         job = self._leases.record_batch(max_usd, [line.key for line in lines])
@@ -231,10 +244,15 @@ class BatchRunner:
         return await self._start_batch(job_with_file, maybe_started=False)
 
     async def _start_batch(self, job: Job, *, maybe_started: bool) -> Job | None:
-        """Start the batch of an uploaded file and record its id; None if the provider reports an error, which ends the run.
+        """Start the batch of an uploaded file, and record its id.
 
-        maybe_started : whether an earlier process may have started it
+        If the provider reports an error, the run ends. If it may have started the batch nevertheless, the record of the
+        batch stays in the store, so that the next run finds the batch instead of sending its requests again.
 
+        job : record of the batch, with the id of the file
+        maybe_started : whether an earlier process may have started the batch already
+
+        Returns the record with the id of the batch, or None if the provider reports an error.
         Raises: JudgeError [lease-lost] if the leases of this process may have expired.
         """
         self._leases.check()
@@ -358,9 +376,11 @@ class BatchRunner:
             self._stop.request_stop_with_error(batch_cancelled_error(job, n_unanswered=n_unanswered))
 
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
-        """Store outcomes by request hash, and return two sums in USD.
+        """Store the outcomes of requests, and compute their costs.
 
-        These are the largest possible cost of the requests of this plan, and the cost of all requests, other plans included.
+        outcomes : outcome by request hash; requests of another plan are allowed, and only their answers are stored
+
+        Returns two sums in USD: the largest possible cost of the requests of this plan, and the actual cost of all requests.
         """
         rows_by_key = self._find_rows(outcomes)
         self._leases.check()
@@ -400,9 +420,10 @@ class BatchRunner:
     def _store_outcome(self, call: Call, outcome: Completion | CallError, *, max_cost: float) -> float:
         """Store the outcome of a call, and return its cost in USD.
 
-        A transient failure leaves the call open until `max_tries`.
+        A call that failed may be sent again in a later batch, if the failure is transient and `max_tries` allows it.
 
-        max_cost : booked if the provider does not report the usage, and for a failure that may be billed
+        max_cost : largest possible cost of the call in USD. It is booked if the provider does not report the usage, and for
+            a failed call that may be billed.
         """
         checked_outcome, usd = self._check_outcome(call, outcome, max_cost=max_cost)
         call.usd += usd

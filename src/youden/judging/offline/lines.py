@@ -115,9 +115,11 @@ class LineReader:
 
 
 def _content_without_ids(result: Mapping[str, Any]) -> bytes | None:
-    """Return the status, error and reply of a result line as JSON, without ids; None if it has no complete `response`.
+    """Return what determines the outcome of a result line as JSON: its status, its error, and its reply without ids.
 
-    result : the parsed line, without NaN and infinity
+    result : the parsed line, without NaN and infinity, which JSON cannot represent
+
+    Returns None if the line has no `response` with a `status_code` and a `body`; such a line is not cached.
     """
     try:
         response = result["response"]
@@ -138,9 +140,9 @@ def cache_outcome(cache: dict[object, Completion], content: object, outcome: Com
 
 
 def parse_outcome(result: Mapping[str, Any]) -> Completion | CallError | None:
-    """Return the answer in a result line, an error if it reports one or has a status other than 2xx, or None.
+    """Return the answer or the error in a result line; None if the line has neither.
 
-    A request with such an error costs nothing.
+    An error is the field `error` of the line, or a response with a status other than 2xx. Its request costs nothing.
     """
     response = object_or_empty(result.get("response"))
     status = response.get("status_code")

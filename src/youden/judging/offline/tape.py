@@ -86,11 +86,18 @@ class CassetteRecorder:
     def record(
         self, request: Mapping[str, object], outcome: Completion | Failure, *, judge: Mapping[str, Json] | None
     ) -> None:
-        """Add the outcome of a request in memory, unless the request is recorded already; `save` writes the file.
+        """Add the outcome of a request in memory, unless the request is recorded already.
 
-        request : canonical form, all fields that can change the answer
-        outcome : answer or failure
-        judge : config of the judge, added in any case; None for a model that is not a judge
+        `save` writes the file. A new judge is added in any case.
+
+        Parameters
+        ----------
+        request : mapping
+            Canonical form of the request: all fields that can change its answer.
+        outcome : Completion or Failure
+            Answer to the request, or its failure.
+        judge : mapping or None
+            Config of the judge that answered, which is recorded too; None for a model that is not a judge.
         """
         key = hash_request(request)
         if key not in self.entries:
@@ -142,12 +149,25 @@ def is_replay_only() -> bool:
 def with_cassette(
     backend: Backend, *, address: str, description: str, judge: Mapping[str, Json] | None = None
 ) -> Backend:
-    """Wrap a backend in the active cassette, which answers the requests that it contains; return `backend` if none is active.
+    """Wrap a backend in the active cassette, which answers the requests that it contains.
 
-    backend : sends requests that are not recorded, if the mode of the cassette allows it (`CassetteRecorder`)
-    address : address of its server, which is part of each request hash
-    description : name of the judge or model in messages
-    judge : config of the judge, recorded with its answers; None for a model that is not a judge
+    Other requests are sent and recorded, or refused, as the mode of the cassette says (`CassetteRecorder`).
+
+    Parameters
+    ----------
+    backend : Backend
+        Backend that sends the requests.
+    address : str
+        Address of its server, which is part of each request hash.
+    description : str
+        Name of the judge or model for messages.
+    judge : mapping, optional
+        Config of the judge, which is recorded with its answers. Default: none, for a model that is not a judge.
+
+    Returns
+    -------
+    Backend
+        The given backend if no cassette is active.
     """
     recorder = _active.get()
     if recorder is None:
@@ -183,10 +203,14 @@ class CassetteBackend(Backend):
         return self
 
     async def answer(self, request: Request) -> Completion:
-        """Return the recorded answer to a request, or send and record a request without one.
+        """Return the recorded answer to a request; if there is none and the cassette records, send the request.
 
-        Raises: CallError if the call fails, or a failure is recorded; ReplayMissError [cassette-miss] if the request is not
-        recorded and may not be sent.
+        Raises
+        ------
+        CallError
+            If the call fails, or if a failure is recorded; a recorded failure is not retried.
+        ReplayMissError
+            [cassette-miss] if the request is not recorded and may not be sent.
         """
         canonical = canonical_request(request, address=self._address)
         entry = self._recorder.entries.get(hash_request(canonical))
@@ -216,12 +240,20 @@ class CassetteBackend(Backend):
 
 
 def format_difference(request: Mapping[str, Any], entries: Mapping[str, Entry]) -> str:
-    """Format the difference between a request and the most similar recorded one, as a unified diff after a sentence.
+    """Format the difference between a request and the most similar recorded request, as a unified diff.
 
-    request : canonical form of the request
-    entries : entries of the cassette by request hash
+    Parameters
+    ----------
+    request : mapping
+        Canonical form of the request.
+    entries : mapping of str to Entry
+        Entries of the cassette by request hash.
 
-    Without a diff if the cassette is empty, or if the request is recorded only with another `replicate`.
+    Returns
+    -------
+    str
+        A sentence, followed by the lines of the diff. There is no diff if the cassette is empty, or if the
+        same request is recorded only as another repetition, with another `replicate`.
     """
     if not entries:
         return "The cassette is empty."
@@ -246,10 +278,11 @@ def format_difference(request: Mapping[str, Any], entries: Mapping[str, Entry]) 
 
 
 def _find_nearest_entry(entries: Mapping[str, Entry], lines: list[str], redacted_lines: list[str]) -> Entry:
-    """Return the recorded entry that is most similar to a request; on ties, that with the smallest hash.
+    """Return the recorded entry that is most similar to a request; of equally similar ones, that with the smallest hash.
 
-    lines : the request (`_to_lines`)
-    redacted_lines : likewise with hashes of its texts, for redacted entries
+    entries : entries by request hash, at least one
+    lines : the request as lines (`_to_lines`)
+    redacted_lines : the same with hashes in place of texts, for comparison with redacted entries
     """
     plain_set, redacted_set = set(lines), set(redacted_lines)
     sorted_entries = [entry for _, entry in sorted(entries.items())]
@@ -262,9 +295,12 @@ def _find_nearest_entry(entries: Mapping[str, Entry], lines: list[str], redacted
 
 
 def _to_lines(request: Mapping[str, Any]) -> list[str]:
-    """Format a canonical request as lines, without its replicate and the random digits in the tags around texts.
+    """Format a request as lines, for comparison with other requests.
 
-    A redacted message has `sha256`, the hash of its text, in place of `content`.
+    The lines contain neither the number of the replicate nor the fence, the hexadecimal digits in the tags around texts.
+
+    request : canonical form, with the fields `base_url`, `model`, `parameters` (a mapping) and `messages`. Each message is a
+        mapping with `role` and `content`. A redacted message has `sha256`, the hash of its text, in place of `content`.
     """
     lines = [f"{name}: {request[name]}" for name in ("base_url", "model") if name in request]
     lines += [f"{name}: {value!r}" for name, value in sorted(request["parameters"].items())]

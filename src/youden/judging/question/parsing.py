@@ -36,9 +36,19 @@ _SURROUNDING_CHARACTERS = " \t\r\n.,:;!*_`\"'"
 
 
 def make_decision_parameters(decision: Decision, labels: Sequence[str]) -> dict[str, Json]:
-    """Return the request parameters for the form of a judge's answers, which give one of `labels`.
+    """Return the request parameters for the form of a judge's answers.
 
-    They are a JSON schema for "json", a request for log-probabilities for "logprobs", and none for "text".
+    Parameters
+    ----------
+    decision : {"text", "json", "logprobs"}
+        Whether the judge answers by a label, by a JSON object, or by the probabilities of labels.
+    labels : sequence of str
+        The labels that may be answered.
+
+    Returns
+    -------
+    dict
+        A JSON schema for "json", a request for log-probabilities for "logprobs", nothing for "text".
     """
     if decision == "json":
         schema: Json = {
@@ -108,7 +118,8 @@ def compute_label_probabilities(
 ) -> dict[str, float] | None:
     """Compute the probability of each label from the log-probabilities of the first token of an answer.
 
-    A token belongs to the label that it equals, or that only this label begins with (`find_unique_label`).
+    The probability of a label is the sum over the tokens that equal the label, or that only this label begins with
+    (`find_unique_label`).
 
     Parameters
     ----------
@@ -117,13 +128,14 @@ def compute_label_probabilities(
     labels : sequence of str
         The labels that may be answered.
     min_probability : float, default 0.5
-        Smallest probability of all labels together. With less, the answer probably begins with an explanation.
+        Smallest probability of all labels together. With less, an explanation is likely to come first, whose first token
+        says nothing about the label that follows.
 
     Returns
     -------
     dict of str to float or None
-        Probability of every label, 0 without a token, normalized to a sum of 1. None if no token belongs to a label, or
-        if the labels have less than `min_probability`.
+        Probability of every label, 0 without a token, normalized to a sum of 1. None if no token belongs to a label, or if
+        the labels have less than `min_probability`.
 
     Examples
     --------
@@ -144,9 +156,10 @@ def compute_label_probabilities(
 
 
 def find_unique_label(token: str, labels: Sequence[str]) -> str | None:
-    """Return the label that equals a token, or the only one that begins with it; None if there is no such label.
+    """Return the only label that equals a token or begins with it; None if no label or several labels match.
 
-    Letter case, and punctuation and Markdown around the token, are ignored.
+    Letter case does not matter, and punctuation and Markdown around the token are ignored. A label that equals the
+    token takes precedence over labels that begin with it.
     """
     folded_token = token.strip(_SURROUNDING_CHARACTERS).casefold()
     if not folded_token:
@@ -171,10 +184,10 @@ def truncate_texts(first: str, second: str, *, max_characters: int, policy: Trun
     Parameters
     ----------
     first, second : str
-        Texts to truncate.
+        The texts.
     max_characters : int
-        Maximum number of characters of both texts, including `MARK`. A text with less room than `MARK` becomes `MARK`
-        alone, even if that exceeds the maximum.
+        Maximum number of characters of both texts together, `MARK` included. A text that may have fewer characters than
+        `MARK` becomes `MARK` alone, even if that exceeds the maximum.
     policy : {"refuse", "middle", "end"}
         Part of a long text that is replaced by `MARK`; "refuse" returns the texts unchanged.
 
@@ -241,21 +254,21 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
     Parameters
     ----------
     completion : Completion
-        The judge's reply. Reasoning in its text is not part of the answer.
+        The judge's reply. Reasoning that its server left in the text is not part of the answer.
     prompt : Prompt
         The labels that may be answered, and their grades.
     decision : {"text", "json", "logprobs"}, default "text"
         Form of the answer: a label, a JSON object, or log-probabilities. With "logprobs", the label in the text gives
-        the hard answer, and the graded answer is Σ P(label)·grade, with the probabilities of
-        `compute_label_probabilities`.
+        the hard answer, and the graded answer is the expected grade, Σ P(label)·grade. P(label) is the probability of the
+        label as the first token, divided by the sum over all labels.
 
     Returns
     -------
     Reading
         The graded answer in [0, 1], and the hard answer: 1 if the grade of the label reaches the prompt's
-        `yes_threshold`, else 0. Both are NaN if the completion does not clearly give one label. The reason is then
-        "refused", "truncated" (cut off before its label), "unfinished_reasoning" or "unparsed". With "logprobs", it is
-        also "unparsed" if the log-probabilities are missing or do not fit the label.
+        `yes_threshold`, else 0. Both are missing (NaN) if the completion does not clearly give one label. The reason is
+        then "refused", "truncated", "unfinished_reasoning" or "unparsed"; with "logprobs", it is also "unparsed" if the
+        log-probabilities are missing or do not fit the label. If an answer was cut off after its label, the label counts.
     """
     labels = tuple(prompt.labels)
     if decision == "json":
@@ -305,10 +318,17 @@ def _is_likeliest_label(label: str, top_logprobs: Sequence[tuple[str, float]], l
 def _find_answer_label(
     completion: Completion, answer: str | None, labels: tuple[str, ...], decision: Decision
 ) -> tuple[str | None, MissingReason]:
-    """Return the label that an answer gives and "answered", or None and the reason why there is no label.
+    """Find the label that an answer gives.
 
+    A text that consists only of a label gives this label, even if the model was cut off after it. A label within a longer
+    text counts only if the reply is complete and no refusal. With "json", the label is read from a JSON object instead.
+
+    completion : reply of the model
     answer : text of the reply after its reasoning; None if the reasoning is not finished
-    decision : form of the answer; with "json", the label is read from a JSON object
+    labels : labels that may be answered
+    decision : form of the answer: "text", "json" or "logprobs"
+
+    Returns the label and "answered", or None and the reason why there is no label.
     """
     label = None if answer is None else _find_exact_label(answer, labels, decision)
     if label is not None:
@@ -345,8 +365,9 @@ def _find_exact_label(answer: str, labels: tuple[str, ...], decision: Decision) 
 def find_label(text: str, labels: Collection[str]) -> str | None:
     """Find the label that a text without reasoning gives as its answer; None if that is not clear.
 
-    It is the only label in the text, or else the label that is the whole first or last line; two such lines must agree.
-    Letter case, and punctuation and Markdown around a line, are ignored.
+    Letter case does not matter. If only one label occurs in the text, it is the answer. If several labels occur, the
+    answer is the label that is the whole first line or the whole last line. Punctuation and Markdown around a line are
+    ignored. If both lines are labels, they must be the same.
 
     Examples
     --------
@@ -384,8 +405,10 @@ def _iter_labels(text: str, labels: tuple[str, ...]) -> Iterator[str]:
 def _parse_label(text: str, labels: tuple[str, ...]) -> str | None:
     """Return the label that a text consists of; None if the text contains anything else.
 
-    Letter case, white space, punctuation and Markdown are ignored, and the number of a list item unless a label begins
-    with a digit.
+    Letter case, white space, punctuation and Markdown around the label are ignored, and also the number of a list item
+    unless a label begins with a digit.
+
+    labels : labels that may be answered
     """
     folded_text = _normalize_case_and_spaces(text)
     label = _find_only_match(folded_text, labels, _normalize_case_and_spaces)
@@ -432,9 +455,10 @@ def _normalize_and_trim(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _compile_label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """Compile a pattern that matches labels as whole words, the longest first; group `l3` matches labels[3].
+    """Compile a pattern that matches labels as whole words. The label with position 3 is matched by the group `l3`.
 
-    A number that is not a label, such as 0.5 or -1, is matched without a group, so that no part of it matches a label.
+    If several labels match, the longest one is taken. A number that is not a label, such as 0.5 or -1, is matched without
+    a group, so that no part of it is taken for a label.
     """
     groups = []
     for label in sorted(labels, key=len, reverse=True):

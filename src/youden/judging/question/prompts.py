@@ -67,12 +67,13 @@ class Prompt:
         return any(part == "task" for part, is_placeholder in self._template_parts if is_placeholder)
 
     def messages(self, first: str, second: str, *, task: str = "", hint: str = "") -> tuple[Message, ...]:
-        """Build the system message, if the prompt has one, and the user message that asks about two texts.
+        """Build the messages that ask the question about two texts.
 
         Parameters
         ----------
         first, second : str
-            The texts, in the order in which the judge sees them. Lone surrogates in them are replaced.
+            The texts, in the order in which the judge sees them. Each is put between tags that neither text contains.
+            Lone surrogates, which cannot be encoded, are replaced.
         task : str, optional
             Prompt of the item, for a question that contains it.
         hint : str, optional
@@ -81,7 +82,7 @@ class Prompt:
         Returns
         -------
         tuple of Message
-            One or two messages. Each text is between tags that neither text contains.
+            The system message, if the prompt has one, and the user message.
         """
         first = to_encodable(first)
         second = to_encodable(second)
@@ -121,27 +122,32 @@ class Prompt:
 
 
 def make_fence(first: str, second: str) -> str:
-    """Return the fence of two texts: 16 hex digits for the tags around the texts, which neither text contains.
+    """Compute the fence of two texts: a part of the tags around them that neither text contains.
 
-    It is a hash of both texts, in the order of the prompt, so that no text can be made to contain its own fence.
+    Parameters
+    ----------
+    first, second : str
+        The texts, in the order in which the prompt shows them.
+
+    Returns
+    -------
+    str
+        16 hex digits of a hash of both texts. A text cannot be made to contain its own fence, because inserting it
+        changes the hash; if a text contains the fence by chance, the next hash is used.
     """
     return make_fence_bytes(len(first), first.encode(), second.encode()).decode()
 
 
 def make_fence_bytes(n_first: int, first: bytes, second: bytes) -> bytes:
-    """Return the fence of `make_fence` in ASCII, from texts in UTF-8, which are encoded once for several requests.
+    """Compute the fence of two texts, a part of the tags around them that neither contains, from their encoded forms.
 
-    Parameters
-    ----------
-    n_first : int
-        Number of characters of the first text.
-    first, second : bytes
-        The texts, without lone surrogates.
+    `make_fence` returns the same fence for texts that are not encoded. Here, a caller can encode a text once and use it for
+    several requests.
 
-    Returns
-    -------
-    bytes
-        16 hexadecimal digits, which neither text contains.
+    n_first : number of characters of the first text
+    first, second : the texts in UTF-8, which has no lone surrogates
+
+    Returns 16 hexadecimal digits in ASCII.
     """
     hasher = hashlib.sha256(b"%d:%b%b" % (n_first, first, second))
     fence = hasher.hexdigest()[:16].encode()
@@ -152,13 +158,24 @@ def make_fence_bytes(n_first: int, first: bytes, second: bytes) -> bytes:
 
 
 def load_prompt(name_or_path: str | Path) -> Prompt:
-    """Load a prompt by its name in prompts/, or from a path that ends in `.md`, whose stem becomes its name.
+    """Load a prompt by its name or from a file.
+
+    Parameters
+    ----------
+    name_or_path : str or Path
+        Name of a prompt in prompts/, or a path that ends in `.md`.
+
+    Returns
+    -------
+    Prompt
+        The prompt. Its name is that of the file without the suffix.
 
     Raises
     ------
     ConfigError
         [not-found]: if no prompt has this name. [prompt-unreadable]: if the file cannot be read, or links to a file
-        outside its folder. The errors of `parse_prompt`.
+        outside its folder. [prompt-front-matter], [prompt-labels], [prompt-placeholder]: if its front matter, labels or
+        placeholders are invalid.
     """
     path = Path(name_or_path)
     if path.suffix != ".md":
@@ -191,10 +208,10 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
     Parameters
     ----------
     text : str
-        Front matter between lines of ---, and the template. The front matter is YAML with the keys `labels` (grade in
-        [0, 1] by answer), `yes_threshold` (smallest grade that means yes), `parser: label/1`, and optionally `question`
-        and `system`. The template contains {{first}} and {{second}}, the two responses, once each, and optionally
-        {{task}}, at most once, and {{fence}}.
+        Content of the file: front matter between lines of ---, and the template. The front matter is YAML with the keys
+        `labels` (grade in [0, 1] by answer), `yes_threshold` (the smallest grade that means yes), `parser: label/1`, and
+        optionally `question` and `system`. The template contains {{first}} and {{second}}, the two responses, once each,
+        and optionally {{task}}, at most once, and {{fence}}.
     name : str
         Name of the prompt.
     location : str
@@ -208,9 +225,10 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
     Raises
     ------
     ConfigError
-        [prompt-front-matter]: if the front matter is missing or invalid. [prompt-labels]: if a grade is outside [0, 1],
-        a label is empty, two labels differ only in case and white space, or all labels mean yes or all mean no.
-        [prompt-placeholder]: if a placeholder is missing, repeated or unknown.
+        [prompt-front-matter] if the front matter is missing or invalid; [prompt-labels] if a grade is outside [0, 1],
+        if a label is empty or two differ only in case and white space, or if all labels mean yes or all mean no;
+        [prompt-placeholder] if {{first}} or {{second}} does not occur exactly once, or if there is an unknown
+        placeholder.
     """
     try:
         parts = split_front_matter(text)
@@ -282,7 +300,10 @@ def _check_labels(head: _FrontMatter, location: str) -> None:
 
 
 def _check_placeholders(template: str, location: str) -> None:
-    """Check that a template has {{first}} and {{second}} once, {{task}} at most once, and no unknown placeholder.
+    """Check that a template has {{first}} and {{second}} exactly once, {{task}} at most once, and no unknown placeholder.
+
+    template : text of the prompt file after its front matter
+    location : path of the file, for errors
 
     Raises: ConfigError [prompt-placeholder].
     """

@@ -65,10 +65,9 @@ class Questions:
     """Number of tokens of the context window that are reserved for the answer."""
 
     def request(self, plan: Plan, row: int) -> Request:
-        """Build the request for a trial.
+        """Build the request for a trial, with its texts truncated if they exceed the context.
 
-        Texts that exceed the context are truncated, except with the policy "refuse". The request may then be too long
-        (`fits`).
+        With the policy "refuse" of `truncate`, no text is changed.
 
         Parameters
         ----------
@@ -80,7 +79,7 @@ class Questions:
         Returns
         -------
         Request
-            Model, messages and parameters.
+            Model, messages and parameters. It may exceed the context, see `fits`.
 
         Raises
         ------
@@ -107,7 +106,7 @@ class Questions:
         return plan.pool.items[item].prompt or NO_TASK
 
     def request_with_key(self, key: str, plan: Plan, row: int) -> Request:
-        """Build the request for a trial by `request`, and check that it has the expected key.
+        """Build the request for a trial and check that it has the expected key.
 
         Parameters
         ----------
@@ -121,12 +120,13 @@ class Questions:
         Returns
         -------
         Request
-            Model, messages and parameters.
+            The result of `request`.
 
         Raises
         ------
         InputError
-            [request-hash-mismatch]: if the request has another key. The errors of `request`.
+            [request-hash-mismatch]: if the request has another key. [plan-missing-text]: if the pool has no response
+            for the trial.
         """
         request = self.request(plan, row)
         actual_key = self.key(request)
@@ -149,12 +149,12 @@ class Questions:
         task : str, optional
             Prompt of the item, which is not truncated.
         replicate : int, default 0
-            Number of the replicate, for a trial that is sent several times. It changes the hash of the request.
+            Number of the replicate, for a trial that is sent several times.
 
         Returns
         -------
         Request
-            Model, messages and parameters.
+            Model, messages and parameters. Its hash differs for each replicate.
         """
         if self.max_text_characters is not None:
             max_characters = max(0, self.max_text_characters - len(task))
@@ -242,9 +242,19 @@ class Questions:
 
 
 def canonical_request(request: Request, *, address: str) -> dict[str, object]:
-    """Return everything that can change the answer to a request, and its cache salt; `hash_request` hashes it.
+    """Return everything that can change the answer to a request, and its cache salt.
 
-    address : base URL without credentials
+    Parameters
+    ----------
+    request : Request
+        Model, messages, parameters and cache salt.
+    address : str
+        Base URL without credentials.
+
+    Returns
+    -------
+    dict
+        The canonical request, which `hash_request` hashes.
     """
     return {
         "base_url": address,
@@ -311,7 +321,7 @@ class KeySource(Protocol):
 
 
 def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:
-    """Iterate over the rows and keys of all trials of a plan, in the plan's order; equal requests are repeated.
+    """Iterate over the rows and keys of all trials of a plan, also of trials with the same request, in the plan's order.
 
     Parameters
     ----------
@@ -390,11 +400,10 @@ def _find_text_positions(plan: Plan, chunk: slice) -> tuple[list[int], list[int]
 
 
 def _encode_text(plan: Plan, row: int, cell: tuple[int, int]) -> _EncodedText:
-    """Encode one text of a trial for requests.
+    """Encode one text of a trial for requests. Raises: InputError [plan-missing-text] if there is no text.
 
+    row : position of the trial in the plan, for the error message
     cell : row and column of the text in `Pool.all_texts`
-
-    Raises: InputError [plan-missing-text], with the `row` of the trial, if there is no text.
     """
     text = plan.pool.all_texts[cell]
     if text is None:

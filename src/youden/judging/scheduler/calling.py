@@ -69,16 +69,19 @@ class Caller:
     async def attempt(self, call: Call) -> Completion:
         """Send a call once and book its cost, for a worker that `concurrency` has admitted.
 
-        The cost is that of the reported usage, and 0 if the server rejected the call. With unknown usage, the cap and
-        an answer count at the largest possible cost, and a call without an answer is booked at the usual cost.
+        The cost is computed from the reported usage, and is 0 if the server rejected the call. If the usage is unknown,
+        the cap counts the largest possible cost. The call itself is then booked at that cost if it was answered, and
+        otherwise at the cost that such calls usually have.
 
-        call : its `last_usd` is set to the cost of this attempt, which is added to its `usd`
+        Parameters
+        ----------
+        call : Call
+            Its `last_usd` is set to the cost of this attempt, which is added to its `usd`.
 
         Raises
         ------
         CallError
-            If the attempt failed, or was not sent because the run ends or the lease (right to send it) may have
-            expired.
+            If the attempt failed, or was not sent because the run ends or the lease may have expired.
         OutOfMoneyError
             If the cap does not allow the call; nothing was sent.
         """
@@ -164,7 +167,19 @@ class Caller:
 
 
 async def with_timeout(seconds: float, answer: Awaitable[Completion]) -> Completion:
-    """Wait at most `seconds` for an answer, and return it.
+    """Wait for an answer for a limited time.
+
+    Parameters
+    ----------
+    seconds : float
+        Maximum duration.
+    answer : awaitable of Completion
+        Call that returns the answer.
+
+    Returns
+    -------
+    Completion
+        The answer.
 
     Raises
     ------

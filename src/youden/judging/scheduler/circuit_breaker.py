@@ -91,10 +91,23 @@ class CircuitBreaker:
         return None if outage_start is None else self._clock() - outage_start
 
     def record_failure(self, attempts: Attempts, error: CallError) -> bool:
-        """Record a failed call, which may open the circuit, and return whether it failed because of an outage.
+        """Record a failed call, which may open the circuit.
 
-        If it opens the circuit or the circuit is open, `suspect` is set in its `attempts`, and also in those of the
-        failed calls that opened the circuit, whose failures no longer count.
+        A failure that opens the circuit, and every failure while it is open, belongs to an outage. `attempts.suspect` is
+        then set. When the circuit opens, `suspect` is also set for the failed calls before, and their `n_failed` becomes 0.
+        `RetryPolicy.next_wait` counts all other failures.
+
+        Parameters
+        ----------
+        attempts : Attempts
+            The attempts of the call, changed in place.
+        error : CallError
+            The failure. It has no effect if the server replied.
+
+        Returns
+        -------
+        bool
+            Whether the call failed because of an outage, so that its failure does not count as an attempt.
         """
         is_enabled = self.has_answered and self.max_outage > 0
         if not is_enabled or not is_no_response(error):
@@ -109,8 +122,11 @@ class CircuitBreaker:
     def _opens_circuit(self, attempts: Attempts, error: CallError) -> bool:
         """Count a failed call without a usable reply, and return whether its failure opens the circuit.
 
-        A failure to connect opens it at once, other failures after `FAILURE_THRESHOLD` different calls since the last
-        reply.
+        A failure to connect opens it at once. Other failures open it when `FAILURE_THRESHOLD` different calls have failed
+        since the last reply. Only the first failure of a call counts.
+
+        attempts : earlier attempts of the call
+        error : the failure
         """
         was_never_sent = error.unbilled and error.status is None  # the connection could not be opened
         if was_never_sent:
@@ -124,8 +140,8 @@ class CircuitBreaker:
     def admit(self) -> AbstractAsyncContextManager[None]:
         """Return a context that a call to the server has to enter before it is sent.
 
-        If the circuit is closed, the call is admitted at once. While it is open, one call at a time is admitted as a
-        probe.
+        If the circuit is closed, the call is admitted at once. While it is open, one call at a time is admitted as the
+        probe; when it closes, all waiting calls are admitted.
         """
         return self._admit_probe() if self.is_open else _ADMITTED
 
@@ -133,7 +149,8 @@ class CircuitBreaker:
     async def _admit_probe(self) -> AsyncIterator[None]:
         """Admit one call at a time while the circuit is open, and all waiting calls once it has closed.
 
-        The call must end within the context, because all other calls wait for its result.
+        The call is sent in the block of the context. While the circuit is open, the call holds the probe lock until the
+        block ends, so that all other calls wait for its result.
         """
         async with AsyncExitStack() as held_lock:
             await held_lock.enter_async_context(self._probe_lock)

@@ -114,9 +114,9 @@ class RequestLoop:
         )
 
     async def _dispatch_and_wait(self) -> None:
-        """Queue the calls of all requests, wait until all calls have ended, and let the tasks that send calls end.
+        """Queue the calls of all requests, wait until all calls have ended, and then let the tasks that send calls end.
 
-        A call also ends if another process stores its outcome. An error requests the end of the run.
+        A call also ends if another process sends its request and stores the outcome. An error requests the end of the run.
         """
         try:
             await self._join_rate_limits()
@@ -259,7 +259,9 @@ class RequestLoop:
     def _hold_in_outage(self, call: Call, error: CallError) -> bool:
         """Set a call aside if it failed because of an outage, and return whether it did.
 
-        The failure then does not count as an attempt. If another server of the judge works, there is no outage.
+        The failure then does not count as an attempt. A judge with another server that works has no outage.
+
+        error : why the attempt failed
         """
         if self._caller.backend.has_fallback_server:
             return False
@@ -287,10 +289,12 @@ class RequestLoop:
         )
 
     async def _test_server_before_first_answer(self, call: Call) -> None:
-        """Test whether the server works, after a call has failed for good before any call was answered.
+        """Test whether the server works at all, after a call has failed for good before any call was answered.
 
-        The cost is added to the failed `call`. Nothing is sent if a call was answered meanwhile, or if the run has to
-        end.
+        The test sends a request that was answered in an earlier run, if there is one. No test is needed if another call
+        was answered in the meantime, or if the run has to end.
+
+        call : the call that failed, to which the cost of the test is added
         """
         async with self._first_failure_lock:
             if not self._stop.has_answers and not self._stop.is_stopped:
@@ -305,9 +309,10 @@ class RequestLoop:
             self._log.announce("back", f"'{self._config.name}' is back after {outage_seconds:.0f} s")
 
     async def _probe_with_answered_request(self, call: Call) -> None:
-        """Send a request that was answered before, if there is one, to test whether the server or `call` is at fault.
+        """Send a request that was answered before; the reply shows whether the server or `call` is at fault.
 
-        The reply is not stored; its cost is added to `call`.
+        Without such a request, nothing is sent. The reply is not stored, and its cost is added to `call`.
+
         Raises: CallError, if the server does not respond or the error would affect every call.
         """
         answered_call = self._outcomes.last_answered_call
@@ -328,10 +333,10 @@ class RequestLoop:
             self._outcomes.record_cost(call.key, probe.usd)
 
     async def _maintenance_loop(self) -> None:
-        """Write outcomes to the store, renew the leases, and check the results of other processes, until cancelled.
+        """Regularly write outcomes to the store, renew the leases, and check the results of other processes.
 
-        It does so every flush interval, or earlier if many outcomes are not on disk yet. An error of the store ends the
-        run.
+        This is done at every flush interval, and earlier if many outcomes are not on disk yet. An error of the store ends
+        the run; the loop itself runs until it is cancelled.
         """
         last_check = time.monotonic()
         while True:
@@ -443,7 +448,8 @@ async def run_loops(loops: Sequence[RequestLoop], stop_reason: StopReason, *, gr
     loops : sequence of RequestLoop
         Loops that share `stop_reason`.
     stop_reason : StopReason
-        Record of why the run ends early; changed by the loops, and if this coroutine is cancelled.
+        Record of why the run ends before all requests are answered; changed by the loops, and if this coroutine is
+        cancelled.
     grace : float
         Seconds that calls in flight may take after this coroutine is cancelled.
 

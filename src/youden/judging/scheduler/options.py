@@ -76,8 +76,8 @@ def make_batch_options(
     on_status : callable, optional
         Called with a line of text for each change. Default: nothing is reported.
     folder : str or Path, optional
-        Folder for the files of `batch_provider: folder`, if the store is not a file. Default: the folder `batches` next
-        to the store.
+        Folder for the files of `batch_provider: folder`. It is needed only if the store is not a file. Otherwise, the files
+        are in the folder `batches` next to the store.
 
     Returns
     -------
@@ -158,14 +158,19 @@ class JudgingOptions:
 def check_cap(configs: Iterable[JudgeConfig], max_cost: float | None) -> None:
     """Check that calls that can cost money have a cap on their cost, and that the cap can be enforced.
 
-    max_cost : USD that may be spent; None for no cap
+    Parameters
+    ----------
+    configs : iterable of JudgeConfig
+        For a jury, all its judges are checked.
+    max_cost : float or None
+        USD that may be spent; None for no cap.
 
     Raises
     ------
     ConfigError
-        [max-cost], [argument-type]: if the cap is negative, NaN or no number. [max-cost-needed]: if a cap is needed and
-        missing. With a cap, [price-unknown]: if a price is unknown; [answer-unbounded]: if the length of paid answers
-        has no limit.
+        [max-cost], [argument-type]: if the cap is negative, NaN or no number. [max-cost-needed]: if calls can cost money
+        and no cap is set. With a cap, [price-unknown]: if a price is unknown; [answer-unbounded]: if answers cost money and
+        their length has no limit.
     """
     check_argument("max_cost", max_cost, Real | None, "Set an amount in USD, such as 2.0.")
     if max_cost is not None and not max_cost >= 0:

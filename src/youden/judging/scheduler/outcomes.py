@@ -60,7 +60,7 @@ class Work(Protocol):
         usd : float
             Cost of all attempts of the call, for all rows together, in USD; NaN if unknown.
         stored : bool
-            Whether the outcome was already stored.
+            Whether the outcome was in the store already.
 
         Returns
         -------
@@ -97,14 +97,16 @@ class Outcomes:
     _early_failures: list[tuple[Call, Failure]] = field(default_factory=list, init=False)
 
     def record_cost(self, key: str, usd: float, completion: Completion | None = None) -> None:
-        """Book the cost of an attempt to `account`, before its outcome is recorded; without an account, do nothing.
+        """Book the cost of an attempt to `account`; without an account, this has no effect.
+
+        Call it before the outcome of the attempt is recorded, so that both are written together.
 
         Parameters
         ----------
         key : str
             Request hash of the call.
         usd : float
-            Cost of the attempt in USD; NaN if unknown. A failed attempt that cost nothing is not booked.
+            Cost of the attempt in USD; NaN if unknown. An attempt that failed and cost nothing is not booked.
         completion : Completion, optional
             The reply, with its token counts and duration; None if the attempt failed.
         """
@@ -112,10 +114,13 @@ class Outcomes:
             self.store.pay(self.account, key, make_payment(usd, completion))
 
     def record_answer(self, call: Call, completion: Completion) -> None:
-        """End a call with an answer, even one that cannot be parsed: store it, and pass it to `work` and the display.
+        """End a call with an answer: store it, pass it to `work`, and show the progress.
 
-        The first answer also stores the failures before it. If the first replies lack the log-probabilities that the
-        judge needs, `stop` is set.
+        The first answer also shows that the server works, so that earlier failures are now stored. If the first replies
+        lack the log-probabilities that the judge needs, the end of the run is requested (`stop`); nothing is raised here.
+
+        call : the call, with its cost in USD (`usd`)
+        completion : the reply, also one that cannot be parsed
         """
         if self._lacks_logprobs(completion):
             self.stop.record_failure(self._make_logprobs_error, n_requests=len(self.work))
@@ -128,7 +133,7 @@ class Outcomes:
         self.log.record_answer(call.key, completion, outcome=outcome, usd=call.usd)
 
     def record_failure(self, call: Call, error: CallError, *, may_retry: bool) -> bool:
-        """Record a failed attempt, which may end the call or the run, and return whether the call has ended.
+        """Record a failed attempt, which may end the call or the run.
 
         Parameters
         ----------
@@ -137,14 +142,14 @@ class Outcomes:
         error : CallError
             Why the attempt failed. A fatal error ends the run: `stop` is set, and nothing is stored.
         may_retry : bool
-            Whether the caller will send the call again if the run continues. If not, the call ends with a failure,
-            which is stored once a call was answered, or at the end of the run.
+            Whether the caller will send the call again if the run continues. If not, the call ends with a failure, which
+            is stored once a call was answered, or at the end of the run.
 
         Returns
         -------
         bool
-            True also if the run has to end and the error is transient; then no failure is stored. False if the call has
-            to be sent again.
+            True if the call has ended, False if it has to be sent again. It has ended if the error is fatal, if `may_retry`
+            is False, or if the run has to end and the error is transient; in this last case, no failure is stored.
         """
         if error.kind == "fatal":
             self.stop.request_stop(lambda: self._fatal_error(error))
@@ -172,8 +177,12 @@ class Outcomes:
     def _end_with_failure(self, call: Call, error: CallError) -> None:
         """End a call with a failure, and pass the failure to `work`.
 
-        It is stored at once if a call of this run was answered, and else kept for `store_failures`, because the server
-        may be at fault. If the first requests all fail, `stop` is set.
+        The failure is stored at once if a call of this run was answered. Before that, the server may be at fault: the
+        failure is kept in memory, and `store_failures` stores it later. If the first requests of the run all fail, the end
+        of the run is requested.
+
+        call : the call, with its cost in USD (`usd`)
+        error : why its last attempt failed
         """
         if self.backend.live:
             self.stop.record_failure(lambda: self._fatal_error(error), n_requests=len(self.work))

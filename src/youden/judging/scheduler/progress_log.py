@@ -92,7 +92,7 @@ class ProgressLog:
         usd : float, default 0
             Cost of the call in USD; NaN if unknown.
         stored : bool, default False
-            Whether the outcome was already stored.
+            Whether the outcome was in the store already.
         """
         if self._progress is None:
             return
@@ -128,7 +128,7 @@ class ProgressLog:
         key : str
             Request hash of the call.
         completion : Completion
-            The reply; its duration, tokens and model are logged, but no text.
+            The reply, of which duration, tokens and model are logged, but no text.
         outcome : str
             "answered", or the reason why the answer is missing.
         usd : float

@@ -244,8 +244,8 @@ class Dispatcher:
     async def _queue_calls(self, calls: Sequence[Call]) -> None:
         """Lease and queue calls that are to be sent.
 
-        If the request of a call is already queued, in flight or leased by another process, the rows of the call
-        (positions of trials) are added to the earlier call instead.
+        A call whose request is already in the queue, in flight or leased by another process is not queued again. Its rows
+        (positions of trials) are added to the earlier call, and get the outcome of that call.
         """
         new_calls = []
         for call in calls:
@@ -257,10 +257,13 @@ class Dispatcher:
         await self._lease_or_wait(new_calls)
 
     async def _lease_or_wait(self, calls: Sequence[Call]) -> None:
-        """Acquire leases (rights to send a request) on calls, and queue the calls whose lease was acquired.
+        """Acquire leases on calls, and decide for each call whether it is queued, waits or ends.
 
-        A call that another process has answered or sent in a batch ends. All others wait in `leased_by_others`.
-        Raises: JudgeError [judge-no-key], or another error of making the judge.
+        A lease is the exclusive right to send a request. A call ends if another process has answered it in the meantime,
+        or has sent it in a batch. A call is queued if its lease was acquired here. All other calls are leased by other
+        processes, and wait in `leased_by_others` for their answers.
+
+        Raises: YoudenError, if the judge cannot be made, for example JudgeError [judge-no-key].
         """
         if not calls:
             return
@@ -297,7 +300,7 @@ class Dispatcher:
     def _acquire_leases(self, keys: Sequence[str]) -> tuple[set[str], frozenset[str], dict[str, Completion | Failure]]:
         """Acquire leases, then read the keys of all batches, then the stored outcomes of `keys`; return all three.
 
-        The order matters: a sender leases the keys until its batch is recorded, and deletes the record after storing
-        answers.
+        The order matters: the sender of a batch holds the leases on its keys until the batch is recorded, and deletes
+        the record after its answers are stored.
         """
         return self.leases.acquire(keys), self._batched_keys.read_request_hashes(), self._store.get_outcomes(keys)

@@ -39,21 +39,16 @@ SIGNAL_CHECK_SECONDS = 0.2
 
 
 async def wait_with_grace(task: asyncio.Task[None], *, stop: Callable[[], None], grace: float) -> None:
-    """Wait for a task, and pass on its exception. If this coroutine is cancelled, end the task first.
+    """Wait for a task. If this coroutine is cancelled, let the task end within a grace period.
 
-    Parameters
-    ----------
-    task : asyncio.Task
-        The task.
-    stop : callable
-        Asks the task to end, if this coroutine is cancelled.
-    grace : float
-        Seconds after which the task is then cancelled, including up to a second to write its answers.
+    The task is cancelled if it does not end in time. The last part of the grace period (a quarter, but at most a second)
+    is reserved for writing its answers.
 
-    Raises
-    ------
-    asyncio.CancelledError
-        If this coroutine was cancelled, after the task has ended.
+    task : the task
+    stop : function that asks the task to end, called if this coroutine is cancelled
+    grace : grace period in seconds
+
+    Raises: the exception of the task; CancelledError if this coroutine was cancelled, after the task has ended.
     """
     try:
         await asyncio.wait({task})
@@ -72,10 +67,21 @@ async def wait_with_grace(task: asyncio.Task[None], *, stop: Callable[[], None],
 
 
 def run_until_stopped(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that has not been started in a new event loop, and return its result.
+    """Run a coroutine to its end in a new event loop.
 
-    SIGTERM and SIGHUP first cancel it, as Ctrl-C does, and take effect once it has ended. In a notebook, where a loop
-    is already running, the new loop runs in a thread, and the caller waits.
+    Like `asyncio.run`, with two differences. SIGTERM and SIGHUP first cancel `main`, as Ctrl-C does, and take effect
+    once it has ended. Inside a running event loop, as in a notebook, the new loop runs in a worker thread with a copy
+    of the context, and the caller waits; there Ctrl-C cancels `main` too.
+
+    Parameters
+    ----------
+    main : coroutine
+        Coroutine that has not been started.
+
+    Returns
+    -------
+    object
+        The result of the coroutine.
 
     Raises
     ------
@@ -212,8 +218,14 @@ class StopReason:
     def request_stop(self, make_error: Callable[[], YoudenError]) -> None:
         """Record that the run has to end and with which error, and call the callbacks in `on_stop`.
 
-        `raise_if_stopped` makes and raises the error after the calls in flight have ended. A later request has no
-        effect.
+        Nothing is raised here: `raise_if_stopped` raises the error after the calls in flight have ended. If a reason was
+        recorded before, this method has no effect.
+
+        Parameters
+        ----------
+        make_error : callable
+            Function without arguments that returns the error. `raise_if_stopped` calls it, so that the error can count
+            all calls.
         """
         if self.is_stopped:
             return
@@ -230,10 +242,16 @@ class StopReason:
         self._n_answered += 1
 
     def record_failure(self, make_error: Callable[[], YoudenError], *, n_requests: int) -> None:
-        """Count a request that failed for good; request the end of the run if none of the first 3 was answered.
+        """Record that a request failed and is not sent again; end the run if none of the first 3 requests was answered.
 
-        make_error : makes the error that ends the run (`request_stop`)
-        n_requests : number of requests of the run; if it is below 3, all of them must have failed
+        The run ends by `request_stop(make_error)`; this method raises nothing.
+
+        Parameters
+        ----------
+        make_error : callable
+            Function without arguments that returns the error that ends the run.
+        n_requests : int
+            Number of requests that the run has in all. If it has fewer than 3, the run ends when all of them have failed.
         """
         self._n_failed += 1
         max_failures = min(MAX_INITIAL_FAILURES, n_requests)
@@ -243,7 +261,16 @@ class StopReason:
     def raise_if_stopped(self, *budgets: Budget) -> None:
         """Raise the error that ended the run, if there is one.
 
-        budgets : budgets of the run, which add a note to the error if they count estimated costs
+        Parameters
+        ----------
+        *budgets : Budget
+            Budgets of the run. If a budget counts an estimated cost for answers without valid token counts, a note about
+            this cost is added to the error. Equal notes are added once.
+
+        Raises
+        ------
+        YoudenError
+            The error of the recorded reason (`request_stop`, `request_stop_with_error`).
         """
         if self._make_error is None:
             return
@@ -284,17 +311,22 @@ def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float) -> b
     Parameters
     ----------
     n_missing, n_done : int
-        Number of trials without an answer, among the trials that are done. The result is False below 200 done trials.
+        Number of trials without an answer, among the trials that are done. Below 200 done trials, the run never stops.
     max_missing : float
-        Largest fraction of missing answers with which the run continues, in [0, 1].
+        Largest fraction of trials without an answer with which the run continues, in [0, 1].
     """
     return n_done >= MIN_TRIALS_BEFORE_STOP and n_missing > max_missing * n_done
 
 
 def check_answered(verdicts: Verdicts, *, max_missing: float) -> None:
-    """Check that enough of the trials that are done have answers; pending trials are not counted.
+    """Check that enough of the trials that are done have answers.
 
-    max_missing : largest fraction of trials without an answer, in [0, 1]
+    Parameters
+    ----------
+    verdicts : Verdicts
+        All trials of the plan. Pending ones are not counted.
+    max_missing : float
+        Largest fraction of trials without an answer, in [0, 1].
 
     Raises
     ------
@@ -342,7 +374,7 @@ def make_budget_error(budget: Budget, *, n_done: int, n: int, what: str = "trial
     n_done, n : int
         Number of trials that are done, and of all trials.
     what : str, default "trials"
-        Plural noun for what is counted.
+        What is counted, in the plural.
     """
     return BudgetError(
         f"The next call could exceed the cap of {budget.cap:.6g} USD: {budget.spent_by_all:.6g} USD were spent "
@@ -369,8 +401,9 @@ def make_outage_error(error: CallError, *, judge: str, address: str, outage: flo
     """Build the error for a server that has not responded for too long.
 
     error : the last failure
-    address : address of the server
-    outage : seconds that have passed at least
+    judge : name of the judge
+    address : address of its server
+    outage : time that has passed at least, in seconds
     """
     return IncompleteRunError(
         f"The judge '{judge}' at {address} has not responded for more than {outage:g} s: {error.reason} "
@@ -395,7 +428,7 @@ def make_too_many_missing_error(
     max_missing : float
         Largest fraction of trials without an answer, in [0, 1].
     what : str, default "trials"
-        Plural noun for what is counted.
+        What is counted, in the plural.
     """
     reasons = reasons or "no answer"
     if n_missing == n:

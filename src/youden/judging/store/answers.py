@@ -58,13 +58,25 @@ STORES: Registry[Callable[..., StorageBackend]] = Registry(
 
 
 def open_backend(address: str | Path, *, read_only: bool) -> StorageBackend:
-    """Open the storage backend of a store, which the caller has to close.
+    """Open the storage backend of a store.
 
-    address : path of an SQLite file, or a URL, whose scheme is a name in `STORES`
-    read_only : whether to open an existing store for reading
+    Parameters
+    ----------
+    address : str or Path
+        Path of an SQLite file, or a URL, whose scheme is a name in `STORES`.
+    read_only : bool
+        Whether to open an existing store for reading.
 
-    Raises: ConfigError [store-url] if the address is invalid; [store-package] if a library is missing; [store-password] if a
-    password could be sent to an unknown host; others of `open_store` if the backend cannot be opened.
+    Returns
+    -------
+    StorageBackend
+        The open backend, which the caller has to close.
+
+    Raises
+    ------
+    ConfigError
+        [store-url] if the address is not valid; [store-package] if a library is missing; [store-password] if a password
+        could be sent to an unknown host; others if the backend cannot be opened, see `open_store`.
     """
     text = _with_password(str(address))
 
@@ -197,10 +209,18 @@ class Store:
         return self.backend.count()
 
     def get_outcomes(self, keys: Sequence[str]) -> dict[str, Completion | Failure]:
-        """Return the outcomes of requests by request hash, including those that are not written yet.
+        """Return the outcomes of requests, including those that are not written yet.
 
-        Requests without an outcome are left out. An answer takes precedence over a failure. A stored answer that this version
-        would reject as a reply is a failure.
+        Parameters
+        ----------
+        keys : sequence of str
+            Request hashes.
+
+        Returns
+        -------
+        dict of str to Completion or Failure
+            Outcomes by request hash; requests without an outcome are left out. If a request has an answer and a failure,
+            the outcome is the answer. A stored answer that this version of youden would reject as a reply is a failure.
         """
         # read the memory before the backend: a flush in between moves outcomes to the backend, so none is missed
         with self._pending_lock:
@@ -256,14 +276,27 @@ class Store:
     ) -> None:
         """Add an answer or a failure, to be written by the next `flush`.
 
-        key : request hash
-        outcome : an answer replaces a stored failure; a failure never replaces an answer
-        replaces_answer : whether an answer also replaces a stored answer, because the request was repeated. By default, the
-            first is kept.
-        may_flush : whether this call flushes, and waits for the disk, after `MAX_PENDING_WRITES` outcomes or
-            `FLUSH_INTERVAL_SECONDS`. If False, the caller has to call `flush` from another thread.
+        An answer replaces a stored failure, and, if `replaces_answer` is true, a stored answer. A failure replaces an earlier
+        failure, and never an answer.
 
-        Raises: JudgeError if this call flushes and the backend fails. The outcomes stay in memory.
+        Parameters
+        ----------
+        key : str
+            Request hash.
+        outcome : Completion or Failure
+            Outcome of the request.
+        replaces_answer : bool, default False
+            Whether an answer replaces the stored answer, because the request was repeated. By default, the first answer
+            is kept.
+        may_flush : bool, default True
+            Whether this call flushes if `MAX_PENDING_WRITES` outcomes are in memory, or if the last flush was
+            `FLUSH_INTERVAL_SECONDS` ago; it then waits for the disk. If False, the caller has to call `flush` from another
+            thread.
+
+        Raises
+        ------
+        JudgeError
+            If this call flushes and the backend fails. The outcomes stay in memory.
         """
         with self._pending_lock:
             if isinstance(outcome, Completion):
@@ -280,11 +313,17 @@ class Store:
             self.flush()
 
     def add_all(self, answers: Mapping[str, Completion], failures: Mapping[str, Failure], *, account: str) -> None:
-        """Flush, and write many outcomes of an external engine in one transaction.
+        """Write many outcomes in one transaction, after flushing everything that was added before.
 
-        answers, failures : outcomes by request hash, only of requests without a stored answer. Tokens of others would be booked
-            twice.
-        account : cost account of the answers, which are booked with their tokens and an unknown cost (NaN)
+        This is for outcomes of an external engine, which received the requests in files. Pass only requests without a
+        stored answer: a stored answer would be kept, but its tokens would be booked a second time.
+
+        Parameters
+        ----------
+        answers, failures : mapping of str to Completion, of str to Failure
+            Outcomes by request hash.
+        account : str
+            Cost account to which the answers are booked, with their tokens and an unknown cost (NaN).
         """
         payments: dict[tuple[str, str], Payment] = {}
         for key, answer in answers.items():

@@ -29,11 +29,25 @@ class CopyCounts:
 def copy_stores(sources: Sequence[str | Path], target: str | Path) -> CopyCounts:
     """Copy all rows of several stores into another store, which is created if it does not exist.
 
-    sources, target : paths or URLs of stores
+    A copy may be repeated, also after it was interrupted. If two stores have an answer to the same request, or a
+    payment of the same account for it, the first is kept.
 
-    Of several answers to a request, or payments of an account for it, the first is kept, so a copy may be repeated.
+    Parameters
+    ----------
+    sources : sequence of str or Path
+        Paths or URLs of the stores to read.
+    target : str or Path
+        Path or URL of the store to write.
 
-    Returns the numbers of answers that were read and added. Raises: the errors of `open_store`.
+    Returns
+    -------
+    CopyCounts
+        Numbers of answers that were read and added.
+
+    Raises
+    ------
+    ConfigError, JudgeError
+        The errors of `open_store`.
     """
     n_answers = n_new = 0
     with open_store(target) as target_store:

@@ -102,11 +102,12 @@ class Leases:
         self._backend.release(self._holder, keys)
 
     def _find_dead_holders(self, now: float) -> None:
-        """Record in `_dead_holders` the other processes whose leases may be taken over.
+        """Find the other holders whose leases may be taken over, and record them in `_dead_holders`.
 
-        These have ended on this machine, or have not renewed their leases for `LEASE_SECONDS`.
+        A holder is dead if it is a process of this machine that has ended, or if it has not renewed its leases for more
+        than `LEASE_SECONDS`. A renewal changes the expiry time of the leases.
 
-        now : time of this process's clock in seconds
+        now : time of this process's clock, in seconds
         """
         self._last_check = now
         self._other_holders = self._read_other_holders(now)
@@ -135,7 +136,12 @@ class Leases:
 
 @cache
 def _machine_id() -> str:
-    """Return an id of this machine or container, within which each process number belongs to one process."""
+    """Return an id of this machine or container. Within it, each process number belongs to one process.
+
+    On Linux, the id consists of the host name, the namespace of process numbers, and the id of the machine's start. The
+    last one is needed because host names are not unique, and the first containers of all hosts have the same namespace
+    number. On other systems, the id consists of the host name and the hardware address.
+    """
     namespace = ""
     with suppress(OSError):
         start_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
@@ -223,7 +229,20 @@ class PendingBatchKeys:
 
 
 def read_pending_jobs(backend: StorageBackend) -> list[Job]:
-    """Read the records of all batches in a store whose results are not stored yet, oldest first."""
+    """Read the records of all pending batches in a store.
+
+    A batch is pending from before its requests are sent until its results are stored.
+
+    Parameters
+    ----------
+    backend : StorageBackend
+        Storage backend of the store.
+
+    Returns
+    -------
+    list of Job
+        One record per batch, of all providers and models, oldest first.
+    """
     jobs = []
     for row in cast(list[tuple[Any, ...]], read_all_rows(backend, "batches")):
         job_id, address, model, usd, file_id, batch_id, keys_json, created = row

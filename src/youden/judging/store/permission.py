@@ -44,9 +44,14 @@ _permission = _Permission(allows_all=False, allows_password=True, named_stores=s
 
 @contextmanager
 def network_stores_allowed(*, password: bool = True) -> Iterator[None]:
-    """Allow opening stores on a network inside the context, also those that only the config of a folder names.
+    """Allow opening all stores on a network inside the block, also those that the user did not name.
 
-    password : whether the hosts of such stores may get the password in PGPASSWORD
+    The address of a store that the user did not name is from the config of a folder, which others may have written.
+
+    Parameters
+    ----------
+    password : bool, default True
+        Whether a store that the user did not name may get the password in PGPASSWORD.
     """
     previous = _permission.allows_all, _permission.allows_password
     _permission.allows_all, _permission.allows_password = True, password
@@ -94,10 +99,21 @@ def check_store_allowed(address: str | Path) -> None:
 
 
 def check_password(address: str) -> None:
-    """Check that opening a store, in the context of `network_stores_allowed`, sends no password to an unknown host.
+    """Check that opening a store sends no password of the user to a host that the user did not name.
 
-    Raises: ConfigError [store-password] if the user did not name the store, and its host would get PGPASSWORD without
-    permission, or the URL may direct the connection to a host that it does not show.
+    The check applies only inside the block of `network_stores_allowed`. Outside of it, only stores that the user named can
+    be opened.
+
+    Parameters
+    ----------
+    address : str
+        URL of the store.
+
+    Raises
+    ------
+    ConfigError
+        [store-password] if the user did not name the store, and its host would get PGPASSWORD without permission, or a
+        parameter of the URL may direct the connection to a host that the URL does not show.
     """
     if not _permission.allows_all or _permission.is_named(address):
         return

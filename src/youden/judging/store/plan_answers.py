@@ -67,11 +67,19 @@ class Call:
     def final_outcome(
         self, is_answer: Callable[[Completion], bool], *, retry_failed: bool = False
     ) -> Completion | Failure | None:
-        """Return the stored outcome, or None if the request has to be sent.
+        """Return the stored outcome if the request need not be sent again.
 
-        is_answer : returns whether a completion can be parsed as an answer
-        retry_failed : whether only such completions are final. By default, all completions and rejections are; transient
-            failures never are.
+        Parameters
+        ----------
+        is_answer : callable
+            Returns whether a completion can be parsed as an answer.
+        retry_failed : bool, default False
+            Whether only completions that are answers are final. By default, all completions and rejections are.
+
+        Returns
+        -------
+        Completion, Failure or None
+            None if the request has to be sent; a transient failure is never final.
         """
         outcome = self.cached
         if outcome is None:
@@ -88,13 +96,22 @@ def look_up(
 ) -> Iterator[list[Call]]:
     """Look up the stored outcomes of trials, in chunks.
 
-    keys : row and request hash of each trial
-    store : store of the answers
-    make_request : makes the request from a row and its hash
-    size : number of trials per chunk
+    Parameters
+    ----------
+    keys : iterable of (int, str)
+        Row and request hash of each trial.
+    store : Store
+        Store of the answers.
+    make_request : callable
+        Makes the request from a row and its key.
+    size : int, default CHUNK
+        Number of trials per chunk.
 
-    Yields the distinct requests of a chunk, in the order of the trials, with their stored outcomes as `cached`, None without.
-    A request in several chunks is yielded in each.
+    Yields
+    ------
+    list of Call
+        The distinct requests of a chunk, in the order of the trials, with their stored outcomes (`cached`) if there are
+        any. A request that is in several chunks is yielded in each of them.
     """
     remaining = iter(keys)
     while True:
@@ -134,12 +151,20 @@ class Costs:
         self._set_row(rows[0], payment)
 
     def from_ledger(self, key: np.ndarray, paid: Mapping[str, Payment]) -> Costs:
-        """Return the costs that the store has booked for one account, by this invocation and earlier ones.
+        """Return the costs that the store has booked for one payer, by this invocation and earlier ones.
 
-        key : bytes array S64, shape (n_trials,), request hash of each trial
-        paid : payments of the account by request hash: USD, seconds and tokens
+        Parameters
+        ----------
+        key : bytes array S64, shape (n_trials,)
+            Request hash of each trial.
+        paid : mapping of str to Payment
+            Payments of this payer by request hash: USD, seconds and tokens.
 
-        The cost of a request is in its first trial, 0 if it has no payment. `is_new` is the array of this object.
+        Returns
+        -------
+        Costs
+            The booked costs. The cost of a request is in its first trial; it is 0 for a request without a payment.
+            `is_new` (whether this invocation received the answer) is the same array as in this object.
         """
         booked = Costs(len(key))
         booked.is_new = self.is_new
@@ -199,11 +224,16 @@ class PlanAnswers:
     def set_readings(
         self, rows: Sequence[int], keys: Sequence[str], readings: Sequence[tuple[Reading, Completion | None]]
     ) -> None:
-        """Set the answers of trials, and the models that gave them. The counter `served` is not changed.
+        """Set the answers of trials, and the models that gave them.
 
-        rows : positions of the trials in the plan
-        keys : their request hashes
-        readings : parsed answer of each trial, and the completion that it was parsed from; None for a failure
+        The counter `served` is not changed, because it also needs to know which answers are new.
+
+        Parameters
+        ----------
+        rows, keys : sequence of int, of str
+            Positions of the trials in the plan, and their request hashes.
+        readings : sequence of (Reading, Completion or None)
+            The parsed answer of each trial, and the completion that it was parsed from; None for a failure.
         """
         positions = np.array(rows, dtype=np.int64)
         parsed = [reading for reading, _ in readings]
@@ -349,11 +379,14 @@ def read_answers(
 def _read_or_explain(
     questions: Questions, plan: Plan, row: int, outcome: Completion | Failure | None
 ) -> tuple[Reading, Completion | None] | None:
-    """Parse the stored outcome of a trial, or return the reason why its answer is missing.
+    """Parse the stored outcome of a trial, or find out why it has none.
 
-    outcome : None if there is none
+    questions : parser and context window of the judge
+    row : position of the trial in the plan
+    outcome : stored outcome of the trial's request; None if there is none
 
-    Returns a `Reading` and the completion it was parsed from, if any; None if the request can still be sent.
+    Returns None if the request can be sent and has no outcome yet. Otherwise, returns a `Reading`, which is the parsed answer
+    or the reason why it is missing; and the completion that was parsed, None if there is none.
     """
     if isinstance(outcome, Completion):
         return questions.read(outcome), outcome

@@ -167,10 +167,15 @@ class PostgresBackend(SqlBackend):
             self._connection.close()
 
     def _run_with_retries(self, work: Callable[[Connection], T]) -> T:
-        """Return the result of `work` for an open connection, repeated after a deadlock, a timeout or a lost connection.
+        """Call a function of the connection, and repeat this after a deadlock, a timeout or a lost connection.
 
-        Raises: JudgeError [store-unreachable] if the server is unreachable for `max_wait` seconds; others if it reports an
-        error.
+        A lost connection is opened again. If the server is still unreachable after the process was asked to stop, later
+        calls fail at once, so that they do not delay the end of the process.
+
+        work : function of an open connection; it may be called several times
+
+        Raises: JudgeError [store-unreachable] if the server is unreachable for `max_wait` seconds; other JudgeErrors if
+        the server reports an error.
         """
         with self._lock:
             if self._lost is not None:

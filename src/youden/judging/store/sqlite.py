@@ -113,11 +113,16 @@ class SqliteBackend(SqlBackend):
             self._connection.close()
 
     def _run_in_session(self, access: Access, work: Callable[[Session], T]) -> T:
-        """Call a function of a session, in a transaction unless it only reads, and return its result.
+        """Call a function of a session and return its result. Every access except "read" runs in a transaction.
 
-        access : "lease" if only leases change
+        A transaction locks the file when it begins.
 
-        Raises: JudgeError [store-deleted] if the file was deleted or moved before a write; others if SQLite fails.
+        access : "read"; "lease" if the function changes only leases; "write" or "transaction" (the same for SQLite) if it
+            changes other tables
+        work : function of a session
+
+        Raises: JudgeError [store-deleted] if the function writes and the file was deleted or moved; if SQLite fails,
+        [store-corrupt], [store-read-only], [store-full], [store-busy] or [store-failed].
         """
         with self._lock, self._judge_errors():
             session = _SqliteSession(self._connection, _DIALECT)
@@ -153,9 +158,10 @@ class SqliteBackend(SqlBackend):
 
     @contextmanager
     def _without_sync(self) -> Iterator[None]:
-        """Do not wait for the disk at commits inside the context; a power cut may lose the last commits.
+        """Do not wait for the disk at commits inside the block, because the system call takes half of their CPU time.
 
-        Requires a write-ahead log, because otherwise a power cut could damage the database.
+        After a power cut, the last commits may be missing. Use this only if the database has a write-ahead log, because
+        otherwise a power cut could damage it.
         """
         self._connection.execute("PRAGMA synchronous = NORMAL")
         try:
@@ -173,9 +179,15 @@ class SqliteBackend(SqlBackend):
 
 
 def _find_common_name(path: Path, *, read_only: bool) -> Path:
-    """Return the path by which all processes of this user open a store, even if it has several hard links.
+    """Return the path by which all processes of this user open a store.
 
-    read_only : whether neither the store nor a record of the path is created
+    SQLite keeps its log next to the path that it is given. Processes that open one file by two hard links would miss each
+    other's writes and damage the file. So the path that is used first is recorded in the temporary folder.
+
+    path : path of the store. The file is created if it does not exist.
+    read_only : whether neither the store nor a record is created
+
+    Returns `path` itself if no other path of the file is recorded.
     """
     if not read_only and not path.exists():
         path.touch()
@@ -257,10 +269,14 @@ def _make_foreign_error(path: Path) -> ConfigError:
 
 
 def _check_and_create_tables(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> None:
-    """Check that a database is a store of this version; unless it is only read, create missing tables.
+    """Check that a database is a store of this version; if it is not only read, create missing tables.
 
-    Raises: ConfigError [not-a-store] for another application's tables; [store-version] for another version's;
-    [store-missing] if a store to read has none.
+    The connection is set up so that each commit is on the disk when it returns.
+
+    path : path of the store, for error messages
+
+    Raises: ConfigError [not-a-store] if another application made the tables; [store-version] if another version did;
+    [store-missing] if a store that is only read has no tables.
     """
     (n_tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()

@@ -86,11 +86,23 @@ class Session:
         return int(self._connection.execute(self._translate(sql), values).rowcount)
 
     def insert_many(self, sql: str, rows: Iterable[Sequence[object]]) -> int:
-        """Insert rows as a part of the current transaction, many per statement, and return the number inserted or changed.
+        """Insert many rows, as a part of the current transaction.
 
-        sql : INSERT statement for one row, with `VALUES (…)` once and no parentheses inside these. Clauses such as ON CONFLICT
-            may follow.
-        rows : values of the rows, which differ in their primary keys
+        Each statement inserts many rows. With one statement per row, a server could keep its locks for a long time after
+        the connection is lost.
+
+        Parameters
+        ----------
+        sql : str
+            INSERT statement for one row, with `VALUES (…)` once and no parentheses inside these. Clauses such as ON
+            CONFLICT may follow.
+        rows : iterable of sequence
+            Values of the rows, which differ in their primary keys.
+
+        Returns
+        -------
+        int
+            Number of rows inserted or changed.
         """
         all_rows = list(rows)
         head, row_placeholders, tail = re.split(r"VALUES (\([^)]*\))", sql)
@@ -155,9 +167,12 @@ class SqlBackend:
         self._run_in_session("transaction", lambda session: self._write_in_session(session, writes))
 
     def _write_in_session(self, session: Session, writes: PendingWrites) -> None:
-        """Write outcomes, payments and records of batches in a transaction, and release the leases on their requests.
+        """Write outcomes, payments and rows of `batches`, and release the leases on the requests that have an outcome.
 
         Nothing is written if an earlier attempt was committed before the connection was lost.
+
+        session : session in a transaction
+        writes : what to write
         """
         if not self._is_new(session):
             return
@@ -224,10 +239,12 @@ class SqlBackend:
         return members
 
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
-        """Return the next rows of a table as tuples of all columns, in the order of the primary key.
+        """Return the next rows of a table, as tuples of the values of all columns, in the order of the primary key.
 
         after : last row of the previous call; None for the first rows
-        n : maximum number of rows; fewer are returned at the end of the table
+        n : largest number of rows
+
+        Returns fewer than `n` rows at the end of the table, and an empty list if there are no more.
         """
         key_columns = primary_key(table)
         last_key: Row = ()

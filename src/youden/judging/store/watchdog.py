@@ -89,11 +89,15 @@ class Watchdog:
             timer.cancel()
 
     def with_deadline(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Return a generator of psycopg with a deadline: it yields the same events and returns the same result.
+        """Add a deadline to a generator of psycopg that waits for the server.
+
+        The generator yields an event to wait for: the connection can be read, or it can be written. psycopg sends back the
+        event that occurred, or 0 if none occurred for a while. After a 0, a warning is logged if the server is late.
 
         steps : generator of psycopg that runs a statement
 
-        Raises: UnresponsiveError if the server sends nothing for `DEADLINE_SECONDS`.
+        Returns a generator that yields the same events, and returns the result of `steps`.
+        Raises: UnresponsiveError if no event occurs for `DEADLINE_SECONDS`.
         """
         last_event_time = time.monotonic()
         try:

@@ -197,10 +197,10 @@ class WorkerGroup:
         return self._joined and all(row.name != self._name for row in rows)
 
     def _set_attributes(self, rows: Sequence[Member], report: BudgetReport) -> None:
-        """Set `others`, `is_limited` and the part of the cap that this member may spend.
+        """Set `others`, `is_limited` and the share of the cap that this member may spend.
 
-        rows : new rows of all members, this member's last
-        report : amounts of this member in its row
+        rows : new rows of all members; the row of this member is the last one
+        report : amounts of this member that its row contains
         """
         *other_rows, self_row = rows
         self.others = self._sum_rows(other_rows)
@@ -227,9 +227,12 @@ class WorkerGroup:
     ) -> Sequence[Member]:
         """Return the new rows: the living members, one row for all ended members, and this member's row last.
 
-        now : time of the database in seconds
+        now : time of the database, in seconds
+        rows : rows of all members so far
+        report : amounts of this member that its row contains
+        is_leaving : whether this member leaves the group
 
-        Raises: JudgeError [run-busy] or [lease-lost] if the run would have two living coordinators.
+        Raises: JudgeError [run-busy] or [lease-lost] if this member is the coordinator, and another living one is, too.
         """
         other_rows = self._update_other_rows(now, rows)
         granted_to_others = sum(row.granted for row in other_rows)
@@ -261,9 +264,10 @@ class WorkerGroup:
         return [*living, *_merge_ended(ended)]
 
     def _compute_grant(self, requested: int, granted_to_others: int, *, minimum: int) -> int:
-        """Return the part of the cap that this member may spend: what it requests and the others leave, at least `minimum`.
+        """Compute the part of the cap that this member may spend; all amounts are in picodollars.
 
-        All amounts are in picodollars.
+        It is the requested amount, but no more than what the other members leave of the cap. It is at least `minimum`, the
+        amount that may be spent already.
         """
         if self._budget is None or self._budget.cap == math.inf:
             return requested
@@ -314,11 +318,20 @@ def _merge_ended(ended: Sequence[Member]) -> list[Member]:
 
 
 def is_in_progress(store: Store, run: str) -> bool:
-    """Return whether a process that takes part in a run is alive: no more than `LEASE_SECONDS` since its last heartbeat.
+    """Return whether a process sends requests for a run, according to its heartbeat.
 
-    run : name of the run in the store
+    Parameters
+    ----------
+    store : Store
+        Store of the run, which is only read.
+    run : str
+        Name of the run.
 
-    False if the storage backend has no method `read_members`.
+    Returns
+    -------
+    bool
+        Whether a process that takes part in the run is alive. A process counts as alive until `LEASE_SECONDS` after its
+        last heartbeat, unless it is known to have ended. False if the storage backend has no method `read_members`.
     """
     if not hasattr(store.backend, "read_members"):  # a plugin for an earlier version of the contract
         return False
@@ -413,10 +426,21 @@ class SharedBudget(Budget):
         return self._count_available_picodollars() >= amount
 
     async def reserve(self, usd: float) -> None:
-        """Reserve a cost in USD, and wait while only reservations that may be released prevent it.
+        """Reserve a cost, after requesting more of the cap from the group if necessary.
 
-        Raises: OutOfMoneyError if the cap does not allow the cost, and no member has a reservation that could be released;
-        JudgeError if the store cannot be reached, or another process coordinates the run.
+        If the cap does not allow the cost yet, wait for reservations that this process or another one may release.
+
+        Parameters
+        ----------
+        usd : float
+            Cost in USD.
+
+        Raises
+        ------
+        OutOfMoneyError
+            If the cap does not allow the cost, and no member has a reservation that could be released.
+        JudgeError
+            If the store cannot be reached, or another process coordinates the run.
         """
         amount = math.ceil(usd * PICODOLLARS_PER_USD)
         self._needed += amount
@@ -437,7 +461,9 @@ class SharedBudget(Budget):
         await asyncio.sleep(BUDGET_CHECK_SECONDS)
 
     async def _request_more(self) -> None:
-        """Request the part of the cap that all waiting tasks need, in one report, and wait for the reply.
+        """Request the part of the cap that the waiting tasks need, and wait for the reply.
+
+        One report (`WorkerGroup.sync`) serves all tasks that wait at the same time.
 
         Raises: JudgeError if the store cannot be reached, or another process coordinates the run.
         """
@@ -460,7 +486,10 @@ class SharedBudget(Budget):
             self._reserved -= math.ceil(reserved * PICODOLLARS_PER_USD)
 
     def make_report(self, needed: int) -> BudgetReport:
-        """Return the amounts that this member has spent, reserved and requests; the request replaces earlier ones.
+        """Return the amounts that this member has spent and reserved, and the amount of the cap that it requests.
+
+        The request replaces earlier ones. If the share that was granted is larger, it is reduced to the request, because the
+        group may give the difference to other members.
 
         needed : picodollars that are needed in addition to what is spent and reserved
         """

@@ -48,12 +48,24 @@ DEFAULT_DESIGNS = ("cyclic",)
 
 
 def estimate_run_cost(config: RunConfig, unwritten: Pool | None = None) -> DesignCost:
-    """Estimate the calls, tokens and USD of judging the plan of a run; USD is None if a price is unknown.
+    """Estimate the cost of judging the plan of a run.
 
-    unwritten : pool that the config names, if it has not been written yet; None to read the pool
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run.
+    unwritten : Pool, optional
+        Pool that the config names, if it has not been written yet. Default: the pool is read.
 
-    Raises: PoolError, PlanError or ConfigError if the pool cannot be read, the plan cannot be drawn, or the judge cannot be
-    loaded.
+    Returns
+    -------
+    DesignCost
+        Calls, tokens and USD of the run's plan; USD is None if a price is unknown.
+
+    Raises
+    ------
+    PoolError, PlanError, ConfigError
+        If the pool cannot be read, the plan cannot be drawn, or the judge cannot be loaded.
     """
     judge = load_judge_of_run(config)
     plan = draw_run_plan(config, unwritten)
@@ -73,13 +85,25 @@ def estimate_costs(
 ) -> tuple[tuple[DesignCost, ...], tuple[str, ...]]:
     """Estimate the cost of designs, each with its default budget, for each judge that can be used.
 
-    pool : pool to judge
-    length : int array (n_agents, n_items), characters of each response, −1 without one. Four characters count as one token.
-    designs : names of designs; all by default
+    These are the judges that make calls, and either have their API key in the environment, need none, or were used in
+    the paper. Nothing is requested.
 
-    These judges make calls, and have their API key in the environment, need none, or were used in the paper.
+    Parameters
+    ----------
+    pool : Pool
+        Pool to judge.
+    length : int array (n_agents, n_items)
+        Characters of each response, −1 for a missing one. Four characters count as one token.
+    designs : sequence of str, optional
+        Names of designs. Default: all.
 
-    Returns the costs by design and judge, and notes: designs without an estimate, with the reasons, and assumptions.
+    Returns
+    -------
+    costs : tuple of DesignCost
+        Calls, tokens and USD, one per design and judge.
+    notes : tuple of str
+        Designs whose cost could not be estimated, such as unknown ones, with the reasons, and assumptions of the
+        estimates.
     """
     judges = [judge for judge in list_judges() if judge.makes_calls and _is_available(judge)]
     costs: list[DesignCost] = []
@@ -124,11 +148,13 @@ def _count_drawn_calls(pool: Pool, design: str) -> tuple[int, int] | None:
 
 
 def _estimate_calls(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
-    """Estimate the number of calls of a plan, and the number of characters of their texts, without drawing it.
+    """Estimate the number of calls of a plan, and the total number of characters of their texts, without drawing it.
 
-    length : int array (n_agents, n_items), characters of each response, −1 if missing
+    design : name of a registered design
+    length : int array (n_agents, n_items), number of characters of each response, −1 for a missing response
 
-    Raises: PlanError [cost-unknown] if the design has no default budget.
+    Raises PlanError [cost-unknown] if the design has no default budget, or if it cannot attain its half-width on
+    these items.
     """
     is_present = length >= 0
     n_agents_of_item = is_present.sum(axis=0).astype(np.int64)
@@ -166,9 +192,9 @@ def _estimate_fixed_width_calls(pool: Pool, *, max_blocks: int) -> int:
 def _estimate_default_calls(pool: Pool, design: str, *, n_dense_calls: int) -> int:
     """Estimate the number of calls of a plan with the default budget of its design.
 
-    n_dense_calls : calls that compare all pairs on all items
+    n_dense_calls : number of calls that compare all pairs of agents on all items; an upper bound
 
-    Raises: PlanError [cost-unknown] if the design has neither.
+    Raises PlanError [cost-unknown] if the design has no default budget and does not compare all pairs.
     """
     design_class = DESIGNS.load(design)
     if design_class.default_trials_per_agent is not None:
@@ -195,13 +221,24 @@ def _to_cost(design: str, judge: JudgeConfig, n_calls: int, n_characters: int) -
 def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | None = None) -> PoolCheck:
     """Check the pool of a run for problems that make a ranking wrong, and estimate costs.
 
-    config : config of the run
-    seed : seed of the sample of items that slow checks use
-    designs : designs whose cost is estimated; all by default
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run.
+    seed : int, default 0
+        Seed of the sample of items that slow checks use.
+    designs : sequence of str, optional
+        Designs whose cost is estimated. Default: all.
 
-    The first cost of the result is that of the run's own plan; if it is unknown, a note states the reason.
+    Returns
+    -------
+    PoolCheck
+        The first cost is that of the run's own plan; if it is unknown, a note states the reason.
 
-    Raises: PoolError if the pool cannot be read.
+    Raises
+    ------
+    PoolError
+        If the pool cannot be read.
     """
     pool = read_run_pool(config)
     checked = check_pool(pool, seed=seed, designs=designs)
@@ -235,12 +272,22 @@ def find_judge_problems(judge: JudgeConfig, pool: Pool) -> list[Finding]:
 def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = None) -> PoolCheck:
     """Check a pool for problems that make its ranking wrong, such as near-copies of agents, and estimate costs.
 
-    pool : its sizes count all responses; slow checks of a large pool use only random items
-    seed : seed of the choice of random items
-    designs : names of the designs whose cost is estimated, such as "cyclic"; all by default
+    Problems of the pool are returned as findings; they raise no error.
 
-    Problems of the pool are findings and raise no error; notes state what could not be checked or estimated. A cost is the
-    number of calls and tokens and the USD of one design with one judge, see `estimate_costs`.
+    Parameters
+    ----------
+    pool : Pool
+        Pool to check. Sizes count all responses; slow checks of a large pool use only random items.
+    seed : int, default 0
+        Seed of the choice of random items.
+    designs : sequence of str, optional
+        Names of the designs whose cost is estimated, such as "cyclic". Default: all.
+
+    Returns
+    -------
+    PoolCheck
+        Sizes of the pool, findings, costs, and notes on what could not be checked or estimated. A cost is the number of calls
+        and tokens and the USD of one design with one judge, see `estimate_costs`.
     """
     lengths = response_lengths(pool)
     sample = SampledTexts.from_pool(pool, seed=seed)  # responses and prompts of random items, as words
@@ -316,10 +363,10 @@ def _describe_limits(pool: Pool, *, n_sampled_items: int) -> list[str]:
 
 
 def _count_responses(pool: Pool, length: Positions, *, mean_words: float | None) -> Counts:
-    """Count the agents, items and responses of a pool, and summarize the lengths of first responses.
+    """Count the agents, items and responses of a pool, and summarize the lengths of the first responses of agents to items.
 
-    length : int array (n_agents, n_items), characters, −1 if missing
-    mean_words : words per response; None if not measured
+    length : int array (n_agents, n_items), characters of each first response, −1 if there is none
+    mean_words : mean number of words of a response; None if it was not measured
     """
     valid_lengths = length[length >= 0]
     has_responses = len(valid_lengths) > 0
@@ -342,12 +389,22 @@ def _count_responses(pool: Pool, length: Positions, *, mean_words: float | None)
 
 
 def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding]:
-    """Find problems of agents that make a ranking wrong, such as clones, text reuse, templates and unusual lengths.
+    """Find problems of agents that make a ranking wrong.
 
-    sample : texts of the pool
-    length : int array (n_agents, n_items), characters of each response, −1 without one
+    Problems are gaps and unusual lengths, clones, text reuse, duplicates, rings, templates, copied prompts, lists of
+    words, texts that address a judge, and families.
 
-    An agent is reported for text reuse or duplicates only if no other finding explains them.
+    Parameters
+    ----------
+    sample : SampledTexts
+        Texts of the pool.
+    length : int array (n_agents, n_items)
+        Characters of each response, −1 without a response.
+
+    Returns
+    -------
+    list of Finding
+        An agent is reported for text reuse or duplicates only if no other finding explains them.
     """
     pool = sample.pool
     response_problems = find_response_problems(pool, length)

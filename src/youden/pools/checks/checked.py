@@ -197,13 +197,22 @@ class SampledTexts:
 
     @classmethod
     def from_pool(cls, pool: Pool, *, seed: int = 0, max_texts: int = MAX_TEXTS) -> SampledTexts:
-        """Sample items of a pool, and segment their prompts and the first responses to them into words.
+        """Sample items of a pool, and segment the first responses to them and their prompts into words.
 
-        pool : the pool
-        seed : seed of the sample
-        max_texts : approximate maximum number of responses. At least 20 items are sampled, or all if the pool has fewer.
+        Parameters
+        ----------
+        pool : Pool
+            The pool.
+        seed : int, default 0
+            Seed of the sample.
+        max_texts : int, default 60,000
+            Approximate maximum number of responses, from which the number of sampled items follows. At least 20 items are
+            sampled. If the pool has fewer items than that, all are used.
 
-        The texts are the first responses item by item, and then the prompts of these items.
+        Returns
+        -------
+        SampledTexts
+            First responses to the sampled items, item by item, and then the prompts of these items.
         """
         items = _sample_items(pool, seed, max_texts)
         # item (position in `items`) and agent of each response, in the order of items
@@ -255,10 +264,16 @@ class SampledTexts:
         return idf(np.asarray(item_has_word.sum(axis=0), dtype=np.float64), len(self.items))
 
     def hash_ngrams(self, size: int) -> tuple[Hashes, Index]:
-        """Hash all n-grams (sequences of `size` words) within a response or prompt.
+        """Hash all n-grams (sequences of `size` words) of the responses and prompts.
 
-        Returns two arrays (n_ngrams,): uint64 hashes, and positions of their texts. The prompt of the m-th sampled item has
-        the position n_texts + m.
+        n-grams that extend from one text into the next are left out.
+
+        Returns
+        -------
+        hashes : uint64 array (n_ngrams,)
+            Hash of each n-gram.
+        text_of : int array (n_ngrams,)
+            Position of the text that contains it. The prompt of the m-th sampled item has the position n_texts + m.
         """
         word_ids = self.texts.ids.astype(np.uint64)
         n_windows = max(0, len(word_ids) - size + 1)
@@ -307,7 +322,9 @@ class SampledTexts:
         return mean
 
     def agent_medians(self, values: Floats) -> Floats:
-        """Return the median of values over the texts of each agent: float array (n_agents,), NaN without values.
+        """Return the median of some values over the texts of each agent, float array (n_agents,).
+
+        The median of an agent without values is NaN.
 
         values : float array (n_texts,), in which NaN is ignored
         """

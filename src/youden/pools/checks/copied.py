@@ -40,8 +40,8 @@ MIN_PROMPT_WORDS = 8
 def find_prompt_copying(sample: SampledTexts) -> Iterator[Finding]:
     """Yield one finding for agents that copy their prompts, and one for agents that reword them.
 
-    An agent copies if at least half of the word sequences of its median response occur in the prompt. It rewords if the two
-    have at least half of all their words in common.
+    An agent copies if at least half of the n-grams (sequences of words) of its median response occur in the prompt. It
+    rewords if its median response and the prompt have at least half of all their words in common.
     """
     copied_medians = sample.agent_medians(_compute_copied_shares(sample))
     copying = np.flatnonzero(np.nan_to_num(copied_medians) >= COPYING_SHARE)
@@ -64,9 +64,9 @@ def _select_similar_to_prompt(medians: Floats) -> Positions:
 
 
 def _compute_copied_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each response's n-grams (sequences of words) that occur in its prompt: float array (n_texts,).
+    """Return the share of each response's n-grams (sequences of words) that occur in its prompt.
 
-    NaN for a response without a prompt.
+    The result is a float array (n_texts,), NaN for a response without a prompt.
     """
     n_texts = len(sample)
     shares = np.full(n_texts, np.nan)
@@ -89,9 +89,11 @@ _COPYING_REMEDY = "Remove these agents, or use a model as judge and interpret th
 def _report_prompt_copying(sample: SampledTexts, agents: Positions, medians: Floats, *, is_reworded: bool) -> Finding:
     """Return the finding for agents that copy or reword their prompts.
 
-    agents : int array (n_reported,), positions
-    medians : float array (n_reported,), share of word sequences (copied) or of words (reworded) that an agent's median
-        response has in common with its prompt
+    sample : responses and prompts of sampled items
+    agents : int array (n_reported,), positions of the agents
+    medians : float array (n_reported,), share of each agent's median response. For copying agents, it is the share of n-grams
+        that occur in the prompt. For rewording agents, it is the share of words that response and prompt have in common.
+    is_reworded : whether the agents reword their prompts instead of copying them
     """
     ids = select_ids(sample.pool.agents, agents)
     min_share = float(medians.min())
@@ -117,9 +119,9 @@ def _report_prompt_copying(sample: SampledTexts, agents: Positions, medians: Flo
 
 
 def _compute_prompt_similarity(sample: SampledTexts) -> Floats:
-    """Return the share of all words of a response and its prompt that both contain: float array (n_texts,).
+    """Return the Jaccard similarity (shared words / all words) of each response and its prompt, float array (n_texts,).
 
-    NaN if either has few words.
+    NaN if there is no prompt, or if the response or the prompt has few words.
     """
     prompt_has_word = sample.prompt_has_word[sample.item_of]
     shared_words = sample.has_word.multiply(prompt_has_word)
@@ -231,7 +233,7 @@ def addresses_a_judge(text: str) -> bool:
 def find_judge_addressing(pool: Pool) -> Iterator[Finding]:
     """Yield one finding for all agents with responses that address a judge.
 
-    A single such response of an agent is ignored if the prompt mentions a judge, because the prompt may ask for it.
+    An agent with a single such response is not reported if the prompt mentions a judge, because the prompt may ask for it.
     """
     is_addressing = _find_addressing_responses(pool)
     n_responses = int(is_addressing.sum())
@@ -295,7 +297,10 @@ MIN_AGENTS = 4
 
 
 def _number_item_ngrams(item: Positions, ngram_hashes: NDArray[np.uint64]) -> Positions:
-    """Return the number, from 0, of each occurrence's pair (item, n-gram) among the distinct pairs.
+    """Return the number of each occurrence's pair (item, n-gram) among the distinct pairs, from 0.
+
+    A pair is identified by the XOR of two hashes. Items are hashed by multiplication with 2^64 / golden ratio (Fibonacci
+    hashing).
 
     item : int array (n_occurrences,), position of the item
     ngram_hashes : uint64 array (n_occurrences,)
@@ -335,7 +340,7 @@ class _NgramTable:
 
     @classmethod
     def from_sample(cls, sample: SampledTexts) -> _NgramTable:
-        """Make the table of the n-grams (sequences of words) of each response that its prompt does not contain."""
+        """Make the table of the n-grams (sequences of words) that a response contains and its prompt does not contain."""
         # hash and text of each occurrence of an n-gram; texts from n_texts on are the prompts of the items
         ngram_hashes, text = sample.hash_ngrams(_NGRAM_SIZE)
         n_texts = len(sample)
@@ -354,9 +359,9 @@ class _NgramTable:
         return cls(sample, has_ngram, n_ngrams)
 
     def reused_shares(self, included: Bools) -> Floats:
-        """Return the share of each text's n-grams that occur in a text of another agent: float array (n_texts,), NaN for few.
+        """Return the share of each text's n-grams that occur in a text of another agent, float array (n_texts,).
 
-        included : bool array (n_agents,), whether an agent counts as another agent
+        Only agents with True in `included`, bool array (n_agents,), count as other agents. NaN for a text with few n-grams.
         """
         is_included = included[self.sample.agent_of]
         n_containing = np.asarray(self.has_ngram[is_included].sum(axis=0), dtype=np.float64)
@@ -388,10 +393,10 @@ class _NgramTable:
         return max_similarity
 
     def count_contained_responses(self) -> Floats:
-        """Return how many responses of other agents a response of each agent contains on average: float array (n_agents,).
+        """Count the responses of other agents that an average response of each agent contains, float array (n_agents,).
 
-        A response contains a clearly shorter one to the same item if it has at least the share `MIN_CONTAINED_SHARE` of its
-        n-grams.
+        A long response contains a clearly shorter one to the same item if at least the share `MIN_CONTAINED_SHARE` of the
+        n-grams of the short response occurs in the long one. The count is 0 for an agent without responses.
         """
         sample = self.sample
         n_contained = np.zeros(len(sample))
@@ -417,11 +422,22 @@ class _NgramTable:
 def find_text_reuse(
     sample: SampledTexts, *, clones: frozenset[str] = frozenset(), excluded: frozenset[str] = frozenset()
 ) -> Iterator[Finding]:
-    """Yield at most one finding for agents that concatenate responses of other agents, and one for those that reuse parts.
+    """Report agents that concatenate responses of other agents, and agents that reuse parts of them.
 
-    sample : responses. With fewer than four agents, nothing is reported.
-    clones : ids of agents that are reported as clones: not reported again, but other agents that reuse their texts are
-    excluded : ids of agents with another finding: not reported, and their texts, often manipulated copies, are ignored
+    Parameters
+    ----------
+    sample : SampledTexts
+        Responses. With fewer than four agents, nothing is reported.
+    clones : frozenset of str, default empty
+        Ids of agents that are reported as clones. They are not reported again, but other agents that reuse their texts are.
+    excluded : frozenset of str, default empty
+        Ids of agents with another finding. They are not reported. Their texts are ignored, because they are often
+        manipulated copies of responses of other agents.
+
+    Yields
+    ------
+    Finding
+        At most one for all agents that concatenate, and one for all that reuse.
     """
     agents = sample.pool.agents
     if len(agents) < MIN_AGENTS:
@@ -479,10 +495,17 @@ def _report_reuse(agents: tuple[str, ...], min_share: float) -> Finding:
 
 
 def _find_reusing_agents(table: _NgramTable, included: Bools, is_clone: Bools) -> dict[int, float]:
-    """Return how much of its median response each reusing agent reuses, by its position.
+    """Find agents that reuse responses of others, and measure how much of its median response each of them reuses.
 
+    Two values between 0 and 1 measure reuse: the share of the n-grams that occur in responses of other agents, and the Jaccard
+    similarity to the most similar response of another agent. The agent with the largest value is found first. Its texts are then
+    ignored, so that the agents from which it copies are not reported with it.
+
+    table : n-grams of the responses
     included : bool array (n_agents,), agents that are compared; others are not reported
     is_clone : bool array (n_agents,), agents that are compared, but not reported
+
+    Returns the larger of the two values by position of the agent.
     """
     is_compared = included.copy()
     measures = _measure_reuse(table, is_compared)

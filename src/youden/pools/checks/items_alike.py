@@ -35,7 +35,12 @@ MIN_PROMPT_SIMILARITY = 0.9
 
 
 def find_similar_items(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
-    """Yield one finding for each cluster of near-duplicate items, whose prompts or responses use the same words."""
+    """Find clusters of near-duplicate items, whose prompts or responses use the same words; yield one finding per cluster.
+
+    Two items have similar responses if one half of the agents on the first item and the other half on the second item
+    use words almost as similar as two halves on the same item. Words are weighted by idf (inverse document frequency),
+    and similarity is the cosine.
+    """
     if pool.n_items < 2:
         return
     is_similar = _find_similar_prompts(pool) + _find_similar_responses(pool, standalone_stream(seed))
@@ -62,10 +67,13 @@ def _find_similar_prompts(pool: Pool) -> csr_array[np.float64]:
 
 
 def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[np.float64]:
-    """Find pairs of different items whose responses use similar words: sparse matrix (n_items, n_items) of 0 and 1.
+    """Find pairs of different items whose responses use similar words.
 
-    Similarity compares the responses of one half of the agents with those of the other half. In a large pool, `rng` draws
-    the items and agents.
+    The agents are divided into two halves. The similarity of two items compares the responses of one half to the first item with
+    the responses of the other half to the second item. It is compared with the similarity of both halves on the same item. In a
+    large pool, `rng` draws the items and agents to compare.
+
+    Returns a sparse matrix (n_items, n_items): 1 for a pair of similar items, and 0 otherwise.
     """
     agents, items = _sample_cells(pool, rng)
     word_counts = _count_words_by_half(pool, agents, items)
@@ -99,11 +107,14 @@ def _compute_thresholds(first_half: csr_array[np.float64], second_half: csr_arra
 
 
 def _count_words_by_half(pool: Pool, agents: Positions, items: Positions) -> csr_array[np.float64]:
-    """Count the responses to each item that contain a word, separately for the agents at even and at odd positions.
+    """Count the responses to each item that contain a word, separately for two halves of the agents.
 
-    agents, items : int arrays, positions in the pool
+    The first half are agents[0], agents[2], …; the second half are agents[1], agents[3], …
 
-    Returns a sparse matrix (2 · n_items, n_distinct_words), all items of one half first.
+    agents : int array (n_agents,), positions in the pool
+    items : int array (n_items,), positions in the pool
+
+    Returns a sparse matrix (2 · n_items, n_distinct_words): all items for the first half, then all items for the second half.
     """
     n_agents, n_items = len(agents), len(items)
     texts = pool.texts[np.ix_(agents, items)].ravel()  # all responses of the first agent, then of the next one
@@ -120,9 +131,14 @@ def _count_words_by_half(pool: Pool, agents: Positions, items: Positions) -> csr
 
 
 def _make_profiles(counts: csr_array[np.float64], *, n_halves: int = 1) -> csr_array[np.float64]:
-    """Weight word counts by idf (inverse document frequency) over items, and scale each row to norm 1, unless it is 0.
+    """Weight word counts by idf (inverse document frequency), and scale each row to norm 1; a row of zeros stays 0.
 
-    counts : sparse matrix (n_halves · n_items, n_distinct_words), all items of one half of the agents first
+    The idf of a word is computed from the number of items on which it occurs in any half.
+
+    counts : sparse matrix (n_halves · n_items, n_distinct_words); with two halves, all items of the first half come first
+    n_halves : 2 if the responses of two halves of the agents are counted separately; otherwise 1
+
+    Returns a sparse matrix with the shape of `counts`.
     """
     n_items = counts.shape[0] // n_halves
     item_of_row = np.tile(np.arange(n_items), n_halves)
@@ -138,12 +154,16 @@ def _make_profiles(counts: csr_array[np.float64], *, n_halves: int = 1) -> csr_a
 def _find_similar_pairs(
     profiles_a: csr_array[np.float64], profiles_b: csr_array[np.float64], threshold: Floats
 ) -> csr_array[np.float64]:
-    """Find pairs of items i ≠ j for which the scalar product of profiles a of i and b of j reaches both thresholds.
+    """Find the pairs of different items with similar word profiles.
 
-    profiles_a, profiles_b : sparse matrices (n_items, n_distinct_words)
+    Items i and j are similar if the scalar product of profile a of i and profile b of j reaches the thresholds of both items. To
+    save time, only candidates are compared: pairs whose rarest words (prefixes) overlap. `_select_prefixes` guarantees that
+    no other pair is similar.
+
+    profiles_a, profiles_b : sparse matrices (n_items, n_distinct_words), with rows of norm 1 or 0
     threshold : float array (n_items,)
 
-    Returns a sparse matrix (n_items, n_items) of 0 and 1.
+    Returns a sparse matrix (n_items, n_items) with 1 for each pair.
     """
     rank_by_frequency = _rank_words(profiles_a, profiles_b)
     prefixes_a = _select_prefixes(profiles_a, threshold, rank_by_frequency)
@@ -176,9 +196,11 @@ def _rank_words(profiles_a: csr_array[np.float64], profiles_b: csr_array[np.floa
 def _iter_candidates(
     prefixes_a: csr_array[np.float64], prefixes_b: csr_array[np.float64]
 ) -> Iterator[tuple[Positions, Positions]]:
-    """Yield the pairs of items whose prefixes share a word, as two int arrays (n_pairs,), in chunks that limit memory.
+    """Yield the pairs of items whose prefixes share a word, in chunks that limit memory.
 
     prefixes_a, prefixes_b : sparse matrices (n_items, n_distinct_words)
+
+    Yields the first item and the second item of each pair, as two int arrays (n_pairs,).
     """
     words_b = csr_array(prefixes_b.T)
     for first_row in range(0, prefixes_a.shape[0], _CHUNK_ROWS):
@@ -192,11 +214,17 @@ def _iter_candidates(
 def _select_prefixes(
     profiles: csr_array[np.float64], threshold: Floats, rank_by_frequency: Positions
 ) -> csr_array[np.float64]:
-    """Keep the rarest words of each row, its prefix; the norm of the dropped words is below the row's threshold.
+    """Keep the rarest words of each row, its prefix. The norm of the dropped words is below the threshold of the row.
+
+    If the scalar product of two rows of norm 1 reaches both thresholds, their prefixes share a word. Proof by contradiction: if
+    the prefixes shared no word, the row that stops at the rarer word would have dropped all words that the rows share. The
+    norm of its dropped words is below its threshold, so the product would be below the threshold, too.
 
     profiles : sparse matrix (n_items, n_distinct_words), rows of norm 1 or 0
-    threshold : float array (n_items,)
+    threshold : float array (n_items,), minimum scalar product
     rank_by_frequency : int array (n_distinct_words,), 0 for the rarest word
+
+    Returns a sparse matrix with the shape of `profiles`.
 
     References: Bayardo, Ma & Srikant (2007), Scaling up all pairs similarity search.
     """

@@ -49,13 +49,25 @@ class Languages:
 def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
     """Detect the languages of responses, and report agents that do not respond in the main language of the items.
 
-    sample : responses, of which at most 12 per agent are used, as far as possible on the same items
-    seed : seed of the selection of items
+    The main language of an item is the language of most of its responses. It may differ between items.
 
-    Returns the number of agents by language, in which an agent counts only if most of its responses have one language, and a
-    finding if agents mostly do not use the language of most responses to an item.
+    Parameters
+    ----------
+    sample : SampledTexts
+        Responses. At most 12 responses per agent are classified, as far as possible on the same items.
+    seed : int, default 0
+        Seed of the selection of items.
 
-    Raises: ConfigError [languages-missing] if the package `py3langid` is not installed.
+    Returns
+    -------
+    Languages
+        Number of agents by language, and a finding if agents mostly respond in another language than the items have. An
+        agent counts only if most of its responses have the same language.
+
+    Raises
+    ------
+    ConfigError
+        [languages-missing] if the package `py3langid` is not installed.
     """
     codes = _detect_languages(sample, standalone_stream(seed))
     agent_languages = [_find_majority(code_by_item.values()) for code_by_item in codes.values()]
@@ -85,9 +97,11 @@ def _report_languages(languages: Mapping[str, int], ids: tuple[str, ...], share:
 
 
 def _find_deviating_agents(codes: Mapping[int, Mapping[int, str]]) -> list[int]:
-    """Return the agents that respond to most of their items in another language than most agents.
+    """Find the agents that respond to most of their items in another language than most agents.
 
-    codes : position of the agent → position of the item → language code of the response
+    codes : position of the agent → position of the item → language code of the response; unclassified responses are left out
+
+    Returns the positions of the agents.
     """
     counts_by_item: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for code_by_item in codes.values():

@@ -131,9 +131,10 @@ def _report_clones(pool: Pool, ids: tuple[str, ...], share: float) -> Finding:
 
 
 def find_duplicates(pool: Pool, *, excluded: frozenset[str]) -> Iterator[Finding]:
-    """Yield one finding for all agents whose long responses are identical to another agent's response to the same item.
+    """Report agents with long responses that are identical to another agent's response to the same item.
 
-    None if such agents are the majority. `excluded` are ids of agents with another finding.
+    Yields one finding for all such agents, and none if they are the majority. The agents with ids in `excluded` are
+    ignored; they have another finding.
     """
     included = [position for position, agent in enumerate(pool.agents) if agent.id not in excluded]
     n_duplicates = _count_duplicates(pool, included)
@@ -194,7 +195,9 @@ def _count_duplicates(pool: Pool, agents: Sequence[int]) -> Counter[int]:
 def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) -> Iterator[Finding]:
     """Yield one finding per ring: three or more agents that share private words on at least half of the items.
 
-    clones : ids of agents with a finding as clones. Rings of which they are half or more are skipped.
+    A set of agents is skipped if at least half of them are clones, because clones share all their words.
+
+    clones : ids of agents with a finding as clones
     """
     if len(sample.items) < MIN_RING_ITEMS:
         return
@@ -218,11 +221,13 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
 
 
 def _count_ring_items(sample: SampledTexts) -> Counter[tuple[int, ...]]:
-    """Count the items on which each group of agents, at most half of all, shares a private word.
+    """Count for each group of agents the items on which it shares a private word.
 
-    A private word is used by all agents of the group, and occurs neither in other responses nor in the prompt.
+    A word is private to a group if all its agents, and no others, use the word in their responses to an item. The word must not
+    occur in the prompt of the item or in responses to other items. Groups with fewer than `MIN_RING_SIZE` agents, or with more
+    than half of the agents, do not count.
 
-    Returns the counts by ascending positions of the agents.
+    Returns the number of items by group, a tuple of the ascending positions of its agents.
     """
     n_items_by_group: Counter[tuple[int, ...]] = Counter()
     # idf = log(n_items / number of items with the word), so it is log(n_items) for a word on one item
@@ -266,9 +271,13 @@ _FAMILY_REMEDY = (
 
 
 def find_families(sample: SampledTexts) -> Iterator[Finding]:
-    """Yield one finding per family of agents (`meta.family`) that is a large part of the pool or has similar responses.
+    """Report families of agents (`meta.family`) that are a large part of the pool or have similar responses.
 
-    Similar means that two members share at least `MIN_FAMILY_RATIO` times as many words as a member and another agent.
+    Responses are similar if, on average, two members of the family share at least `MIN_FAMILY_RATIO` times as many words as a
+    member and an agent outside the family. A family of three or more agents is large if it has at least the fraction
+    `LARGE_FAMILY_SHARE` of all agents.
+
+    Yields one finding per family.
     """
     agents = sample.pool.agents
     family_by_agent = [agent.meta.get("family") for agent in agents]
@@ -373,10 +382,13 @@ def _report_template(agent: str, message: str, share: float) -> Finding:
 
 
 def _compute_relative_specificity(sample: SampledTexts) -> Floats:
-    """Return how specific each agent's responses are to their items: float array (n_agents,), 1 for the median agent.
+    """Compute how specific the responses of each agent are to their items, relative to the median agent.
 
-    It is the weighted share of words in common with the prompt, or with other responses if a prompt is missing; NaN if
-    unknown.
+    Specificity is the weighted share of a response's words that the prompt of its item contains, divided by the share of the
+    median agent. Good responses may avoid the words of the prompt, so an agent that uses the words of other responses to the item
+    has specificity 1 (see `NORMAL_RELATIVE_OVERLAP`). If an item has no prompt, only other responses are used.
+
+    Returns a float array (n_agents,): 1 for the median agent, less for less specific agents, NaN if it is unknown.
     """
     overlap_with_responses = _divide_by_median(sample, compute_response_overlap(sample))
     have_all_prompts = all(sample.pool.items[item].prompt for item in sample.items)
@@ -387,11 +399,11 @@ def _compute_relative_specificity(sample: SampledTexts) -> Floats:
 
 
 def _divide_by_median(sample: SampledTexts, values: Floats) -> Floats:
-    """Return the median over the texts of each agent, divided by that of the median agent: float array (n_agents,).
+    """Compute the median over the texts of each agent, and divide it by that of the median agent.
 
     values : float array (n_texts,)
 
-    NaN without values, and for all if fewer than four agents have some.
+    Returns a float array (n_agents,): NaN for an agent without values, and for all agents if fewer than four have values.
     """
     agent_medians = sample.agent_medians(values)
     valid_medians = agent_medians[~np.isnan(agent_medians)]
@@ -404,10 +416,10 @@ def _divide_by_median(sample: SampledTexts, values: Floats) -> Floats:
 
 
 def compute_recurring_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each text's sequences of three words that its agent repeats: float array (n_texts,).
+    """Compute the share of each text's n-grams (sequences of three words) that its agent repeats, float array (n_texts,).
 
-    An agent repeats a sequence if at least two, and a tenth, of its texts contain it. NaN for a text of fewer than three
-    words.
+    An agent repeats an n-gram if at least two of its texts, and at least a tenth of them, contain it. The share is NaN
+    for a text of fewer than three words.
     """
     # hash, text and agent of each occurrence of an n-gram in a response; occurrences in prompts are left out
     n_texts = len(sample)
@@ -453,9 +465,10 @@ def compute_prompt_overlap(sample: SampledTexts) -> Floats:
 
 
 def compute_response_overlap(sample: SampledTexts) -> Floats:
-    """Return the share of each text's words that another response to its item contains, on average: float array (n_texts,).
+    """Compute the share of each text's words that another response to its item contains, float array (n_texts,).
 
-    Words are weighted by their idf (inverse document frequency). NaN if all words of the text have weight 0.
+    The share is averaged over the other responses. Words are weighted by their idf (inverse document frequency), so that rare
+    words count more. The share is NaN if all words of the text have weight 0.
     """
     weights = csr_array(sample.has_word.multiply(sample.idf))
     shared_weight = np.zeros(len(sample))  # mean weight of the words shared with another response

@@ -70,11 +70,13 @@ def _find_equal_repeats(pool: Pool) -> Bools:
 
 
 def _compute_length_variance(pool: Pool, has_repeats: Bools) -> Floats:
-    """Return the variance of log(1 + length) over the repeats of a cell (agent, item), averaged over each agent's cells.
+    """Compute how much the lengths of repeated responses vary, for each agent.
+
+    The measure is the variance of log(1 + length) over the repeats of a cell, averaged over the cells of an agent.
 
     has_repeats : bool array (n_agents, n_items)
 
-    Float array (n_agents,), NaN without repeats.
+    Returns a float array (n_agents,), NaN for an agent without repeats.
     """
     shape = (-1, *has_repeats.shape)
     is_present = pool.all_present.reshape(shape)

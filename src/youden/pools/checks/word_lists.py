@@ -99,10 +99,10 @@ def _find_prompt_word_lists(sample: SampledTexts) -> Iterator[Finding]:
 
 
 def function_word_shares(sample: SampledTexts) -> Floats:
-    """Return the share of function words among the words of each text: float array (n_texts,).
+    """Compute the share of function words among the words of each text, float array (n_texts,).
 
-    A function word, such as 'the', occurs in at least a fifth of the agent's texts. NaN for a text with few words, and for all
-    texts of an agent with few or mostly short ones.
+    A function word occurs in at least a fifth of the agent's texts, such as 'the' or 'of'. The share is NaN for a text
+    with few words, and for all texts of an agent that has few texts or mostly short ones.
     """
     shares = np.full(len(sample), np.nan)
     for agent in range(sample.pool.n_agents):
@@ -118,10 +118,10 @@ def function_word_shares(sample: SampledTexts) -> Floats:
 
 
 def prompt_word_shares(sample: SampledTexts) -> Floats:
-    """Return the share of a prompt's rare words that each text lists in one sequence: float array (n_texts,).
+    """Compute the share of a prompt's rare words that each text lists in one sequence, float array (n_texts,).
 
-    It is the longest sequence of only such words, divided by their number in the prompt (at most 25). NaN if the prompt has
-    fewer than four.
+    The share is the length of the longest sequence that consists only of rare words of the prompt, divided by the number of
+    rare words of the prompt (at most 25). It is NaN if there is no prompt, or if it has fewer than four rare words.
     """
     is_rare = _find_rare_words(sample)
     shares = np.full(len(sample), np.nan)

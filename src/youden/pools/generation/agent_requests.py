@@ -68,13 +68,25 @@ def build_agent_request(
 ) -> AgentRequest:
     """Build the request for one response of an agent.
 
-    config : config of the model
-    messages : messages that are sent to it
-    model : name of the model in the agents' file
-    agent, item : ids
-    repeat : number of the response among the agent's responses to the item, from 1
+    Its key, under which the store saves the response, depends on `config`, `messages`, `agent` and `repeat`.
 
-    The request hash, its key in the store, depends on `config`, `messages`, `agent` and `repeat`.
+    Parameters
+    ----------
+    config : JudgeConfig
+        Config of the model.
+    messages : tuple of Message
+        Messages that are sent to it.
+    model : str
+        Name of the model in the agents' file.
+    agent, item : str
+        Ids of the agent and the item.
+    repeat : int
+        Number of the response among the agent's responses to the item, from 1.
+
+    Returns
+    -------
+    AgentRequest
+        The request with its key.
     """
     cache_salt: dict[str, Json] = {"generated": SCHEMA, "asker": agent}
     if repeat > 1:
@@ -163,10 +175,12 @@ class Models:
             self._callers[name] = Caller(backend, config, self.budget)
 
     async def ask(self, requests: Mapping[str, AgentRequest]) -> dict[str, Completion]:
-        """Query the models, and return the completions (generated texts with their usage) by request hash.
+        """Query the models, and return the completions (generated texts with their usage) of the answered requests by key.
 
-        Raises: BudgetError or JudgeError after the calls in flight have ended and their answers are stored; ReplayMissError if
-        the store lacks an answer in a replay.
+        Raises BudgetError or JudgeError after the calls in flight have ended and their answers are stored. Raises
+        ReplayMissError if the store lacks an answer in a replay.
+
+        requests : requests by key, which is the request hash
         """
         work_by_model = {name: ModelWork(self) for name in self._callers}
         for agent_request in requests.values():
@@ -208,10 +222,10 @@ class Models:
     def _record_stored_outcomes(
         self, requests: Mapping[str, AgentRequest], work_by_model: Mapping[str, ModelWork]
     ) -> None:
-        """Record the stored outcome of each request in the work of its model; raise ReplayMissError if one is missing.
+        """Record the stored outcome of each request; raise ReplayMissError if one is missing.
 
-        requests : requests by hash
-        work_by_model : work by name of the model
+        requests : requests by key
+        work_by_model : work of each model, in which the outcomes are recorded
         """
         outcomes = self._store.get_outcomes(list(requests))
         for key, agent_request in requests.items():
@@ -286,14 +300,16 @@ class ModelWork:
     def record_outcome(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
-        """Record the outcome of a request, count it in `Models`, and return its status.
+        """Record the outcome of a request, and count it in `Models`.
+
+        A completion is added to `answers` under its key, even if the model's reasoning did not end.
 
         rows, usd : passed by the scheduler and ignored
-        key : request hash, under which a completion is added to `answers`
+        key : key of the request
         outcome : None if the request was not sent, which counts as failed
         stored : whether the outcome was in the store before
 
-        The status is "answered", "unfinished_reasoning" if the model's reasoning did not end, or "failed".
+        Returns "answered", "unfinished_reasoning" if the model's reasoning did not end, or "failed".
         """
         models = self._models
         models.n_done += 1

@@ -76,12 +76,26 @@ class Instruction:
 def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruction:
     """Load the instruction of an agent's model.
 
-    name : name of a file in prompts/agents/ without its suffix, or a path that ends in .md
-    folder : folder in which relative paths start
-    notes : whether the placeholder {{notes}} is required, besides {{text}}; no others are allowed
+    Parameters
+    ----------
+    name : str
+        Name of a file in prompts/agents/ without its suffix, or a path that ends in .md.
+    folder : Path
+        Folder in which relative paths start.
+    notes : bool, default False
+        Whether the placeholder {{notes}} is required; otherwise it is not allowed. The placeholder {{text}} is always
+        required, and no other placeholder is allowed.
 
-    Raises: ConfigError [not-found] if prompts/agents/ has no such file; [instruction] if the file cannot be read, or its
-    placeholders or front matter are invalid.
+    Returns
+    -------
+    Instruction
+        Template, system message (None without one), and digest of the file.
+
+    Raises
+    ------
+    ConfigError
+        [not-found]: if prompts/agents/ has no such file; [instruction]: if the file cannot be read, or its placeholders
+        or front matter are invalid.
     """
     path = folder / name if name.endswith(".md") else find_resource("prompts", f"agents/{name}.md")
     content = _read_instruction(path)
@@ -262,14 +276,27 @@ class AgentsFile(BaseModel):
 
 
 def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> AgentsFile:
-    """Read the agents of a file, and the config of each model that they use.
+    """Read the agents of a file.
 
-    path : the file, or a folder with an agents.yaml. `configs/…` and `datasets/…` also mean shipped ones.
-    model_map : replacement by name of a model in the file, or by `*` for all models: another model of the file, a judge of
-        configs/judges/, or a path that ends in .yaml
+    Parameters
+    ----------
+    path : Path
+        The file, or a folder with an agents.yaml; `configs/…` and `datasets/…` are also searched for
+        among the shipped ones.
+    model_map : mapping of str to str, optional
+        Replacement by name of a model in the file, or by `*` for all models. A replacement is another model of the file, a
+        judge of configs/judges/, or a path that ends in .yaml.
 
-    Raises: ConfigError [agents-file] if the file cannot be read, or does not fit; [agents-circle] if agents are based on each
-    other in a circle; [model-map] if a model cannot be used, or `model_map` names an unknown one.
+    Returns
+    -------
+    AgentsFile
+        The agents, and the config of each model that they use.
+
+    Raises
+    ------
+    ConfigError
+        [agents-file]: if the file cannot be read, or its content does not fit; [agents-circle]: if agents are based on
+        each other in a circle; [model-map]: if a model cannot be used, or `model_map` names an unknown one.
     """
     path = _find_agents_file(path)
     content = _parse_file(path)
@@ -341,12 +368,16 @@ def _format_agent(error: ValidationError, data: Any) -> str:
 
 
 def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[str, str]) -> JudgeConfig:
-    """Load the config of a model, or of its replacement, from `models:` in the agents' file or a judge file.
+    """Load the config of a model, or of the model that replaces it.
 
-    path : agents' file
-    model_map : replacement by name of a model, "*" for all others
+    A model has the same config keys as a judge. It is defined under `models:` in the agents' file; a name that is not
+    defined there is the name or path of a judge config.
 
-    Raises: ConfigError [model-map] if the config is invalid or makes no calls.
+    name : name of the model
+    content : contents of the agents' file at `path`
+    model_map : name of a model → name of its replacement, from the option --model-map; the key "*" replaces all others
+
+    Raises: ConfigError [model-map] if the config is invalid or its backend makes no calls.
     """
     replacement_of_all = model_map.get(_ALL_MODELS, name)
     target = model_map.get(name, replacement_of_all)

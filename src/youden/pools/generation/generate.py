@@ -132,13 +132,20 @@ def generate(
 def collect_requests(
     generation: Generation, answers: Callable[[list[str]], Mapping[str, Completion]]
 ) -> dict[str, AgentRequest]:
-    """Return every request that can be built from the given answers, by request hash.
+    """Return every request that can be built from the given answers.
 
-    generation : agents, items and instructions
-    answers : takes a list of request hashes, and returns the known completions by hash
+    Parameters
+    ----------
+    generation : Generation
+        Agents, items and instructions.
+    answers : callable
+        Takes a list of request hashes, and returns the known completions by hash.
 
-    A request is left out if it depends on an unknown answer: the agent's notes, or the response of the agent on which it is
-    based.
+    Returns
+    -------
+    dict of str to AgentRequest
+        Request hash → request. A request can depend on two earlier answers: the agent's notes (the answer of its first
+        step), and the response of the agent on which it is based. It is left out if one of them is unknown.
     """
     requests: dict[str, AgentRequest] = {}
 
@@ -216,11 +223,13 @@ def _transform_texts(generation: Generation, agent: AgentSpec, inputs: Sequence[
 async def _query_agents(
     generation: Generation, query: QueryFunction, agents: Sequence[AgentSpec], texts: Responses, notes: Responses | None
 ) -> Responses:
-    """Query the models of agents, and return their answers by agent; None if an input or an answer is missing.
+    """Query the models of agents, and return their answers by agent: None if an input or an answer is missing.
 
-    query : sends requests, and returns the completions by hash
-    texts : responses by agent, on which these agents are based
-    notes : notes by agent, which the instruction uses; None for the instruction that produces notes
+    query : function that sends requests and returns the completions by key
+    texts : responses of the agents on which these agents are based
+    notes : notes of the agents, for the instruction that uses them; None for the instruction that produces notes
+    generation : agents, items and instructions
+    agents : agents with a model whose inputs exist
     """
     requests_by_agent: dict[str, list[AgentRequest | None]] = {}
     for agent in agents:
@@ -280,12 +289,13 @@ def _configure_model(model: JudgeConfig, agent: AgentSpec, repeat: int) -> Judge
 def _to_result(
     generation: Generation, texts: Responses, models: Models, *, max_missing: float, name: str
 ) -> GenerationResult:
-    """Arrange the responses by agent as a pool, and return it with its cost.
+    """Arrange the texts as a pool, and return it with its cost.
 
-    models : the models, with counts of their calls
+    texts : responses by agent, None for a missing one
+    models : the models, which have counted their calls and costs
     name : name of the pool
 
-    Raises: TooManyMissingError if more than the fraction `max_missing` of the responses is missing.
+    Raises TooManyMissingError if more than the fraction `max_missing` of the responses is missing.
     """
     pool, n_texts = _build_pool(generation, texts, name=name)
     n_missing = n_texts - pool.n_responses
@@ -307,9 +317,10 @@ def _to_result(
 
 
 def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple[Pool, int]:
-    """Build a pool of generated responses, and return it with their number, including missing ones.
+    """Build a pool of generated texts, and return it with the number of texts, including missing ones.
 
-    texts : responses by agent id, in the order of `generation.responses`; None if missing
+    texts : responses by id of the agent, in the order of `generation.responses`; None for a missing one
+    name : name of the pool
     """
     items = generation.items
     texts_by_agent = [_arrange_texts(texts[spec.id], n_items=len(items)) for spec in generation.file.agents]

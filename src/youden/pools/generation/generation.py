@@ -103,14 +103,28 @@ class Generation:
 
 
 def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int = 1) -> Generation:
-    """Load the instructions of agents that will respond to items, and check their transforms; no request is sent.
+    """Plan the generation of responses: load the instructions of the agents, and check their transforms.
 
-    file : the agents
-    items : items to which they respond
-    repeats : number of responses of each agent to each item
+    Parameters
+    ----------
+    file : AgentsFile
+        The agents.
+    items : tuple of Item
+        Items to which they respond.
+    repeats : int, default 1
+        Number of responses of each agent to each item.
 
-    Raises: ConfigError [not-found] or [instruction] if an instruction is missing or does not fit; [synonyms-missing] if a
-    transform needs a package that is not installed.
+    Returns
+    -------
+    Generation
+        What is to be generated; its `cost` has the maximum number of calls and tokens and the maximum cost in USD. No request
+        has been sent.
+
+    Raises
+    ------
+    ConfigError
+        [not-found], [instruction]: if an instruction is missing or does not fit; [synonyms-missing]: if a transform
+        needs a package that is not installed.
     """
     transforms = chain.from_iterable(agent.transforms for agent in file.agents)
     if any(step.name == "synonyms" for step in transforms):
@@ -132,10 +146,20 @@ def _load_instructions(agent: AgentSpec, folder: Path) -> Instructions:
 
 
 def check_output_pool(generation: Generation, out: Path) -> None:
-    """Check that the folder `out` has no pool, or one that the generation would reproduce or extend by repeats.
+    """Check that a folder has no pool, or one that the generation would reproduce or extend by repeats.
 
-    Raises: ConfigError [out-not-empty] if it contains a pool of other agents or items or with more repeats, or another
-    agents.jsonl or items.jsonl.
+    Parameters
+    ----------
+    generation : Generation
+        The pool to generate.
+    out : Path
+        Folder for it.
+
+    Raises
+    ------
+    ConfigError
+        [out-not-empty]: if the folder contains a pool of other agents or items, or with more repeats, or if it contains
+        another agents.jsonl or items.jsonl.
     """
     if not (out / RESPONSES).exists():
         foreign_file = find_foreign_file(generation.agents, generation.items, out)
@@ -225,10 +249,15 @@ def _describe_store(store: str, folder: Path) -> str:
 def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
     """Write how a pool was generated to generation.json in its folder, and replace an existing file.
 
-    folder : folder of the pool
-    generation : what was generated
-    store : path or URL of the store. A path (absolute, or relative to the current directory) is written relative to
-        `folder`, and a URL without its password.
+    Parameters
+    ----------
+    folder : Path
+        Folder of the pool.
+    generation : Generation
+        What was generated.
+    store : str
+        Path or URL of the store. A path (absolute, or relative to the current directory) is written relative to `folder`, and
+        a URL without its password.
     """
     file = generation.file
     recipe = _RecipeFile(

@@ -28,9 +28,10 @@ _UNDERLINE = re.compile(r"^[*=~^\"'-]{3,}$", re.MULTILINE)
 
 
 def python_topics() -> tuple[Item, ...]:
-    """Return at most 79 topics of Python's documentation as items, ordered by name, with their texts as prompts.
+    """Return topics of Python's documentation as items, with the text of a topic as the prompt.
 
-    Each has at least 100 words; underlines of headings, and line breaks in paragraphs, are removed.
+    There are at most 79 topics, ordered by name, each with at least 100 words. Underlines of headings, and line breaks in
+    paragraphs, are removed.
     """
     text_by_topic: dict[str, str] = import_module("pydoc_data.topics").topics
     items = []
@@ -49,12 +50,25 @@ ITEM_SOURCES: Registry[Callable[[], tuple[Item, ...]]] = Registry(
 
 
 def read_items(source: str) -> tuple[Item, ...]:
-    """Read the items of a benchmark, at least one, each with its prompt.
+    """Read the items of a benchmark, each with its prompt, from a registered source or a file.
 
-    source : name of a registered source, path of an items.jsonl (keys id, prompt and, optionally, meta), or path of a pool
+    Parameters
+    ----------
+    source : str
+        Name of a registered source, path of an items.jsonl (keys id, prompt and, optionally, meta), or path of a pool,
+        whose responses are ignored.
 
-    Raises: ConfigError [items-invalid] if there are no items, an item has no prompt or does not fit, or two have the same id;
-    PoolError or ImportFormatError if the pool or file cannot be read.
+    Returns
+    -------
+    tuple of Item
+        The items, at least one, in the order of the source.
+
+    Raises
+    ------
+    ConfigError
+        [items-invalid]: if there are no items, an item has no prompt or does not fit, or two items have the same id.
+    PoolError, ImportFormatError
+        If the pool or the file cannot be read.
     """
     path = Path(source)
     if not path.exists() and source in list(ITEM_SOURCES):

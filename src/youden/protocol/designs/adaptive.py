@@ -62,13 +62,23 @@ more agents, so that the last few contenders, on which the regret depends, get m
 
 
 def select_contenders(ability: Floats, top: int, progress: float) -> Bools:
-    """Select the agents whose abilities are nearest to the boundary between the best ones and the rest: bool array (n_agents,).
+    """Select the contenders: the agents whose abilities are nearest to the boundary between the best ones and the rest.
 
-    ability : float array (n_agents,); NaN counts as worse than all others
-    top : number of best agents; the boundary is midway between the ranks `top` and `top` + 1
-    progress : fraction of the rounds that are finished, in [0, 1]; 0 selects all agents, 1 selects `top` + 1
+    Parameters
+    ----------
+    ability : float array (n_agents,)
+        Abilities. An agent without one (NaN) counts as worse than all others.
+    top : int
+        Number of best agents to find. The boundary is midway between the abilities of the agents with the ranks `top` and
+        `top` + 1.
+    progress : float in [0, 1]
+        Fraction of the rounds that are finished: 0 selects all agents, 1 selects `top` + 1. In between, the number falls
+        geometrically, faster in the first rounds.
 
-    Of equally near agents, the first ones are preferred.
+    Returns
+    -------
+    bool array (n_agents,)
+        Whether each agent is a contender. Of equally near agents, the first ones are preferred.
     """
     n_agents = len(ability)
     ability = np.nan_to_num(ability, nan=-2.0)  # below every ability
@@ -163,12 +173,28 @@ class Adaptive(TrialDesign):
         return DEFAULT_ROUNDS if self.max_regret is None else _MAX_ROUNDS_TO_REGRET
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw the trials of the pilot in cyclic blocks of all agents; the rounds that follow depend on its answers.
+        """Draw the trials of the pilot, which comes before the first round.
 
-        eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+        The pilot compares all agents in cyclic blocks. The trials of each round depend on earlier answers, so they are
+        drawn later. The attribute `n_paired` is the budget of the pilot and all rounds together.
 
-        Raises PlanError [design-option] if `top` is not below the number of agents, [budget-adaptive] if the pilot has
-        fewer than two blocks, [nothing-shared] if no item has two eligible agents.
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells (agent, item) that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers.
+
+        Returns
+        -------
+        DesignResult
+            Paired trials of the pilot, a note, and the state of the rounds before the first one.
+
+        Raises
+        ------
+        PlanError
+            [design-option]: if `top` is not below the number of agents; [budget-adaptive]: if the pilot has fewer than
+            two blocks; [nothing-shared]: if no item has two eligible agents.
         """
         n_agents = len(eligible)
         if self.top >= n_agents:
@@ -226,17 +252,33 @@ class Adaptive(TrialDesign):
     ) -> NextRound:
         """Draw the next round of comparisons among the contenders, the agents that may still be among the best.
 
-        ability : float array (n_agents,), abilities so far; NaN counts as worse than all others. Not used if `active`
-            is set
-        eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
-        rng : random numbers in the state in which `draw` got them
-        active : bool array (n_agents,), contenders; by default, the agents nearest to the boundary between the best
-            agents and the rest
-        n_blocks : maximum number of blocks, to be set together with `active`. Without `active`, each round has an equal
-            part of the budget that the pilot leaves
+        The result depends only on the arguments.
 
-        Returns trials and contenders, or no trials and the reason to stop, "budget", if the rounds, the budget or the
-        possible comparisons are used up.
+        Parameters
+        ----------
+        plan : Plan
+            The plan so far.
+        rounds : Rounds
+            Its rounds.
+        ability : float array (n_agents,)
+            Abilities by the answers so far; an agent without one (NaN) counts as worse than all others. Not used if
+            `active` is set.
+        eligible : bool array (n_agents, n_items)
+            Cells (agent, item) that may be compared.
+        rng : Generator
+            Random numbers in the state in which `draw` got them.
+        active : bool array (n_agents,), optional
+            Whether each agent is a contender. Default: the agents whose abilities are nearest to the boundary between
+            the best agents and the rest.
+        n_blocks : int, default 0
+            Maximum number of blocks of the round. Set it together with `active`: with 0, the round has no trials. It is
+            ignored without `active`, when each round has an equal part of the budget that the pilot leaves.
+
+        Returns
+        -------
+        NextRound
+            Trials, contenders and the reason to stop, which is "budget" or None. If the rounds, the budget or the
+            possible comparisons are used up, the reason is "budget" and there are no trials.
         """
         next_number = len(rounds.starts)  # the pilot is number 0
         budget = self.budget(eligible)
@@ -291,8 +333,8 @@ class Adaptive(TrialDesign):
     ) -> Trials:
         """Draw at most `n_trials` trials of the contenders that are not in the plan yet, block by block.
 
-        All rounds go through the same sequence of blocks, so that a contender that was dropped and comes back catches
-        up.
+        A block compares all contenders with one partner on one item, in one order. All rounds go through the same sequence of
+        blocks. A contender that was dropped and comes back therefore catches up with the comparisons of the others.
 
         active : bool array (n_agents,), contenders
         eligible : bool array (n_agents, n_items), cells that may be compared

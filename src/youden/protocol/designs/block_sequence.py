@@ -92,12 +92,15 @@ class BlockSequence(NamedTuple):
         return cls(items, partners, rng.random(n_items * n_agents) < 0.5)
 
     def compare(self, block_numbers: Positions, contenders: Positions) -> Comparisons:
-        """List n_blocks · n_contenders comparisons of each contender with the partner of the block, block after block.
+        """List the comparisons of all contenders in some blocks, block after block.
 
-        Some may not be made, such as that of an agent with itself; `Comparisons.are_eligible` finds the others.
+        In a block, each contender is compared with the partner of the block. The list also contains comparisons that may
+        not be made, such as that of an agent with itself; `Comparisons.are_eligible` finds the others.
 
-        block_numbers : int array (n_blocks,), numbers in the sequence, from 0
+        block_numbers : int array (n_blocks,), numbers of the blocks in the sequence, from 0
         contenders : int array (n_contenders,), positions of the agents
+
+        Returns n_blocks · n_contenders comparisons. Their attribute `block` is a position in `block_numbers`.
         """
         n_items, n_agents = len(self.items), len(self.partners)
         item = self.items[block_numbers % n_items]

@@ -77,13 +77,23 @@ class CellDesign(TrialDesign, ABC):
 
     @abstractmethod
     def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
-        """Compute the threshold of each cell: float array (n_agents, n_items).
+        """Compute the threshold of each cell for the sampling fraction.
 
-        Cells below the sampling fraction are chosen. Those with a threshold of 1 or more, such as inf if they are not
-        eligible, never are.
+        The design chooses the cells whose threshold is below the sampling fraction, so that a larger fraction adds cells
+        and removes none.
 
-        eligible : bool array (n_agents, n_items), cells that may be chosen
-        random_key : float array (n_agents, n_items), random numbers in [0, 1)
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells that may be chosen.
+        random_key : float array (n_agents, n_items)
+            A random number in [0, 1) for each cell.
+
+        Returns
+        -------
+        float array (n_agents, n_items)
+            Thresholds, at least 0. Cells with a threshold of 1 or more, such as inf for cells that are not eligible, are
+            never chosen.
         """
 
     @abstractmethod
@@ -103,13 +113,27 @@ class CellDesign(TrialDesign, ABC):
     def choose(self, eligible: Bools, rng: np.random.Generator) -> Bools:
         """Choose a random fraction of the eligible cells: the sampling fraction of the options, or 1/3.
 
-        With the option `repair`, cells are added until each agent and item has `d_core` cells and all cells are
-        connected.
+        With the option `repair`, random eligible cells are added until each agent and each item has at least `d_core`
+        cells and all cells are connected.
 
+        Parameters
+        ----------
         eligible : bool array (n_agents, n_items)
+            Cells that may be chosen.
+        rng : numpy.random.Generator
+            Source of all random numbers.
 
-        Raises PlanError [nothing-shared] if no item has two eligible agents; [d-core] or [not-connected] if the cells
-        do not meet the conditions.
+        Returns
+        -------
+        bool array (n_agents, n_items)
+            The chosen cells.
+
+        Raises
+        ------
+        PlanError
+            [nothing-shared]: if no item has two eligible agents; [d-core]: if an agent or item has fewer than `d_core`
+            eligible cells; [not-connected]: if the eligible cells form several components. Without `repair`, the last two
+            also apply to the chosen cells.
         """
         random_key, threshold = self._draw_thresholds(eligible, rng)
 
@@ -121,14 +145,29 @@ class CellDesign(TrialDesign, ABC):
         return self._complete_or_check(is_sampled, eligible, random_key)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Choose cells (agent, item), and draw comparisons of each cell with its partners, other agents on its item.
+        """Choose cells (agent, item), and draw comparisons of each cell with other agents on its item.
 
-        With a budget `n_paired` and no sampling fraction, as many cells are chosen as fit the budget; otherwise those
-        of `choose`.
+        If there is no budget, or if the options set a sampling fraction, the cells are those of `choose`. Otherwise, as
+        many cells are chosen as fit the budget of `n_paired` trials. The agents with which a cell is compared are its
+        partners. The option `partners` limits their number; by default, all eligible agents on the item are partners.
 
-        eligible : bool array (n_agents, n_items), cells that may be compared
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells (agent, item) that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers.
 
-        Raises the errors of `choose`, and PlanError [budget-cells] if the comparisons exceed the budget.
+        Returns
+        -------
+        DesignResult
+            Paired trials, and notes for readers of the plan.
+
+        Raises
+        ------
+        PlanError
+            The errors of `choose`; [budget-cells]: if the comparisons exceed the budget. The reason is a sampling fraction in
+            the options, or a budget that is too small for any choice of cells.
         """
         if self.n_paired is None or self.get_fraction(eligible) is not None:
             n_partners = self.partners
@@ -150,12 +189,22 @@ class CellDesign(TrialDesign, ABC):
         return DesignResult(trials, notes)
 
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """Return a note if the budget limits the number of partners of a cell, without the option `partners`, else no note.
+        """Return notes for readers of the plan.
 
-        eligible : bool array (n_agents, n_items), cells that may be compared
-        trials : drawn trials, at least one
+        The base class states that the budget limits the number of partners of a cell. A subclass may add other notes.
 
-        The result is empty for unordered pairs. A subclass may add other notes.
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells that may be compared.
+        trials : Trials
+            The drawn trials, at least one.
+
+        Returns
+        -------
+        tuple of str
+            One note or none. The number of partners is not checked if the option `partners` is set, or if `pairs` is
+            "unordered".
         """
         if self.partners is not None or self.pairs == "unordered":
             return ()
@@ -176,11 +225,20 @@ class CellDesign(TrialDesign, ABC):
         )
 
     def _draw_thresholds(self, eligible: Bools, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Draw a random number in [0, 1) for each cell, and compute its threshold: two float arrays (n_agents, n_items).
+        """Draw a random number for each cell, and compute a threshold for each cell from these numbers.
 
-        A cell is chosen if the sampling fraction is above its threshold.
+        Returns
+        -------
+        random_key : float array (n_agents, n_items)
+            Random numbers in [0, 1).
+        threshold : float array (n_agents, n_items)
+            Threshold of each cell: the cell is chosen if the sampling fraction is above it.
 
-        Raises PlanError [nothing-shared] or [d-core] if there are too few eligible cells.
+        Raises
+        ------
+        PlanError
+            [nothing-shared]: if no item has two eligible agents; [d-core]: if an agent or item has fewer than `d_core`
+            eligible cells.
         """
         check_shared_items(eligible)
         remedy = "There are no more training cells. Set a smaller d_core or holdout, or remove the agent or item."
@@ -189,11 +247,17 @@ class CellDesign(TrialDesign, ABC):
         return random_key, self.compute_thresholds(eligible, random_key)
 
     def _complete_or_check(self, sampled: Bools, eligible: Bools, random_key: Floats) -> Bools:
-        """Return connected cells with `d_core` or more of each agent and item: the sampled ones, completed if `repair` is set.
+        """Return connected cells that include at least `d_core` cells of each agent and of each item.
 
+        With the option `repair`, missing cells are added to the sampled ones. Without it, the sampled cells are only
+        checked.
+
+        sampled : bool array (n_agents, n_items), cells that the sampling fraction selects
+        eligible : bool array (n_agents, n_items), cells that may be added
         random_key : float array (n_agents, n_items); eligible cells with the smallest numbers are added first
 
-        Raises PlanError [not-connected] or [d-core] if the conditions cannot be met.
+        Raises PlanError [not-connected] if the cells cannot be connected. Without `repair`, raises PlanError [d-core] or
+        [not-connected] if the sampled cells do not meet the conditions.
         """
         if self.repair:
             return repair(sampled, eligible, key=random_key, d=self.d_core)
@@ -202,13 +266,26 @@ class CellDesign(TrialDesign, ABC):
         return sampled
 
     def _choose_within_budget(self, eligible: Bools, rng: np.random.Generator, budget: int) -> tuple[Bools, int | None]:
-        """Choose as many cells as a budget of paired calls allows, or the smallest possible choice if even this exceeds it.
+        """Choose as many cells as a budget of paired calls allows.
 
-        The number of partners is limited only in that case.
+        Cells are dropped before partners: the number of partners is limited only if even the smallest choice of cells
+        exceeds the budget when each cell is compared with all partners.
 
-        eligible : bool array (n_agents, n_items), cells (agent, item) that may be chosen
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells (agent, item) that may be chosen.
+        rng : numpy.random.Generator
+            Source of all random numbers.
+        budget : int
+            Maximum number of paired calls.
 
-        Returns the chosen cells, and the maximum number of partners of each cell, None for all.
+        Returns
+        -------
+        chosen : bool array (n_agents, n_items)
+            The chosen cells; the smallest possible choice if even this exceeds the budget.
+        n_partners : int or None
+            Maximum number of partners of each cell; None for all.
         """
         random_key, threshold = self._draw_thresholds(eligible, rng)
 
@@ -248,13 +325,16 @@ class _LineDesign(CellDesign):
     axis: ClassVar[int]
 
     def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
-        """Compute thresholds so that the same fraction of cells is chosen on each line: float array (n_agents, n_items).
+        """Compute thresholds so that the same fraction of cells is chosen on each line.
 
-        A line is the cells of one agent (axis 1) or of one item (axis 0). A threshold is the rank of the cell on its
-        line, divided by the number of cells.
+        A line consists of the cells of one agent (axis 1) or of one item (axis 0). The eligible cells of a line are ranked
+        by `random_key`, from 0. The threshold of a cell is its rank, divided by the number of ranked cells. If the options
+        set no sampling fraction, a random offset of the line is added to its ranks.
 
-        eligible : bool array (n_agents, n_items), cells that may be compared; the others get inf
-        random_key : float array (n_agents, n_items), random numbers in [0, 1), which are ranked
+        eligible : bool array (n_agents, n_items), cells that may be compared
+        random_key : float array (n_agents, n_items), random numbers in [0, 1)
+
+        Returns a float array (n_agents, n_items), inf for cells that are not eligible.
         """
         eligible_key = np.where(eligible, random_key, np.inf)
         order = eligible_key.argsort(axis=self.axis)
@@ -386,10 +466,12 @@ class Hybrid(CellDesign):
             )
 
     def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
-        """Return the random number of each eligible cell as its threshold: float array (n_agents, n_items).
+        """Return the random number of each eligible cell as its threshold, so that cells are chosen independently.
 
-        eligible : bool array (n_agents, n_items), cells that may be compared; the others get inf
+        eligible : bool array (n_agents, n_items), cells that may be compared
         random_key : float array (n_agents, n_items), random numbers in [0, 1)
+
+        Returns a float array (n_agents, n_items), inf for cells that are not eligible.
         """
         return np.where(eligible, random_key, np.inf)
 
@@ -431,12 +513,14 @@ class NLogN(CellDesign):
             object.__setattr__(self, "c", 1.6)
 
     def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
-        """Return the rank of each eligible cell, divided by their number, as its threshold: float array (n_agents, n_items).
+        """Compute thresholds so that the fraction of chosen cells, among all eligible ones, is the sampling fraction.
 
-        The sampling fraction is then the fraction of all eligible cells that is chosen.
+        The threshold of a cell is its rank by `random_key` among the eligible cells, from 0, divided by their number.
 
-        eligible : bool array (n_agents, n_items), cells that may be compared; the others get inf
-        random_key : float array (n_agents, n_items), random numbers in [0, 1), which are ranked
+        eligible : bool array (n_agents, n_items), cells that may be compared
+        random_key : float array (n_agents, n_items), random numbers in [0, 1)
+
+        Returns a float array (n_agents, n_items), inf for cells that are not eligible.
         """
         order = np.argsort(random_key[eligible])
         n_eligible = len(order)
@@ -459,10 +543,14 @@ class NLogN(CellDesign):
         return remedy, remedy
 
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """Return the notes of the base class, and another one if the option `c` requests more cells than are eligible.
+        """Return the notes of the base class, and another one if the design requests more cells than are eligible.
 
-        eligible : bool array (n_agents, n_items), cells that may be compared
-        trials : drawn trials, at least one
+        The requested number of cells is c·(K + J)·ln(K + J) for the option `c`, K agents and J items.
+
+        eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+        trials : the drawn trials, at least one
+
+        Returns a tuple of sentences without a full stop; empty if there is nothing to note.
         """
         notes = super().get_notes(eligible, trials)
         if self.c is None:

@@ -73,12 +73,25 @@ class Cyclic(TrialDesign):
     options: ClassVar[tuple[str, ...]] = ("pairs",)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw as many blocks as fit the budget, `n_paired`, with their block numbers.
+        """Draw as many blocks as fit the budget, `n_paired`.
 
-        eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells (agent, item) that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers.
 
-        Raises PlanError [budget-cyclic] if the budget does not cover two blocks, [nothing-shared] if no item has two
-        eligible agents.
+        Returns
+        -------
+        DesignResult
+            Paired trials with their block numbers, in the order of the blocks.
+
+        Raises
+        ------
+        PlanError
+            [budget-cyclic]: if the budget does not cover two blocks; [nothing-shared]: if no item has two eligible
+            agents.
         """
         n_agents, n_items = eligible.shape
         budget = n_agents * (n_agents - 1) * n_items if self.n_paired is None else self.n_paired
@@ -97,12 +110,25 @@ class Cyclic(TrialDesign):
     def blocks(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
         """Yield the trials of all possible blocks in the order in which `draw` takes them, without block numbers.
 
-        In a block, each agent that is eligible on its item appears once first and once second. The budget `n_paired` is
-        ignored.
+        The budget `n_paired` is ignored.
 
-        eligible : bool array (n_agents, n_items), cells that may be compared
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells that may be compared. Items with fewer than two eligible agents have no blocks.
+        rng : numpy.random.Generator
+            Source of all random numbers.
 
-        Raises PlanError [nothing-shared] with the first block if no item has two eligible agents.
+        Yields
+        ------
+        Trials
+            Paired trials of one block, in which each agent that is eligible on its item appears once first and once
+            second.
+
+        Raises
+        ------
+        PlanError
+            [nothing-shared]: if no item has two eligible agents; raised when the first block is requested.
         """
         return iter_blocks(eligible, rng, pairs=self.pairs)
 
@@ -127,13 +153,25 @@ def _budget_error(budget: int, eligible: Bools) -> PlanError:
 def iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = "ordered") -> Iterator[Trials]:
     """Yield the trials of all possible cyclic blocks in order, without block numbers.
 
-    In a block, each agent that is eligible on its item appears once first and once second.
+    Parameters
+    ----------
+    eligible : bool array (n_agents, n_items)
+        Cells that may be compared.
+    rng : numpy.random.Generator
+        Source of all random numbers.
+    pairs : {"ordered", "unordered"}, default "ordered"
+        Whether pairs may be judged in both orders on one item. With "unordered", an item with two eligible agents has no
+        block, because a block would compare them in both orders.
 
-    eligible : bool array (n_agents, n_items), cells that may be compared
-    pairs : whether pairs may be judged in both orders on one item. With "unordered", an item with two eligible agents
-        has no block
+    Yields
+    ------
+    Trials
+        Paired trials of one block, in which each agent that is eligible on its item appears once first and once second.
 
-    Raises PlanError [nothing-shared] with the first block if no item has two eligible agents.
+    Raises
+    ------
+    PlanError
+        [nothing-shared]: if no item has two eligible agents; raised when the first block is requested.
     """
     for block in _iter_blocks(eligible, rng, pairs=pairs):
         item = np.full(len(block.agents), block.item, dtype=np.int32)
@@ -158,7 +196,10 @@ class _Block(NamedTuple):
 
 
 def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) -> Iterator[_Block]:
-    """Yield the blocks of the cyclic design, in the order in which a budget uses them: items and shifts in turn.
+    """Yield the blocks of the cyclic design, in the order in which a budget uses them.
+
+    A block compares each eligible agent of one item with the agent that follows it, by the shift of the block, in the
+    cyclic random order of the agents. Items and shifts are used in turn.
 
     eligible : bool array (n_agents, n_items), cells that may be compared
     pairs : "unordered" to compare each pair in one order only
@@ -276,13 +317,26 @@ class Dense(TrialDesign):
     options: ClassVar[tuple[str, ...]] = ("pairs",)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw all pairs, in both orders unless `pairs` is "unordered", sorted by item, first agent and second agent.
+        """Draw all pairs, sorted by item, then by first agent, then by second agent.
 
-        The trials have no blocks. There are none if no item has two eligible agents.
+        With `pairs` "ordered", each pair of agents is compared in both orders; with "unordered", once.
 
-        eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells (agent, item) that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers.
 
-        Raises PlanError [budget-dense] if the number of pairs exceeds the budget, `n_paired`.
+        Returns
+        -------
+        DesignResult
+            Paired trials without blocks; none if no item has two eligible agents.
+
+        Raises
+        ------
+        PlanError
+            [budget-dense]: if the number of pairs exceeds the budget, `n_paired`.
         """
         n_pairs = count_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs)
         if self.n_paired is not None and n_pairs > self.n_paired:

@@ -68,15 +68,29 @@ class FixedWidth(TrialDesign):
         super().__post_init__()
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw the first round, 0.05 / half_width² blocks but at least 12, as far as the budget and the pool allow.
+        """Draw the trials of the first round; later rounds depend on its answers.
 
-        A block is trials of one item in which each agent is shown once first and once second. Later rounds depend on
-        the answers.
+        The first round has 0.05 / half_width² blocks, at least 12, or as many as the budget and the pool allow. A block
+        consists of one paired trial per agent on one item: each agent is shown once first and once second.
 
-        eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells (agent, item) that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers.
 
-        Raises PlanError [budget-width] if the budget does not cover two blocks, [nothing-shared] if no item has two
-        eligible agents.
+        Returns
+        -------
+        DesignResult
+            Paired trials with their block numbers, one note about the rounds that follow, and the state of the rounds
+            (`Rounds`) in which only the first one is drawn.
+
+        Raises
+        ------
+        PlanError
+            [budget-width]: if the budget does not cover two blocks; [nothing-shared]: if no item has two eligible
+            agents.
         """
         check_shared_items(eligible)
         n_agents = len(eligible)
@@ -94,13 +108,25 @@ class FixedWidth(TrialDesign):
     def draw_blocks(
         self, eligible: Bools, rng: np.random.Generator, *, n_done: int, n_spent: int, until: int
     ) -> Trials:
-        """Draw further blocks (comparisons of all agents on one item), numbered from `n_done`, as far as budget and pool allow.
+        """Draw further blocks, each a comparison of all agents on one item, as far as the budget and the pool allow.
 
-        eligible : bool array (n_agents, n_items), cells that may be compared
-        rng : generator in the state in which `draw` got it
-        n_done : number of blocks so far
-        n_spent : number of paired calls so far, which count towards the budget `n_paired`
-        until : total number of blocks after this call
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers, in the state in which `draw` got it.
+        n_done : int
+            Number of blocks so far, which is the number of the first new block.
+        n_spent : int
+            Number of paired calls so far, which count towards the budget `n_paired` of the design.
+        until : int
+            Total number of blocks after this call, if the budget and the pool allow it.
+
+        Returns
+        -------
+        Trials
+            Trials of the new blocks, with their block numbers.
         """
         blocks: list[Trials] = []
         all_blocks = iter_blocks(eligible, rng, pairs=self.pairs)

@@ -65,12 +65,24 @@ _CHUNK_CELLS = 1 << 24
 
 
 def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None, pairs: PairRule) -> int:
-    """Count the comparisons that `draw_comparisons` makes; an upper bound if pairs are unordered and `n_partners` is set.
+    """Count the comparisons that `draw_comparisons` makes.
 
-    chosen : bool array (n_agents, n_items), cells to compare; all of them are eligible
-    eligible : bool array (n_agents, n_items), cells that may be partners
-    n_partners : maximum number of partners of each chosen cell; None for all
-    pairs : whether a pair counts once ("unordered"), or for each of its cells that is chosen ("ordered")
+    Parameters
+    ----------
+    chosen : bool array (n_agents, n_items)
+        Cells to compare; all of them are eligible.
+    eligible : bool array (n_agents, n_items)
+        Cells that may be partners.
+    n_partners : int or None
+        Maximum number of partners of each chosen cell; None for all.
+    pairs : {"ordered", "unordered"}
+        With "ordered", each chosen cell is compared with its partners, so that a pair counts twice if both of its cells
+        are chosen, and else once. With "unordered", each pair counts once.
+
+    Returns
+    -------
+    int
+        Number of comparisons; an upper bound if pairs are unordered and `n_partners` is set.
     """
     n_chosen = chosen.sum(axis=0, dtype=np.int64)
     n_eligible = eligible.sum(axis=0, dtype=np.int64)
@@ -87,13 +99,27 @@ def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None,
 def draw_comparisons(
     chosen: Bools, eligible: Bools, *, n_partners: int | None, pairs: PairRule, rng: np.random.Generator
 ) -> Trials:
-    """Compare each chosen cell with its partners, other agents on the same item; sort by item, first and second agent.
+    """Compare each chosen cell with its partners, which are other agents on the same item.
 
-    chosen : bool array (n_agents, n_items), cells to compare; all of them are eligible
-    eligible : bool array (n_agents, n_items), cells that may be partners
-    n_partners : maximum number of random partners of each chosen cell; None for all
-    pairs : "ordered" if the text of the chosen cell comes first, so that two chosen cells may be compared in both
-        orders; "unordered" if each pair is compared once, in a random order
+    Parameters
+    ----------
+    chosen : bool array (n_agents, n_items)
+        Cells to compare; all of them are eligible.
+    eligible : bool array (n_agents, n_items)
+        Cells that may be partners.
+    n_partners : int or None
+        Number of random partners of each chosen cell, or all if there are fewer; None for all.
+    pairs : {"ordered", "unordered"}
+        "ordered": the judge reads the text of the chosen cell first. If two chosen cells are partners of each other, they
+        are compared in both orders. "unordered": each pair is compared once, in a random order, which serves both
+        cells.
+    rng : numpy.random.Generator
+        Source of all random numbers.
+
+    Returns
+    -------
+    Trials
+        Paired trials, sorted by item, then by first agent, then by second agent.
     """
     n_agents, n_items = chosen.shape
     shape = (n_items, n_agents, n_agents)
@@ -139,11 +165,23 @@ def _draw_partners(
 ) -> tuple[Positions, Positions]:
     """Draw partners for each of some cells: other agents to compare on the same item.
 
-    item, agent : int arrays (n_cells,)
-    eligible : bool array (n_agents, n_items), cells that may be partners
-    n_partners : maximum number of partners of each cell; None for all
+    Parameters
+    ----------
+    item, agent : int array (n_cells,)
+        The cells.
+    eligible : bool array (n_agents, n_items)
+        Cells that may be partners.
+    n_partners : int or None
+        Maximum number of partners of each cell; None for all.
+    rng : numpy.random.Generator
+        Source of all random numbers.
 
-    Returns int arrays (n_pairs,): the position of the cell in `item`, and the partner.
+    Returns
+    -------
+    cell : int array (n_pairs,)
+        Position of the cell in `item` and `agent`.
+    partner : int array (n_pairs,)
+        Agent of the partner.
     """
     is_partner = eligible.T[item]
     n_cells, n_agents = is_partner.shape
@@ -200,11 +238,22 @@ class StarvedError(PlanError):
 def check_degrees(cells: Bools, *, d: int, design: str, remedies: tuple[str, str]) -> None:
     """Check that every item and every agent has at least d cells; a cell is one agent on one item.
 
-    cells : bool array (n_agents, n_items), cells to count
-    design : name of the design, for the message
-    remedies : instruction for the message if an agent has too few cells, and if an item has
+    Parameters
+    ----------
+    cells : bool array (n_agents, n_items)
+        Cells to count.
+    d : int
+        Minimum number of cells.
+    design : str
+        Name of the design, for the message.
+    remedies : (str, str)
+        Instruction for the message if an agent has too few cells, and if an item has.
 
-    Raises StarvedError [d-core] for the item, else the agent, with the fewest cells.
+    Raises
+    ------
+    StarvedError
+        [d-core]: if an item or agent has fewer than d cells, for the one with the fewest cells; items are checked
+        first.
     """
     agent_remedy, item_remedy = remedies
     _check_side(cells.sum(axis=0), "item", d=d, design=design, remedy=item_remedy)
@@ -214,7 +263,9 @@ def check_degrees(cells: Bools, *, d: int, design: str, remedies: tuple[str, str
 def _check_side(n_cells: Positions, side: Literal["agent", "item"], *, d: int, design: str, remedy: str) -> None:
     """Raise StarvedError for the agent or item with the fewest cells, if it has fewer than d.
 
-    n_cells : int array, cells of each agent, or of each item, by `side`
+    n_cells : int array with the number of cells of each agent, or of each item
+    side : whose cells `n_cells` counts
+    d : minimum number of cells
     design : name of the design, for the message
     remedy : instruction for the message
     """
@@ -224,14 +275,28 @@ def _check_side(n_cells: Positions, side: Literal["agent", "item"], *, d: int, d
 
 
 def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
-    """Add eligible cells until every agent and item has d cells and all cells are connected: bool array (n_agents, n_items).
+    """Add eligible cells until every agent and item has d cells and all cells are connected.
 
-    chosen : bool array (n_agents, n_items), which stays unchanged
-    eligible : bool array (n_agents, n_items), the chosen cells and those that may be added. Each agent and item must
-        have d of them (not checked)
-    key : float array (n_agents, n_items), random numbers; cells with the smallest ones are added first
+    Parameters
+    ----------
+    chosen : bool array (n_agents, n_items)
+        Chosen cells; this array stays unchanged.
+    eligible : bool array (n_agents, n_items)
+        Cells that may be added, and the chosen ones. Each agent and item must have d of them, which is not checked here.
+    key : float array (n_agents, n_items)
+        Random numbers; cells with the smallest ones are added first.
+    d : int
+        Minimum number of cells of each agent and of each item.
 
-    Raises PlanError [not-connected] if even all eligible cells together are not connected.
+    Returns
+    -------
+    bool array (n_agents, n_items)
+        The chosen and the added cells.
+
+    Raises
+    ------
+    PlanError
+        [not-connected]: if even all eligible cells together are not connected.
     """
     chosen = chosen.copy()
     _add_missing_cells(chosen, eligible, key, n_per_row=d)
@@ -286,10 +351,17 @@ def check_connected(cells: Bools) -> None:
 def find_graph_components(cells: Bools) -> tuple[Ids, Ids]:
     """Find which agents and items are connected by cells, directly or through others.
 
+    Parameters
+    ----------
     cells : bool array (n_agents, n_items)
+        Edges of a graph whose nodes are the agents and the items.
 
-    Returns the number of the component, from 0, of each agent, int32 array (n_agents,), and of each item, int32 array
-    (n_items,).
+    Returns
+    -------
+    agent_components : int32 array (n_agents,)
+        Number of the connected component of each agent, from 0.
+    item_components : int32 array (n_items,)
+        Number of the connected component of each item.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components

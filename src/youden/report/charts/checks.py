@@ -36,9 +36,9 @@ MAX_AGENTS = 40
 
 
 def draw_difficulty(data: ReportData) -> Iterator[Figure]:
-    """Draw the difficulties of the items of a run, easiest first, but at most `MAX_ITEMS`.
+    """Draw the difficulties of the items of a run, easiest item first.
 
-    Yields nothing if no item has a difficulty.
+    If a run has more than `MAX_ITEMS` items, every n-th item is drawn. Yields nothing if no item has a difficulty.
     """
     items = [item for item in data.items.ordered if item.difficulty is not None]
     if not items:
@@ -64,8 +64,11 @@ def draw_difficulty(data: ReportData) -> Iterator[Figure]:
 def draw_curl(data: ReportData) -> Iterator[Figure]:
     """Draw how far the scores deviate from the additive model (agent + item), with one line per link function.
 
-    The deviation of agents i, l on items j, k is the curl |Δ| = |s_ij − s_ik − s_lj + s_lk| of transformed scores s; a line is
-    its distribution function. A second figure divides by the standard deviation of s. Yields nothing without curl.
+    The deviation of agents i, l on items j, k is the curl |Δ| with Δ = s_ij − s_ik − s_lj + s_lk. Each score s is transformed by
+    the link function. A line is the cumulative distribution function of the curl.
+
+    Yields a figure of raw values, and a figure of values divided by the standard deviation of the transformed scores. The second
+    figure omits link functions with a standard deviation of 0. Yields nothing if the run has no curl.
     """
     curves = data.curl
     if curves:
@@ -102,12 +105,13 @@ def _draw_curl_figure(
     axis_title: str,
     note: str,
 ) -> Figure:
-    """Draw the cumulative distribution function of the curl of rectangles (two agents, two items) for each link function.
+    """Draw one curve per link function: the share of rectangles (two agents, two items) whose curl is at most a value.
 
-    values : curl at the points of each curve, float arrays (n_points,)
+    curves : distribution function of the curl by link function
+    values : one float array (n_points,) per curve, the curl at its points
     name : name of the figure in commands and file names
     title, note : text above and below the figure
-    axis_title : the curl with its unit
+    axis_title : title of the horizontal axis, the curl with its unit
     """
     frame = Frame.from_columns(
         link=[curve.link for curve in curves for _ in curve.x],
@@ -129,7 +133,7 @@ def _draw_curl_figure(
 def draw_false_positive_rates(data: ReportData) -> Iterator[Figure]:
     """Draw the false-positive rates of agents with simultaneous confidence intervals, highest rate first.
 
-    Yields nothing if the run has no independent trials.
+    Yields nothing if the run has no independent trials (of responses to different items), which the rates need.
     """
     if not data.alarms:
         return

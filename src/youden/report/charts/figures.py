@@ -54,8 +54,8 @@ def _draw_matrix(
     """Draw a matrix as coloured tiles.
 
     value : float array (n_rows, n_columns), NaN for no tile
-    sides : field of the rows with their names, then that of the columns
-    row_height, max_height : pixels per row, and of the figure
+    sides : two entries: the field of the rows with their names, then the field of the columns with their names
+    row_height, max_height : heights in pixels of one row, and of the figure
     max_labelled : maximum number of rows with labels
     titles : titles of the vertical and of the horizontal axis
     flagged : bool array (n_rows, n_columns), tiles to outline
@@ -116,7 +116,8 @@ def _describe_bins(size: int, content: str) -> str:
 def draw_pairs(data: ReportData) -> Iterator[Figure]:
     """Draw the agreement of each pair of agents, then its residual: agreement minus the effects of both agents.
 
-    Pairs in the same flagged group, whose agents agree more than honest ones do, are outlined. Yields nothing without pairs.
+    Pairs of agents of the same flagged group are outlined. Agents of a flagged group agree more than honest agents do. Yields
+    nothing if no pair was compared.
     """
     grid = data.checks.pairs
     if grid is None or np.isnan(grid.agreement).all():

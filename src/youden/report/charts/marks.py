@@ -63,9 +63,10 @@ class Frame:
         rows : iterable of object
             The objects.
         *names : str
-            Attributes that become columns of the same names.
+            Attributes, each of which becomes a column of the same name.
         **columns : str or array_like (n_marks,)
-            Further columns by name: the name of an attribute, or the values.
+            Further columns by name. A text is the name of the attribute that becomes the column; an array contains the values
+            of the column.
 
         Returns
         -------

@@ -86,9 +86,10 @@ def draw_slope(data: Comparison) -> Figure:
 
 @without_validation
 def draw_abilities_by_question(study: InstrumentsStudy) -> Figure:
-    """Draw the abilities of each agent by two questions, as a dot with both intervals.
+    """Draw the abilities of each agent in two runs with different questions, as a dot with both intervals.
 
-    Horizontal: are two responses to the same item (information)? Vertical: which response is better (preference)?
+    The horizontal axis is the ability in the run that asks for information (are two responses to the same item?), and the
+    vertical axis the ability in the run that asks for preferences (which response is better?).
     """
     x = alt.X("information_ability:Q", title="ability by information", scale=alt.Scale(zero=False))
     y = alt.Y("preference_ability:Q", title="ability by preference", scale=alt.Scale(zero=False))
@@ -130,7 +131,8 @@ def _distinct_positions(ranks: Sequence[int]) -> list[int]:
 def draw_stress_figure(stress: Stress) -> Figure:
     """Draw the rank that the best attacking agent reaches with each attack, one dot per ranking method.
 
-    A dot is filled if a check or an alarm detects the attack. The dashed line is the rank of the base agent without an attack.
+    A dot is filled if a check or an alarm detects the attack. The dashed line is the rank of the base agent in the
+    plain ranking without an attack; it is the last rank if the base agent has none.
     """
     attacks = [attack for attack in stress.attacks if attack.ranks_after]
     attacks.sort(key=lambda attack: attack.ranks_after["plain"].rank)
@@ -182,8 +184,12 @@ def _make_attack_frame(attacks: Sequence[AttackResult]) -> Frame:
 def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
     """Draw the accuracy of each design by number of calls, as two figures.
 
-    The first shows Spearman's ρ to the ranking by all comparisons, with a ring around the smallest budget that meets `goal`;
-    the second the recall of the best agents.
+    The first one shows the mean ± SD of Spearman's ρ to the ranking by all comparisons, with a ring around the smallest budget
+    that meets the goal. The second one shows the recall: the share of the best agents by all comparisons that are also the best
+    with fewer calls.
+
+    study : accuracy of each design at several budgets, as means over random plans
+    goal : accuracy to reach, for example ρ ≥ 0.97
     """
     recommended_budget = recommend(study, goal).row
     designs = []
@@ -225,9 +231,10 @@ def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
 
 
 def _draw_recall(study: BudgetStudy) -> Figure:
-    """Draw the recall of the best agents by number of calls: the share of the best k by all comparisons that a design selects.
+    """Draw the recall of the best agents by number of calls.
 
-    A dashed line per k shows the same share for two halves of the items.
+    The best k agents are selected by all comparisons, and again by the calls of a design. The recall is the share of the first
+    selection that is also in the second. A dashed line per k shows the same share for two halves of the items.
     """
     base = make_chart().encode(
         color=colour_by("top", "found of"), tooltip=make_tooltips("design:N", "top:N", "calls:Q ,.0f", "recall:Q .2f")
@@ -316,9 +323,11 @@ def draw_sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
 
 @without_validation
 def draw_baseline_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
-    """Draw the prediction error (RMSE) of each model on held-out cells, lowest first, with its central 95% over the seeds.
+    """Draw the prediction error (RMSE) of each model on held-out cells, lowest error first.
 
-    Returns one figure.
+    Each model has a point at its mean error over the seeds, and a line from the 2.5 to the 97.5% quantile of its errors.
+
+    Returns a tuple of one figure.
     """
     rows = sorted(study.rows, key=lambda row: row.rmse.mean)
     models = [row.name for row in rows]

@@ -99,9 +99,23 @@ PictureKind = Literal["svg", "png"]
 
 
 def picture_spec(data: ReportData, slug: str) -> dict[str, Json]:
-    """Return the complete Vega-Lite specification of the figure `slug` of a run: with data, title, source and width.
+    """Return the complete Vega-Lite specification of one figure of a run: with data, title, source and width.
 
-    Raises ConfigError [unknown-chart] if the run has no such figure.
+    Parameters
+    ----------
+    data : ReportData
+        Data of the run.
+    slug : str
+        Short name of the figure, such as "ranking".
+
+    Returns
+    -------
+    dict of str to object
+
+    Raises
+    ------
+    ConfigError
+        [unknown-chart] if the run has no such figure; the message lists those that it has.
     """
     from youden.report.charts.figures import draw_figures
 
@@ -121,9 +135,20 @@ def stress_spec(stress: Stress) -> dict[str, Json]:
 
 
 def render_picture(spec: dict[str, Json], kind: PictureKind) -> bytes:
-    """Render a complete Vega-Lite specification, with data, title and width, and return the contents of the picture file.
+    """Render a complete Vega-Lite specification as a picture, and return the contents of its file.
 
-    An SVG ends with a comment that contains the digest of the specification.
+    Parameters
+    ----------
+    spec : dict of str to object
+        Specification with data, title and width.
+    kind : {"svg", "png"}
+        Format of the picture.
+
+    Returns
+    -------
+    bytes
+        An SVG ends with a comment that contains the digest of the specification. A test compares it with the
+        specification to find outdated pictures.
     """
     import vl_convert
 

@@ -73,10 +73,20 @@ class Predictions:
     """float (n_items,), NaN for an item without a score."""
 
     def predict(self, agent: Ids | Positions | int, item: Ids | Positions | int | slice) -> Floats:
-        """Predict the scores of cells, clip(ability − difficulty, −1, 1), NaN for agents and items without a score.
+        """Predict the scores of cells, clip(ability − difficulty, −1, 1).
 
-        agent, item : positions, broadcast against each other: two arrays of the same shape give one score per pair. A slice of
-            items requires that `agent` is an int or has the shape (n_agents, 1).
+        Parameters
+        ----------
+        agent : int or int array
+            Positions of agents.
+        item : int, int array or slice
+            Positions of items. A slice requires that `agent` is an int or has the shape (n_agents, 1).
+
+        Returns
+        -------
+        float array
+            Predicted scores, with the broadcast shape of both: two arrays of the same shape give one score per pair. NaN for
+            agents and items without a score.
         """
         return np.clip(self.ability[agent] - self.difficulty[item], -1, 1)
 
@@ -116,11 +126,24 @@ class Repeats(NamedTuple):
 def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
     """Encode the two texts, their order and the answer of each trial as one number, so that repeated trials can be found.
 
-    columns : columns of verdicts.parquet, arrays (n_trials,): `item`, `other_item`, `first`, `second`, `hard_answer`,
-        `missing_reason`, and `first_repeat` and `second_repeat` if agents have several responses to an item
+    Parameters
+    ----------
+    columns : mapping of str to array (n_trials,)
+        Columns `item`, `other_item`, `first`, `second`, `hard_answer` and `missing_reason` of verdicts.parquet, and
+        `first_repeat` and `second_repeat` if agents have several responses to an item.
+    plan : Plan
+        Plan of the run; only its numbers of agents and items are used.
 
-    Returns an int64 array (n_trials,): −1 without an answer, otherwise 4·p + 2·s + y. Here, p is the number of the pair of
-    texts in either order, s is 1 if the text with the larger number is read first, and y is 1 for a yes.
+    Returns
+    -------
+    int64 array (n_trials,)
+        Code of each trial; −1 for a trial without an answer.
+
+    Notes
+    -----
+    The code is 4·p + 2·s + y: p is the number of the pair of texts without regard to their order; s is 1 if the text
+    with the larger number is read first; y is 1 for a yes. So trials of the same two texts have the same code >> 2, and
+    in the same order the same code >> 1.
     """
     first, second = number_texts(columns, plan)
     lower, higher = np.minimum(first, second), np.maximum(first, second)
@@ -133,10 +156,21 @@ def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
 
 
 def number_texts(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Positions, Positions]:
-    """Return numbers of the first and the second text of each trial; equal numbers mean the same response to the same item.
+    """Assign a number to both texts of each trial; equal numbers mean the same response to the same item.
 
-    The columns are arrays (n_trials,), named as in verdicts.parquet. A number is row × n_items + item, with the rows of
-    `Pool.all_texts`: int64 arrays (n_trials,).
+    The number of a text is row × n_items + item, with the rows of `Pool.all_texts`.
+
+    Parameters
+    ----------
+    columns : mapping of str to array (n_trials,)
+        Columns of trials, named as in verdicts.parquet.
+    plan : Plan
+        Plan of the run; only its numbers of agents and items are used.
+
+    Returns
+    -------
+    first, second : int64 array (n_trials,)
+        Numbers of the texts that are read first and second.
     """
     item = columns["item"]
     other_item = np.where(columns["other_item"] >= 0, columns["other_item"], item)
@@ -149,10 +183,22 @@ def number_texts(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Posit
 
 
 def compare_repeats(code: Positions) -> Repeats:
-    """Compare all answers of a judge about the same two texts, in the same (retest) and in opposite orders.
+    """Compare all answers of a judge about the same two texts, in the same and in opposite orders.
 
-    `code` has the codes of `encode_trials`, int64 array (n_trials,). The result has both agreements, and a mask of the trials
-    whose two texts also got another answer.
+    Parameters
+    ----------
+    code : int64 array (n_trials,)
+        Codes of `encode_trials`, in the order of the run.
+
+    Returns
+    -------
+    Repeats
+        Agreement of the answers in the same order (retest) and in opposite orders, and a mask of the trials whose two texts
+        also got another answer.
+
+    Notes
+    -----
+    Pairs of texts are divided into chunks, and only the trials of one chunk are sorted at a time, to save memory.
     """
     n_chunks = 1 << (len(code) // TRIALS_PER_SORT).bit_length()  # a power of 2
     differ = np.zeros(len(code), dtype=np.bool_)
@@ -189,7 +235,10 @@ def _has_both_answers(pair: Positions, is_yes: Positions) -> Bools:
 
 
 def _rows_in_chunk(code: Positions, chunk: int, n_chunks: int) -> Positions:
-    """Find the rows of the answered trials whose pair of texts has the number `chunk` modulo `n_chunks`.
+    """Find the rows of the answered trials in one of several chunks of pairs of texts.
+
+    A pair of texts belongs to the chunk whose number is the number of the pair modulo `n_chunks`. A code is 4 times the number
+    of the pair, plus two bits for the order of the texts and the answer.
 
     code : int64 array (n_trials,), codes of `encode_trials`
     n_chunks : number of chunks, a power of 2

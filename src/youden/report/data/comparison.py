@@ -112,9 +112,10 @@ class Comparison:
         self.summary = (*agreement, *quality)
 
     def _describe_agreement(self, first: RunFolder, second: RunFolder) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Describe what both runs recommend, and how well their judges agree or why this is unknown.
+        """Describe what both runs recommend, and how well their judges agree.
 
-        Returns a tuple of sentences for each.
+        Returns two tuples of sentences: the recommendations, and the agreement. If the agreement cannot be measured, the second
+        tuple contains the reason.
         """
         try:
             study = JudgesStudy(AlignedRuns([read_judged_run(first), read_judged_run(second)]))
@@ -140,9 +141,17 @@ class _RunQuality(NamedTuple):
 
 
 def compare_quality(runs: Sequence[tuple[str, RunFolder]]) -> Iterator[str]:
-    """Compare the qualities of agents (their expected labels, estimated from labels) in every two of the named runs.
+    """Compare the qualities of agents (their expected labels, estimated from labels) in every two runs.
 
-    Yields one sentence per pair of runs. Runs without a quality.json of their present ranking are skipped.
+    Parameters
+    ----------
+    runs : sequence of (str, RunFolder)
+        Names and folders of runs. Runs without a quality.json of their present ranking are skipped.
+
+    Yields
+    ------
+    str
+        One sentence per pair of runs: the correlations of qualities and of abilities, and the best agents.
     """
     estimates = []
     for name, folder in runs:
@@ -177,7 +186,20 @@ def _format_correlation(a: Mapping[str, float | None], b: Mapping[str, float | N
 
 
 def match_answers(result: Verdicts, other_result: Verdicts) -> Floats:
-    """Find the decision of another judge on each trial of a run: 0 or 1, NaN if it has none, float array (n_trials,)."""
+    """Find the answers of another judge to the trials of a run.
+
+    Parameters
+    ----------
+    result : Verdicts
+        Answers of the run, with N trials.
+    other_result : Verdicts
+        Answers of the other judge.
+
+    Returns
+    -------
+    float array (n_trials,)
+        The other judge's answer as a decision, 0 or 1, to each trial of `result`; NaN if it has none.
+    """
     row = match_trials(result.plan, other_result.plan)
     is_common = row >= 0
     answers = np.full(len(result), np.nan)
@@ -208,11 +230,13 @@ def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -
 
 
 def _test_changes(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Floats) -> list[bool]:
-    """Test whether the standardized ability of each agent differs significantly between two rankings: one bool per agent.
+    """Test whether each agent differs significantly between two rankings, and return one bool per agent.
 
-    If all standard errors are unknown, or all abilities equal, an agent differs if its two rank intervals do not overlap.
+    The test compares the standardized distances of the agent from the average agent. If all standard errors are unknown, or if
+    all abilities of a ranking are equal, an agent differs if its two rank intervals do not overlap.
 
-    ability : float array (2, n_agents)
+    pairs : row of each agent in the first and in the second ranking
+    ability : float array (2, n_agents), abilities of the agents in both rankings
     """
     has_disjoint_ranks = [_has_disjoint_ranks(first, second) for first, second in pairs]
     if len(pairs) < 2:
@@ -243,7 +267,10 @@ def _has_disjoint_ranks(first: RankedAgent, second: RankedAgent) -> bool:
 def _tabulate_answers(result: Verdicts, other_decision: Floats) -> Table:
     """Tabulate how often two judges gave each combination of answers, one row per trial type.
 
-    other_decision : float array (n_trials,), answer of the second judge to each trial of `result`: 0 or 1, NaN if missing
+    The last column is the percentage of trials with different answers.
+
+    result : answers of the first judge
+    other_decision : float array (n_trials,), answer of the second judge to each of its trials: 0 or 1, NaN if it has none
     """
     is_common = result.answered & ~np.isnan(other_decision)
     rows = []

@@ -123,8 +123,12 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
     Returns
     -------
     list of GroupLine
-        One element per group of which one of the two could be measured, those with a known agreement first. The influence
-        is Spearman's ρ between the rankings of at least five other agents with and without comparisons with the group.
+        Agreement and influence of each group for which one of them could be measured; groups with a known agreement come first.
+
+    Notes
+    -----
+    The influence of a group is Spearman's ρ between two rankings of the other agents: with and without the agents of the
+    group as partners. It needs at least five agents outside the group.
     """
     # additive model of the agreement of a pair: effect of the agent (row) + effect of its partner (column)
     agreement_sum = np.where(pairs.compared, pairs.mean, 0.0).sum(axis=1)
@@ -143,10 +147,20 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
 
 
 def groups_table(lines: Sequence[GroupLine]) -> Table:
-    """Tabulate the agreement of agents within ("inside") and across groups, and the influence of each group on the ranking.
+    """Tabulate the agreement of agents within and across groups, and the influence of each group on the ranking.
 
-    A coalition that always agrees ranks above the group from the fraction "loses from" of the pool on. "without it" is the
-    correlation of the rankings of the other agents with and without the group, and "moves most" the agent that changes most.
+    Parameters
+    ----------
+    lines : sequence of GroupLine
+        Measurements, one per group.
+
+    Returns
+    -------
+    Table
+        One row per group; "–" if a value is unknown. "inside" is the agreement of its agents with each other, and "across" with
+        other agents. A coalition of agents that always agree ranks above the group from the fraction "loses from" of the pool on.
+        The other agents are ranked with and without the group as partners: "without it" is the correlation of the two rankings,
+        and "moves most" the agent whose rank changes most, with the change.
     """
     rows = []
     for line in lines:
@@ -312,7 +326,17 @@ class RankingChecks:
 def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
     """Check whether a ranking may reflect something other than ability: collusion, length, or the choice of agents.
 
-    The result has a finding for every check, also for those that detected no problem.
+    Parameters
+    ----------
+    evidence : Evidence
+        Tables of the run.
+    summary : Summary
+        Summary of the run.
+
+    Returns
+    -------
+    RankingChecks
+        A finding for every check, also for those that detected no problem.
     """
     agents = evidence.agent_ids
     pairs = evidence.pairs
@@ -376,9 +400,13 @@ def _check_signal(summary: Summary) -> Finding:
 
 
 def _check_pairs(grid: PairGrid, *, n_agents: int) -> Finding:
-    """Report the flagged groups of agents, or that the run has none, or too few agents to flag any.
+    """Report the flagged groups of agents. If the run has none, report this, or that it has too few agents to flag any.
 
-    Agents of a flagged group have similar texts, or agree more than honest agents in the recorded runs of the project.
+    A group is flagged if its agents have similar texts, or agree more with each other than any group of honest agents in the
+    recorded runs of the project ("any honest group on record").
+
+    grid : agreement of all pairs, with the flagged groups
+    n_agents : number of agents of the run
     """
     few_agents = explain_few_agents(n_agents)
     if few_agents:
@@ -418,9 +446,11 @@ def _check_split_half(summary: Summary) -> Iterator[Finding]:
 
 
 def _check_group_influence(groups: Sequence[GroupLine]) -> Iterator[Finding]:
-    """Report the group without which the ranking of the other agents changes most; nothing if there are no groups.
+    """Report the group on which the ranking of the other agents depends most.
 
-    The correlations of the rankings with and without `groups` must be known.
+    The other agents are ranked with and without comparisons with the group, and the two rankings are correlated.
+
+    groups : groups with a known correlation of the rankings with and without them; nothing is reported if there are none
     """
     if not groups:
         return

@@ -138,9 +138,12 @@ class Sources:
             )
 
     def _read_prompt_and_store(self, folder: RunFolder, prompt_digest: str) -> None:
-        """Set `prompt`, the prompt of the judge, and `store`, the address of its answer store.
+        """Set the attributes `prompt`, the prompt of the judge, and `store`, the address of its answer store.
 
-        If one cannot be read, or the digest of the prompt is not `prompt_digest`, it stays None and `missing` states the reason.
+        If one of them cannot be read, or if the prompt has changed since the run, it stays None, and a sentence is added to
+        `missing`.
+
+        prompt_digest : digest of the prompt with which the run was judged
         """
         try:
             config = folder.read_config()

@@ -41,7 +41,9 @@ class AgentGrid(ReadOnly):
     """int64 (n_agents,), positions of the agents, similar agents next to each other."""
 
     def average_tiles(self, order: Positions, *, max_tiles: int = MAX_TILES) -> tuple[Floats, tuple[str, ...], int]:
-        """Average the agreement over square tiles of consecutive agents, so that a heat map of many agents stays readable.
+        """Average the agreement over square tiles, so that a heat map of many agents stays readable.
+
+        A tile consists of the pairs of consecutive agents in a given order.
 
         Parameters
         ----------
@@ -55,7 +57,7 @@ class AgentGrid(ReadOnly):
         agreement : float array (n_rows, n_rows)
             Mean of the known agreements in each tile; NaN if there are none.
         names : tuple of str
-            Label of each row, and of the same column.
+            Label of each row, which is also the label of the column.
         agents_per_tile : int
             Number of agents in a row or column of tiles.
         """
@@ -78,13 +80,14 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
     ranked : sequence of str
         Ids of the agents, best first.
     fpr : float or None
-        False-positive rate to subtract from all agreements. None subtracts nothing, nor does any number if `evidence` has
-        subtracted one rate per pair already (`own_rates`).
+        False-positive rate of all pairs together. It is subtracted from the agreement of each pair, unless `evidence` has
+        subtracted one rate per pair already (`own_rates`). None subtracts nothing.
 
     Returns
     -------
     AgentGrid
-        Agreement by position of the agents in the run (`evidence.agent_ids`), and their orders by rank and by clustering.
+        Agreement by position of the agents in the run (`evidence.agent_ids`), and two orders of them: by rank, and by
+        hierarchical clustering.
     """
     agreement = evidence.agreement
     if fpr is not None and not evidence.own_rates:
@@ -102,8 +105,19 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
 def order_by_similarity(agreement: Floats) -> Positions:
     """Order agents by hierarchical clustering (average linkage), so that agents that agree are next to each other.
 
-    `agreement` is a float array (n_agents, n_agents) of ordered pairs; NaN counts as the mean of all pairs. Returns positions,
-    int64 array (n_agents,).
+    Parameters
+    ----------
+    agreement : float array (n_agents, n_agents)
+        Agreement of ordered pairs. NaN is replaced by the mean of all pairs.
+
+    Returns
+    -------
+    int64 array (n_agents,)
+        Positions of the agents.
+
+    Notes
+    -----
+    The distance of two agents is 1 − their mean agreement over both orders.
     """
     n_agents = len(agreement)
     if n_agents < 3:
@@ -162,10 +176,13 @@ def _assign_bins(order: Positions, size: int, n: int) -> Positions:
 
 
 def _average_by_tile(row: Positions, column: Positions, values: Floats, shape: tuple[int, int]) -> Floats:
-    """Return the mean of the values in each tile: float array of the given shape, NaN for a tile without values.
+    """Return the mean value of the cells in each tile. NaN values are ignored.
 
-    row, column : int arrays (n_cells,), tile of each cell
-    values : float array (n_cells,); NaN is ignored
+    row, column : int arrays (n_cells,), row and column of the tile to which each cell belongs
+    values : float array (n_cells,), values of the cells
+    shape : numbers of rows and columns of tiles
+
+    Returns a float array of this shape, NaN for an empty tile.
     """
     n_rows, n_columns = shape
     n_tiles = n_rows * n_columns
@@ -185,6 +202,20 @@ def _divide_or_nan(total: Floats, n: Floats) -> Floats:
 def choose_bin_sizes(shape: tuple[int, int], max_tiles: int) -> tuple[int, int]:
     """Choose how many agents and items share a bin, so that a matrix has at most about `max_tiles` tiles.
 
+    Parameters
+    ----------
+    shape : (int, int)
+        Numbers of agents and items.
+    max_tiles : int
+        Approximate maximum number of tiles.
+
+    Returns
+    -------
+    agents_per_row, items_per_column : int
+        Numbers of agents and items per bin.
+
+    Examples
+    --------
     >>> choose_bin_sizes((30, 200), 12_000), choose_bin_sizes((200, 2000), 12_000)
     ((1, 1), (2, 17))
     """
@@ -198,7 +229,7 @@ def choose_bin_sizes(shape: tuple[int, int], max_tiles: int) -> tuple[int, int]:
 def average_bins(value: Floats, per_row: int, per_column: int) -> Floats:
     """Average a matrix over bins of `per_row` rows and `per_column` columns, ignoring NaN.
 
-    The last bins of a row or column may be smaller.
+    A bin without a value is NaN. The last bins of a row or column may be smaller.
 
     >>> average_bins(np.array([[1.0, 3.0, np.nan], [np.nan, 2.0, np.nan]]), 2, 2)
     array([[ 2., nan]])
@@ -290,7 +321,21 @@ class HoldoutPoints(ReadOnly):
 def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) -> tuple[FalsePositiveRate, ...]:
     """Compute the false-positive rate of each agent that has an answered independent trial, highest rate first.
 
-    The counts are numbers of independent trials and of yes-answers by pair of agents. The intervals cover all rates
+    Parameters
+    ----------
+    counts : YesCounts
+        Numbers of independent trials and of yes-answers, by pair of agents.
+    agent_ids : sequence of str
+        Ids of the agents, by position.
+
+    Returns
+    -------
+    tuple of FalsePositiveRate
+        Rate of each agent with its interval, and whether it is suspiciously high.
+
+    Notes
+    -----
+    Intervals are Clopper–Pearson intervals at the level 1 − .05/K (Bonferroni), so that all K intervals cover
     simultaneously with 95%.
     """
     agents_with_alarm = {position for alarm in counts.find_alarms() for position in alarm.agents}
@@ -327,7 +372,7 @@ def _compute_exact_bounds(n: Positions, n_yes: Positions) -> tuple[Floats, Float
 def sample_holdout_points(evidence: Evidence) -> HoldoutPoints | None:
     """Sample at most `MAX_POINTS` held-out cells (an agent on an item) at random, with predicted and observed scores.
 
-    Returns None if none can be predicted.
+    Returns None if the run has no held-out cell, or if the fit can predict none of them.
     """
     if evidence.holdout is None:
         return None

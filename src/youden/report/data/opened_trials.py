@@ -128,12 +128,24 @@ def find_calling_judge(result: Verdicts) -> Mapping[str, Json] | None:
 
 
 def read_raw_answers(keys: Sequence[bytes], store: str | None) -> tuple[Raw | None, ...]:
-    """Read the raw answers to requests, given by their hashes, from the store.
+    """Read the raw answers to requests from the store.
 
-    keys : hash of each request; empty for a trial without a request
-    store : address of the store; None if it cannot be opened
+    Parameters
+    ----------
+    keys : sequence of bytes
+        Hash of each request; empty for a trial without a request.
+    store : str or None
+        Address of the store; None if it cannot be opened.
 
-    Returns text and metadata of each answer as JSON; None if it is not stored. Raises JudgeError [store-corrupt].
+    Returns
+    -------
+    tuple of (dict or None)
+        Text of the answer to each request with its metadata, as JSON; None if it is not stored.
+
+    Raises
+    ------
+    JudgeError
+        [store-corrupt]: if the store is damaged.
     """
     if store is None:
         return (None,) * len(keys)

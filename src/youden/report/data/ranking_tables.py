@@ -111,9 +111,13 @@ class RankedAgent(RankingRow):
 
 
 def select_ranking(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[RankingRow, ...]:
-    """Return the ranking that a run reports first: the plain one, or the alternative ranking named `ranked_by`.
+    """Return the ranking that a run reports first.
 
-    An agent that is not in the alternative ranking keeps its row of the plain ranking.
+    This is the plain ranking, which weights all partners equally, or one of the alternative rankings. An agent that is not in
+    the alternative ranking keeps its row of the plain ranking.
+
+    rows : plain ranking; each row also has the rows of the agent in the alternative rankings, by their names
+    ranked_by : name of the ranking to return
     """
     if ranked_by == "plain":
         return tuple(rows)
@@ -150,15 +154,15 @@ def add_report_columns(
     rows : sequence of RankingRow
         Ranking, best agent first.
     pool : PoolSummary or None
-        Pool of the run, for the mean lengths of the responses.
+        Pool of the run, for the mean length of the responses; None without responses.
     choice : ChoiceFacts, optional
-        Selection of the run, for the probability of being the best.
+        Selection of the run, for the probability of being the best, which is None without it.
 
     Returns
     -------
     tuple of RankedAgent
-        The same agents, in the same order. Rank 1 by length has the longest responses; the bar is in percent of the axis; each
-        column is None if unknown.
+        The same agents, in the same order, with the probability of being the best, the rank by mean length of the
+        responses (1 for the longest), and the bar of the interval in percent of the axis; each is None if unknown.
     """
     length_ranks = {} if pool is None else _rank_by_length(pool)
     p_best = choice.p_best if choice else {}
@@ -188,7 +192,17 @@ def _make_bars(rows: Sequence[RankingRow]) -> Iterator[IntervalBar | None]:
 def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
     """Find, for each agent, the other agents whose abilities do not differ significantly from its own.
 
-    Returns the id of an agent → ids of the others, in the order of `ranking`; None for an agent without an interval.
+    Parameters
+    ----------
+    evidence : Evidence
+        Tables of the run.
+    ranking : sequence of RankedAgent
+        Ranking, best agent first.
+
+    Returns
+    -------
+    dict of str to (tuple of str or None)
+        Id of an agent → ids of the other agents, in the order of the ranking; None for an agent without an interval.
     """
     position_by_agent = {agent: position for position, agent in enumerate(evidence.agent_ids)}
     by_rank = np.array([position_by_agent[row.agent] for row in ranking], dtype=np.int64)
@@ -259,8 +273,17 @@ LABELS = "labels.json"
 def read_current_labels(folder: RunFolder) -> tuple[Validation | None, Finding | None]:
     """Read how well the current ranking of a run agrees with labels, from the run's file labels.json.
 
-    Returns the contents of the file or None, and a warning if the file belongs to an earlier ranking. Raises RunFolderError if
-    it is damaged.
+    Returns
+    -------
+    validation : Validation or None
+        Contents of the file; None if it does not exist, or if it belongs to an earlier ranking.
+    warning : Finding or None
+        Warning that the file belongs to an earlier ranking; None if it does not.
+
+    Raises
+    ------
+    RunFolderError
+        If the file is damaged.
     """
     if not folder.has(LABELS):
         return None, None

@@ -94,7 +94,9 @@ def _make_agent_pages(
 ) -> list[AgentPage]:
     """Return the details of each agent for the report: scores, residuals, agreement, findings and worst trials.
 
+    evidence : tables of the run, with the score of each cell (an agent on an item)
     grid : agreement of all pairs; the result has its agents in the same order
+    checks : checks of the ranking; each finding is shown for the agents that it names
     worst_trials : for each agent, rows of the trials that lower its ability most; empty for an imported run
     """
     cells, scores, _weights = evidence.scores.cells
@@ -121,9 +123,20 @@ def _group_by_agent(cells: CellIndex) -> list[Positions]:
 def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> Iterator[str]:
     """Yield one sentence for each warning, check or label of a run that names an agent.
 
-    First come the messages of warnings, then sentences that state that the agent belongs to a flagged group, that its rank
-    depends on which agents it is compared with, and how its rank by each label differs from its rank by ability. An unknown
-    agent has none.
+    Parameters
+    ----------
+    agent : str
+        Id of the agent; nothing is yielded for an unknown one.
+    summary : Summary
+        Summary of the run.
+    checks : RankingChecks
+        Checks of its ranking.
+
+    Yields
+    ------
+    str
+        First the messages of warnings that name the agent. Then sentences that state that it belongs to a flagged group, that
+        its rank depends on its partners, and how its rank by each label differs from its rank by ability.
     """
     messages = [
         finding.message

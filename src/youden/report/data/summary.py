@@ -37,7 +37,11 @@ Link = tuple[ScoreKind, str, LinkFacts]
 
 
 def links_table(links: Iterable[Link]) -> Table:
-    """Tabulate the curl of scores by link function: the deviation of four scores (two agents, two items) from an additive model.
+    """Tabulate the curl of scores on the scale of each link function.
+
+    The curl of a rectangle (two agents and two items) is the deviation of its four transformed scores from an additive
+    model. The columns are quantiles of the curl, and R² of the additive model. The quantiles have standard errors if only a
+    sample of the rectangles was used.
 
     links : one element per row: kind of the scores ("row" or "symmetric"), name of the link function, and statistics
     """
@@ -155,10 +159,20 @@ class Summary:
         return displayed_columns(self.ranking)
 
     def table(self, *, bar_cells: int, max_agents: int | None = None) -> Table:
-        """Tabulate the ranking, best agent first: ranks, agent, group, ability, interval, bar and other known columns, as text.
+        """Tabulate the ranking, best agent first.
 
-        bar_cells : width in characters of a bar that shows the interval; 0 for no bar
-        max_agents : maximum number of agents; None for all
+        Parameters
+        ----------
+        bar_cells : int
+            Width in characters of a bar that shows the interval; 0 for no bar.
+        max_agents : int, optional
+            Maximum number of agents. Default: all.
+
+        Returns
+        -------
+        Table
+            Ranks (if there are several agents), agent, group (if any agent has one), ability, interval, bar and the
+            other columns of the run, as text.
         """
         agents = self.ranking[:max_agents]
         intervals = [f"{format_decimal(agent.low)} … {format_decimal(agent.high)}" for agent in agents]
@@ -217,7 +231,8 @@ class Summary:
     def p_best_text(self) -> str | None:
         """Sentence with the agents' posterior probabilities of being the best, highest first.
 
-        None if agents cannot be compared, if the judge does not discriminate, or if labels decide.
+        None if only the selected agents may be the best, if agents cannot be compared, if the judge does not
+        discriminate, or if the recommendation is based on labels.
         """
         choice = self.facts.choice
         is_by_judge = self.recommendation.decided_by != "labels" and self.facts.signal.discriminates
@@ -237,7 +252,8 @@ class Summary:
     def selection_text(self) -> str | None:
         """Sentences on the selected agent: its expected regret, and an interval of its ability adjusted for the selection.
 
-        None if several agents or none are selected, or if labels decide.
+        None if several agents are selected, if agents cannot be compared, if the run recommends nothing, or if the
+        recommendation is based on labels.
         """
         choice = self.facts.choice
         recommendation = self.recommendation
@@ -268,8 +284,8 @@ class Summary:
     def partners_text(self) -> str | None:
         """Sentences on how much the ranking depends on which other agents are in the pool; None if not measured.
 
-        They state the rank correlation of two rankings, each by comparisons with a random half of the agents, and the largest
-        changes.
+        The partners of an agent are the agents that it is compared with. The sentences state the rank correlation of two
+        rankings, each from a random half of the partners, and name the agents whose rank changes most.
         """
         split_half = self.facts.partners
         if split_half is None:

@@ -83,7 +83,7 @@ class CallDurations:
 def compute_reused_usd(folder: RunFolder) -> float | None:
     """Compute the cost in USD that the reused answers of a run would have at present prices.
 
-    Returns None if a price or the store is not available, or if the judge makes no calls.
+    Returns None if a price is unknown, if the store cannot be read, or if the judge makes no calls.
     """
     result = folder.read_verdicts(folder.read_plan())
     if result.request_hash is None:
@@ -226,7 +226,7 @@ class WorstTrials:
     def add(self, rows: TrialRows) -> None:
         """Add the next rows of the run, in place, and keep the `N_WORST_TRIALS` worst trials of each agent so far.
 
-        The worst trials have the largest expected answer minus the answer.
+        The worst trials are those with the largest shortfall: the expected answer minus the answer.
         """
         first_text, second_text = number_texts(rows.columns, self._plan)
         agents_by_side = (rows.columns["first"], rows.columns["second"])
@@ -257,12 +257,14 @@ class WorstTrials:
         return tuple(tuple(self._trials.row[start:stop].tolist()) for start, stop in pairwise(bounds))
 
     def _compute_shortfall(self, rows: TrialRows, chunk: Positions) -> Floats:
-        """Compute how unfavourable each answer is for the agents: float array (n_trials,), larger is worse.
+        """Compute how unfavourable each answer is for the agents.
 
-        This is the expected minus the actual answer of a paired trial, the answer of an independent trial, and 0 for a self-
-        trial.
+        For a paired trial, this is the expected answer minus the actual one. For an independent trial, it is the answer
+        itself, because a yes is wrong. It is 0 for a self-trial.
 
         chunk : int64 array (n_trials,), positions of answered trials in `rows`
+
+        Returns a float array (n_trials,), in which larger numbers are worse.
         """
         names = ("answer", "trial_type", "item", "first", "second")
         answer, trial_type, item, first, second = (rows.columns[name][chunk] for name in names)

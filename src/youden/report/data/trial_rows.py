@@ -141,7 +141,10 @@ class TrialRows:
 
     @cached_property
     def kind(self) -> Codes:
-        """Kind of each trial as an index into `KINDS`, the most surprising one that applies: int8 array (n_rows,)."""
+        """Kind of each trial as an index into `KINDS`: int8 array (n_rows,).
+
+        A trial that fulfils the conditions of several kinds has the most surprising of these kinds.
+        """
         trial_type, hard_answer = self.columns["trial_type"], self.columns["hard_answer"]
         missing_reason = self.columns["missing_reason"]
         judges_differ = None
@@ -173,7 +176,10 @@ class TrialRows:
         return self.columns["first"][used], self.columns["second"][used], is_yes
 
     def get_line(self, row: int) -> TrialLine:
-        """Return agents, items, answer and kind of the trial in a row of the run, without its texts."""
+        """Return agents, items, answer and kind of a trial, without its texts.
+
+        row : row of the trial in the run
+        """
         position = row - self.start
         names = ["item", "other_item", "first", "second", "trial_type", "missing_reason", "answer", "hard_answer"]
         repeats = [name for name in ("first_repeat", "second_repeat") if name in self.columns]
@@ -212,17 +218,22 @@ class TrialRows:
         )
 
     def find(self, condition: TrialFilter, *, by: Column = "kind", descending: bool = False) -> Positions:
-        """Return the rows in the run of the trials that match a filter, sorted by a column: int64 array (n_matching,).
+        """Find the trials that match a filter, and sort them by a column.
 
         Parameters
         ----------
         condition : TrialFilter
             Filter.
         by : str, default "kind"
-            Column to sort by: ids alphabetically, "kind" by the order of `KINDS`. In both directions, missing values come last,
-            and ties stay in the order of the run.
+            Column by which the trials are sorted: ids alphabetically, "kind" by the order of `KINDS`. Missing values
+            come last, and ties stay in the order of the run, in both directions.
         descending : bool, default False
             Whether to sort from the largest value to the smallest.
+
+        Returns
+        -------
+        int64 array (n_matching,)
+            Rows of the trials in the run.
         """
         rows = self._find_matching(condition)
         value = self._compute_sort_keys(by)[rows]
@@ -360,7 +371,7 @@ def count_kinds(kind: Codes) -> dict[Kind, int]:
 
 
 def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) -> Positions:
-    """Sample trials: all of the most surprising kinds, and random ones of the last kind that fits.
+    """Sample at most `max_trials` trials: all trials of the most surprising kinds, and random trials of the last kind that fits.
 
     Parameters
     ----------
@@ -369,12 +380,13 @@ def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) ->
     rng : Generator
         Random generator.
     max_trials : int
-        Maximum number of trials; all are sampled if there are fewer.
+        Maximum number of trials.
 
     Returns
     -------
     int64 array (n_sampled,)
-        Positions of the trials, the most surprising kinds first and in random order within a kind.
+        Positions of the trials, the most surprising kinds first and in random order within a kind; n_sampled is `max_trials`,
+        or n_trials if it is smaller.
     """
     samples = [np.empty(0, dtype=np.int64)]
     n_remaining = max_trials

@@ -134,8 +134,17 @@ def group_warnings(advice: Sequence[Finding], checks: RankingChecks, *, headline
 def merge_by_kind(findings: Sequence[Finding], *, headline: str) -> list[tuple[About, WarningLine]]:
     """Merge warnings of the same kind into one line each, for the short list of a report.
 
-    Repeated sentences, and those that `headline` contains, are left out. Returns the subject and the line of each kind, in the
-    order of first occurrence.
+    Parameters
+    ----------
+    findings : sequence of Finding
+        Findings; repeated sentences are left out.
+    headline : str
+        Headline of the report; a finding that it contains is left out.
+
+    Returns
+    -------
+    list of (str, WarningLine)
+        Subject and line of each kind, in the order of first occurrence.
     """
     findings_by_line: dict[tuple[About, str, str], list[Finding]] = {}
     for finding in findings:

@@ -36,7 +36,9 @@ def check_audit_folder(folder: Path) -> None:
 def write_audit(audit: Audit, folder: Path) -> Path:
     """Write the files of an audit, a ranking of existing scores: report.html, ranking.csv, items.csv and audit.json.
 
-    The folder is created if it does not exist. Returns the path of the report.
+    folder : folder to write to, which is created if it does not exist
+
+    Returns the path of the report.
     """
     folder.mkdir(parents=True, exist_ok=True)
     scripts = embed.load_scripts("page.js", charts=False)

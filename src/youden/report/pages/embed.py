@@ -138,11 +138,13 @@ def draw_ranking_alone(agents: Sequence[RankedAgent], *, source: str, level: flo
 def collect_agent_data(data: ReportData) -> dict[str, Json]:
     """Collect the details of all agents as JSON for the script of the page.
 
+    Returns a mapping with these keys:
+
     names : names of the agents, by position
     items : position of an item, as a text → its name, for the items that `pages` or `trials` contain
     order : positions of the agents, best first
-    pages : position of an agent, as a text → its details
-    columns, trials : names of the fields of a trial, and their values for each of the worst trials
+    pages : position of an agent, as a text → its ranks, ability, findings, partners, items and worst trials
+    columns, trials : names of the fields of a trial, and their values for each trial that lowers the ability of an agent most
     """
     position_by_agent = {name: position for position, name in enumerate(data.agents.agents)}
     row_by_position = {position_by_agent[row.agent]: row for row in data.summary.ranking}
@@ -210,19 +212,19 @@ def collect_trial_data(
     agents, items : sequence of str
         Ids of all agents and items, by position.
     has_sample : bool
-        Whether the page contains the sample; otherwise it loads trials from the viewer and uses only `prompt`.
+        Whether the page contains the sample; otherwise it loads trials from the viewer.
 
     Returns
     -------
     dict of str to object, or None
-        None for an imported run; otherwise the keys:
-
-        `agents`, `items` : ids by position
+        `agents` and `items` : ids by position
         `columns`, `lines` : names of the fields of a trial, and their values for each trial
         `texts` : all distinct texts
-        `first`, `second` : position in `texts` of the two texts of each trial, −1 for a missing text
+        `first`, `second` : position in `texts` of the first and of the second text of each trial, −1 for a missing text
         `raw` : raw answer of the judge to each trial; None if it is not stored
         `prompt` : prompt of the judge
+
+        If `has_sample` is False, the script uses only `prompt`. None for an imported run.
     """
     if trials is None:
         return None

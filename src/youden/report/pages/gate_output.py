@@ -31,7 +31,11 @@ _MARKS: dict[GateOutcome, str] = {"better": "✅", "no worse": "✅", "worse": "
 
 
 def render_gate_markdown(gate: Gate) -> str:
-    """Render the result of a gate, a comparison of new agents with a baseline, as Markdown."""
+    """Render the result of a gate, a comparison of new agents with a baseline, as Markdown.
+
+    It contains the outcome, a table with one row per agent, the reason for each undecided one, the next command, and what
+    the run recommends.
+    """
     outcome = format_outcome(gate, gate.outcome)
     heading = f"## {_MARKS[gate.outcome]} {outcome}: {_format_agents(gate)} against {escape_markdown(gate.baseline)}"
     lines = [heading, "", to_markdown(gate_table(gate)), ""]

@@ -181,11 +181,20 @@ def _render(
 ) -> str:
     """Render a template of the package as HTML, with the scripts that it needs.
 
-    live, home : paths under which the viewer serves trials, and its list of runs; None for a page in a file
-    figures, trials : figures and trials as JSON
-    charts : whether the page draws figures later, though it has none yet
-    scripts_of : file names of further scripts
-    **content : variables of the template
+    Parameters
+    ----------
+    template : str
+        File name of the template.
+    live, home : str or None
+        Paths under which the viewer serves trials, and its list of runs; None for a page in a file.
+    figures, trials : mapping of str to object, optional
+        Figures and trials as JSON.
+    charts : bool, default False
+        Whether the page draws figures later, though it has none yet.
+    scripts_of : sequence of str, optional
+        Further scripts of the page, by file name.
+    **content : object
+        Variables of the template.
     """
     has_charts = (charts or bool(figures)) and vega.has_charts()
     names = ["page.js"]
@@ -247,7 +256,11 @@ def _format_headline(run: Summary) -> list[str]:
 
 
 def _format_run_numbers(data: ReportData) -> list[str]:
-    """Format the known numbers of a run below its ranking as lines of Markdown, such as calls, cost and prediction error."""
+    """Format the numbers of a run below its ranking as lines of Markdown.
+
+    These are calls and cost, the prediction error, split-half reliability, variance components, and changes by the last
+    extension, as far as they are known.
+    """
     run = data.summary
     lines = _format_calls(data)
     holdout = run.facts.holdout
@@ -373,10 +386,11 @@ def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, Sum
 def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = None) -> Path:
     """Write a comparison of two fitted runs as HTML, and return its path.
 
-    The page has the rankings and trials of both runs if both ask for information (are two responses to the same item?), and their
-    rankings if one or both ask for preferences (which response is better?).
+    If both runs ask for information (are two responses to the same item?), the page has the rankings and trials of both side by
+    side. If one of them asks for preferences (which response is better?), the page compares the two rankings only. If both do, it
+    compares their rankings and answers.
 
-    out : file to write or replace; by default, against-SECOND.html in the folder of the first run
+    out : file to write, which is replaced if it exists; by default, against-SECOND.html in the folder of the first run
 
     Raises RunFolderError if a file of a run is missing, for example because it was not fitted, or damaged; or if the runs
     have no agent in common, or fewer than three if one asks for preferences.
@@ -400,9 +414,10 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
 
 
 def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path | None = None) -> Path:
-    """Write the figure `slug` of a fitted run as a picture, and return its path.
+    """Write one figure of a fitted run as a picture, and return its path.
 
-    out : file to write or replace; by default, SLUG.KIND in the folder of the run
+    slug : short name of the figure
+    out : file, by default SLUG.KIND in the folder of the run; an existing file is replaced
 
     Raises ConfigError [unknown-chart] if the run has no such figure, [pictures-missing] if a required package is not
     installed; RunFolderError if a file of the run is missing or damaged.
@@ -477,9 +492,19 @@ def write_study(path: Path, title: str, parts: Sequence[StudyPart]) -> None:
 
 
 def write_stress(stress: Stress, out: Path) -> tuple[Path, ...]:
-    """Write the result of a stress test (a run with planted adversarial agents) to files in a folder, and return their paths.
+    """Write the result of a stress test (a run with planted adversarial agents) to files, replacing existing ones.
 
-    The files are stress.md, stress.json and, if vl-convert is installed, stress.svg. Existing files are replaced.
+    Parameters
+    ----------
+    stress : Stress
+        Result of the stress test.
+    out : Path
+        Folder, which is created if it does not exist.
+
+    Returns
+    -------
+    tuple of Path
+        stress.md, stress.json and, if vl-convert is installed, stress.svg.
     """
     texts = {
         "stress.md": _render_stress_markdown(stress),

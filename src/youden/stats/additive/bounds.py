@@ -155,7 +155,15 @@ def fit_box(equations: Equations) -> Fit:
 
 
 def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
-    """Minimize the objective with the `active` effects on their bounds, and the others free."""
+    """Minimize the objective with given effects on the bounds, and the others free.
+
+    active : effects that are on the upper and on the lower bound
+
+    Returns the effects, the positions of both bounds, and the gradient.
+
+    The unknowns of the linear system are the row effects, the positions of both bounds, and the multiplier of the
+    constraint that the effects of the items sum to 0. The column effects follow from them.
+    """
     weights = equations.weights
     row_diagonal = equations.row_weight + equations.ridge
     column_diagonal = equations.column_weight + equations.ridge
@@ -195,11 +203,14 @@ def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
 
 
 def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floats, Floats]:
-    """Make the matrix and the right-hand side of the linear equations of a fit with effects on bounds.
+    """Make the linear equations of the row effects x, the bounds p and q, and the multiplier ν of the constraint.
 
-    w : float array (n_columns,), 1/(column weight + ridge) for free columns, 0 for columns on a bound
+    active : the effects on the bounds
+    w : float array (n_columns,), 1/(m + ridge) for free columns, with m the sum of the column's weights, and 0 for
+        columns on a bound
 
-    The unknowns, and their equations, are the row effects x, the bounds p and q, and the multiplier ν of the constraint.
+    Returns the matrix, float array (n_rows + 3, n_rows + 3), and the right-hand side, float array (n_rows + 3,). The
+    unknowns are in the order x, p, q, ν; the equations are those of the rows, of p, of q, and of the constraint.
     """
     # the symbols are those of `Equations`
     A, c = equations.weights, equations.column_total
@@ -250,11 +261,14 @@ def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floa
 
 
 def _update_bounds_in_use(equations: Equations, active: OnBound, point: _BoxPoint) -> OnBound:
-    """Return the effects that are on the bounds in the next round.
+    """Release effects from their bound if this decreases the objective, and add effects that violate the bound.
 
-    These are effects that violate a bound, and those on it that lower the objective there. An empty bound stays empty.
+    Empty bounds stay empty.
 
-    point : solution with the `active` effects on their bounds
+    active : effects on the upper and on the lower bound
+    point : solution with these effects on their bounds
+
+    Returns the effects on the bounds for the next round.
     """
     revised = OnBound(active.rows.copy(), active.columns.copy())
     for k, bound in enumerate(point.bounds):
@@ -285,7 +299,16 @@ def _select_effects_on_bound(equations: Equations, active: OnBound, point: _BoxP
 
 
 def _add_crossed_bounds(equations: Equations, effects: Effects, active: OnBound) -> OnBound:
-    """Put effects on each empty bound that a prediction violates, in a copy of `active`."""
+    """Start to use an empty bound if a prediction, row effect − column effect, violates it.
+
+    The upper bound limits predictions to at most 1, and the lower bound to at least −1. `_bracket_bound` finds a
+    position for the bound. All effects beyond this position are put on the bound.
+
+    effects : effects of rows and columns
+    active : effects that are already on the bounds
+
+    Returns a copy of `active` with the added effects.
+    """
     is_observed_row = equations.row_weight > 0
     is_observed_column = equations.column_weight > 0
     extended = OnBound(active.rows.copy(), active.columns.copy())
@@ -312,10 +335,16 @@ def _add_crossed_bounds(equations: Equations, effects: Effects, active: OnBound)
 def _bracket_bound(
     equations: Equations, row_effect: Floats, column_effect: Floats, low: float, high: float
 ) -> tuple[float, float]:
-    """Bisect an interval that contains the position of a bound until it is at most `BISECTION_WIDTH` wide.
+    """Narrow an interval that contains the position of a bound to `BISECTION_WIDTH`.
 
-    row_effect, column_effect : effects x and y, transformed so that the bound limits x from above and y from below
-    low, high : ends of the interval, which are also returned
+    The position v solves Σ n·(x − v)₊ = Σ m·(v − y)₊. The left side is the excess of row effects x above v, the right side
+    that of column effects y below v. n and m are the total weights of rows and columns.
+
+    row_effect, column_effect : float arrays (n_rows,), (n_columns,), effects x and y, transformed so that the bound
+        limits x from above and y from below
+    low, high : ends of the interval
+
+    Returns the ends of the narrowed interval.
     """
     # the position v solves Σ n·(x − v)₊ = Σ m·(v − y)₊, with the total weights n of rows and m of columns
     while high - low > BISECTION_WIDTH:
@@ -330,7 +359,13 @@ def _bracket_bound(
 
 
 def _compute_largest_violation(equations: Equations, active: OnBound, point: _BoxPoint) -> float:
-    """Compute the largest violation of the optimality conditions of a fit in the box, 0 if there is none."""
+    """Compute the largest violation of the optimality conditions of a fit with predictions in [−1, 1].
+
+    An exact solution has the violation 0.
+
+    active : effects that are on the upper and on the lower bound
+    point : solution with these effects on their bounds
+    """
     row_effect, column_effect = point.effects
 
     # the effects of the observed items sum to 0
@@ -368,19 +403,20 @@ def _compute_largest_gradient_violation(active: OnBound, gradient: Effects) -> f
 
 
 def fit_censored(cells: Cells, equations: Equations) -> Fit:
-    """Fit effects without a penalty for predictions above a score of 1 or below a score of −1.
+    """Fit effects to censored scores, without a penalty for predictions above a score of 1 or below a score of −1.
 
     Parameters
     ----------
     cells : Cells
         Observed cells.
     equations : Equations
-        Normal equations of these cells.
+        Normal equations of all these cells.
 
     Returns
     -------
     Fit
-        The effects. They may not have converged if `n_rounds` is `MAX_CENSORED_ROUNDS`; then, `kkt_residual` is large.
+        The effects. If `n_rounds` is `MAX_CENSORED_ROUNDS`, they may not have converged. In this case, `kkt_residual`
+        is large.
     """
     row_total, column_total = equations.row_total, equations.column_total
     saturated = _Saturated(cells, equations)
@@ -462,11 +498,21 @@ class _Saturated:
         return equations.compute_kkt_residual(effects, row_total, column_total)
 
     def fit_without(self, is_left_out: Bools) -> tuple[Effects, int]:
-        """Fit the effects to all cells except some saturated ones, those with a score of ±1.
+        """Fit the effects to all cells except some saturated ones.
 
-        is_left_out : bool array (n_saturated,), cells to omit
+        The effects of all observed items sum to 0, also if an item has no remaining cell.
 
-        Returns the effects, all 0 if no cell remains, and the number of iterations of the conjugate gradients.
+        Parameters
+        ----------
+        is_left_out : bool array (n_saturated,)
+            Saturated cells (score ±1) to leave out.
+
+        Returns
+        -------
+        effects : Effects
+            Effects of the fit; all are 0 if no cell remains.
+        n_iterations : int
+            Number of iterations of the conjugate gradients.
         """
         full = self._equations
         is_used = np.ones(len(self._cells), dtype=np.bool_)
@@ -479,9 +525,23 @@ class _Saturated:
         return solve(reduced, reduced.row_total, reduced.column_total)
 
     def line_search(self, effects: Effects, step: Effects) -> float:
-        """Find the multiple of `step`, in (0, 1], that minimizes the objective from `effects` on.
+        """Find the multiple of a step, in (0, 1], that minimizes the objective.
 
-        It is 1 if the objective falls until the end of the step, or does not fall at its beginning.
+        The derivative of the objective along the step is the derivative of the plain fit minus the contribution of
+        exceeded scores. It is piecewise linear and increasing.
+
+        Parameters
+        ----------
+        effects : Effects
+            Effects at the beginning of the step.
+        step : Effects
+            Changes of the effects over the whole step.
+
+        Returns
+        -------
+        float
+            Multiple of the step. It is 1 if the objective falls until the end of the step, or does not fall at its
+            beginning.
         """
         equations = self._equations
         row_total, column_total = equations.row_total, equations.column_total

@@ -191,18 +191,19 @@ class ClippedLinear(Estimator):
         Parameters
         ----------
         agent, item : int array (n_cells,)
-            Positions of the agent and of the item of each cell in the fitted scores.
+            Position of the agent and of the item of each cell, in the order of the scores that were fitted.
 
         Returns
         -------
         float array (n_cells,)
-            Ability − difficulty, clipped to [−1, 1]; NaN for agents and items without an observed score.
+            Ability of the agent minus difficulty of the item, clipped to [−1, 1]; NaN for agents and items without an
+            observed score.
 
         Raises
         ------
         StatisticsError
             [not-fitted]: if `fit` was not called; [cells-length]: if the arrays differ in shape; [cells-id]: if a
-            position is not in the fitted scores.
+            position is below 0, or not below the number of agents or items that were fitted.
         """
         self._check_fitted()
         if agent.shape != item.shape:
@@ -302,9 +303,9 @@ def _check_positions(positions: Ids | Positions, *, size: int, noun: str) -> Non
 
 
 def _normalize_cells(scores: Scores | ArrayLike) -> ScoredCells:
-    """Select the observed cells, and scale their weights to a mean of 1.
+    """Select the observed cells of scores, and scale their weights to a mean of 1.
 
-    scores : array (n_agents, n_items) with NaN for unobserved cells, or scores with weights
+    scores : scores with weights, or array (n_agents, n_items) with NaN for unobserved cells and equal weights for others
 
     Raises StatisticsError [scores-empty] if no cell was observed.
     """
@@ -323,19 +324,20 @@ def _normalize_cells(scores: Scores | ArrayLike) -> ScoredCells:
 
 
 def r_squared(value: Floats, residual: Floats, weight: Floats | None = None) -> float:
-    """Compute the coefficient of determination, R² = 1 − Σw·residual² / Σw·(value − mean)².
+    """Compute the coefficient of determination R² = 1 − Σw·residual² / Σw·(value − mean)².
 
     Parameters
     ----------
     value, residual : float array (n,)
-        Observed values, and their residuals, without NaN.
+        Observed values, and what a model leaves of them, without NaN.
     weight : float array (n,), optional
-        Weight of each value, also in the mean; 1 by default.
+        Weight w of each value, also in the mean. Default: 1.
 
     Returns
     -------
     float
-        R², at most 1 and possibly negative; NaN if all values are equal.
+        R², at most 1, and below 0 if the residuals are larger than the deviations from the mean; NaN if all values are
+        equal.
     """
     if np.ptp(value) == 0:
         return float("nan")

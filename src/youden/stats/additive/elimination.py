@@ -133,21 +133,24 @@ class Equations:
         return product
 
     def gradient(self, effects: Effects, row_total: Floats, column_total: Floats) -> Effects:
-        """Compute half the gradient of the penalized sum of squared residuals, orthogonal to the constraint.
+        """Compute half the gradient of the Lagrangian of the penalized sum of squared residuals.
 
-        A residual is score − row effect + column effect. The constraint: the effects of the observed items sum to 0.
+        A residual is a score minus the row effect plus the column effect. Rows are the smaller side, agents or items. If
+        they are items (`swapped`), scores have the opposite sign. The Lagrangian includes the constraint that the effects
+        of the observed items sum to 0. Its Lagrange multiplier is chosen so that the norm of the gradient is smallest.
 
         Parameters
         ----------
         effects : Effects
             Effects at which to compute the gradient.
         row_total, column_total : float array (n_rows,), (n_columns,)
-            Sums of weight × score over each row and column.
+            Sums of weight × score over the cells of each row and of each column.
 
         Returns
         -------
         Effects
-            Half the derivatives by row effects (n_rows,) and by column effects (n_columns,); 0 at the solution.
+            Half the gradient by row effects, float array (n_rows,), and by column effects, float array (n_columns,); 0 at
+            the solution.
         """
         x, y = effects
 
@@ -168,19 +171,19 @@ class Equations:
     def compute_kkt_residual(self, effects: Effects, row_total: Floats, column_total: Floats) -> float:
         """Compute the largest absolute residual of the optimality (Karush–Kuhn–Tucker) conditions.
 
-        They are the normal equations, and the constraint that the effects of the observed items sum to 0.
+        The conditions are the normal equations, and the constraint that the effects of the observed items sum to 0.
 
         Parameters
         ----------
         effects : Effects
             Solution to check.
         row_total, column_total : float array (n_rows,), (n_columns,)
-            Sums of weight × score over each row and column.
+            Sums of weight × score over the cells of each row and of each column.
 
         Returns
         -------
         float
-            The residual; 0 for an exact solution, NaN if an effect is NaN.
+            The residual; 0 for an exact solution, and NaN if an effect is NaN.
         """
         gradient = self.gradient(effects, row_total, column_total)
         sum_of_item_effects = self.row_constraint @ effects.rows + self.column_constraint @ effects.columns
@@ -195,14 +198,15 @@ def make_normal_equations(cells: Cells, *, ridge: float) -> Equations:
     Parameters
     ----------
     cells : Cells
-        Observed cells, each of weight 1 if there are no weights.
+        Observed cells. Without weights, each cell has the weight 1.
     ridge : float
         Ridge penalty.
 
     Returns
     -------
     Equations
-        The rows are the smaller side, agents or items. If they are items (`swapped`), scores have the opposite sign.
+        Equations with the smaller side, agents or items, as rows. If there are more agents than items, rows are items
+        (`swapped`), and scores have the opposite sign.
     """
     row, column, n_rows, n_columns, swapped = sides(cells)
     weight = np.ones(len(cells)) if cells.weight is None else cells.weight.astype(np.float64, copy=False)
@@ -312,8 +316,14 @@ def solve(
 def _solve_rows(
     equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats], cholesky: bool | None
 ) -> tuple[list[Floats], int]:
-    """Solve (S + σhhᵀ) x = target for each target, with w, h and S as in `solve`, and σ positive.
+    """Solve (S + σhhᵀ) x = target for each target, with S = diag(n + ridge) − A diag(w) Aᵀ.
 
+    A and n are the weights of the cells and their sums by row, as in `Equations`.
+
+    w : float array (n_columns,), 1/(m + ridge), with m the sum of the weights of each column
+    h : float array (n_rows,), coefficients of the constraint for the row effects after the elimination of the columns
+    sigma : positive factor σ; the matrix S alone is nearly singular
+    targets : float arrays (n_rows,), right-hand sides
     cholesky : whether to factorize the matrix; None to decide by its size
 
     Returns the solutions, and the number of iterations of the conjugate gradients.
@@ -355,9 +365,17 @@ def _solve_rows(
 def _solve_rows_by_cholesky(
     equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats]
 ) -> list[Floats]:
-    """Solve (S + σhhᵀ) x = target for each target by a Cholesky factorization, with w, h and S as in `solve`.
+    """Solve (S + σhhᵀ) x = target for each target by a Cholesky factorization, with S = diag(n + ridge) − A diag(w) Aᵀ.
 
-    Raises StatisticsError [additive-singular] if the matrix is singular.
+    A and n are the weights of the cells and their sums by row, as in `Equations`.
+
+    w : float array (n_columns,), 1/(m + ridge), with m the sum of the weights of each column
+    h : float array (n_rows,), coefficients of the constraint for the row effects
+    sigma : positive factor σ
+    targets : float arrays (n_rows,), right-hand sides
+
+    Returns the solutions, float arrays (n_rows,). Raises StatisticsError [additive-singular] if the matrix is numerically
+    singular.
     """
     n_rows = len(h)
     diagonal = slice(None, None, n_rows + 1)  # of the flattened matrix

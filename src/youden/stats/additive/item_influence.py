@@ -117,9 +117,10 @@ def iter_cell_influence(
     Yields
     ------
     CellInfluence
-        Positions of the agents of a group (n_linked,), influence of each item on their abilities (n_linked, n_items),
-        and share of each item in an agent's weight. The group is the largest one of a component that stays linked
-        without any single cell. Groups of one agent are skipped.
+        Result for the largest group of agents in a component that stay linked after the removal of any single cell.
+        Groups of one agent are skipped. The fields are the positions of the agents, int array (n_linked,), the
+        influence of each item on their abilities, float array (n_linked, n_items), and the share of each item in the
+        weight of an agent, of the same shape.
     """
     for group in _iter_groups(cells, weight, residual, component=component):
         influence_chunks, share_chunks = zip(*group.iter_chunks(), strict=True)
@@ -154,12 +155,14 @@ class _LinkedGroup(NamedTuple):
 
 
 def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> Iterator[_LinkedGroup]:
-    """Yield the largest group of each component that stays linked by common items if any single cell is removed.
+    """Yield the largest group of agents of each component that stay linked if any single cell is removed.
 
-    weight, residual : float arrays (n_cells,)
-    component : int array (n_agents,), −1 for an agent without a cell
+    Agents are linked if they have cells on a common item, directly or through other agents.
 
-    Components without such a group are omitted.
+    weight, residual : float arrays (n_cells,), weight and residual of each cell
+    component : int array (n_agents,), component of each agent; −1 for an agent without a cell
+
+    Components without such a group are left out.
     """
     # the same cells, with positions among the agents that have a cell
     is_observed = component >= 0
@@ -208,11 +211,15 @@ def _iter_influence(
     inverse: Floats,
     is_member: Bools,
 ) -> Iterator[tuple[Floats, Floats]]:
-    """Yield the influence of each item on the members, and its share in their weights, by chunks of items.
+    """Yield the influence of the items of each chunk on the abilities of a group of agents.
 
-    adjusted_residual : float array (n_cells,), residual × weight × correction
-    share_of_item, share_of_agent : float array (n_cells,), share in the total weight of the cell's item, of its agent
-    inverse : inverse normal matrix of the agent effects
+    adjusted_residual : float array (n_cells,), residual × weight × correction of each cell
+    share_of_item : float array (n_cells,), weight of each cell divided by the total weight of its item
+    share_of_agent : float array (n_cells,), weight of each cell divided by the total weight of its agent
+    inverse : float array (n_agents, n_agents), inverse of the normal matrix of agent effects
+    is_member : bool array (n_agents,), agents of the group
+
+    Yields two float arrays (n_members, n_chunk_items): the influence of each item, and its share in each agent's weight.
     """
     # R (n_members, n_agents): change of each ability, minus the mean of the group, per unit of an agent's residual
     inverse_of_members = inverse[is_member]
@@ -246,11 +253,12 @@ class _FreeCellTerms(NamedTuple):
 
 
 def _compute_free_cell_terms(index: CellIndex, weight: Floats, leverage: Floats, is_free: Bools) -> _FreeCellTerms:
-    """Compute weights of agents, and shares and residual corrections of cells, from free cells only.
+    """Compute the total weight of each agent, and the weight share and residual correction of each cell.
 
-    A cell of leverage 1 is fitted exactly, and is not free.
+    Only free cells, of leverage below 1, count. A cell of leverage 1 is fitted exactly, whatever its score.
 
-    weight, leverage, is_free : arrays (n_cells,)
+    weight, leverage : float arrays (n_cells,), weight and leverage of each cell
+    is_free : bool array (n_cells,), cells that are free
     """
     free_weight = np.where(is_free, weight, 0.0)
     agent_weight = np.bincount(index.agent, free_weight, index.n_agents).astype(np.float64)
@@ -265,10 +273,13 @@ def _compute_free_cell_terms(index: CellIndex, weight: Floats, leverage: Floats,
 
 
 def _invert_normal_matrix(index: CellIndex, weight: Floats, share_of_item: Floats, *, component: Ids) -> Floats:
-    """Invert the normal matrix of the agent effects, from which item effects were eliminated.
+    """Invert the normal matrix of the agent effects, from which the item effects were eliminated.
 
-    share_of_item : float array (n_cells,), share of each cell in the total weight of its item
-    component : int array (n_agents,)
+    weight : float array (n_cells,), weight of each cell
+    share_of_item : float array (n_cells,), weight of each cell divided by the total weight of its item
+    component : int array (n_agents,), component of each agent
+
+    Returns a float array (n_agents, n_agents).
     """
     n_agents = index.n_agents
     agent_weight = np.bincount(index.agent, weight, n_agents).astype(np.float64)
@@ -285,10 +296,15 @@ def _invert_normal_matrix(index: CellIndex, weight: Floats, share_of_item: Float
 
 
 def _compute_leverages(index: CellIndex, weight: Floats, share_of_item: Floats, inverse: Floats) -> Floats:
-    """Compute the leverage of each cell, the change of its prediction per unit change of its score.
+    """Compute the leverage of each cell: the change of its prediction per unit change of its score.
 
-    share_of_item : float array (n_cells,), share of each cell in the total weight of its item
-    inverse : inverse normal matrix of the agent effects
+    weight, share_of_item : float arrays (n_cells,), weight of each cell, and its share in the total weight of its item
+    inverse : float array (n_agents, n_agents), inverse of the normal matrix of agent effects
+
+    Returns a float array (n_cells,).
+
+    The leverage of agent k on item j is w·(V_kk − 2(VC)_kj + 1/m + (CᵀVC)_jj), with the weight w of the cell, the total
+    weight m of the item, the inverse V, and the matrix C of `share_of_item` (agents × items).
     """
     # for agent k and item j: w·(V_kk − 2(VC)_kj + 1/m + (CᵀVC)_jj), with the weight w of the cell, the total weight m of
     # the item, the inverse V, and the matrix C of `share_of_item` (agents × items)
@@ -315,10 +331,15 @@ def _divide_or_0(part: Floats, total: Floats) -> Floats:
 
 
 def _find_groups_linked_by(free_cells: CellIndex, component: Ids) -> list[Bools]:
-    """Find the largest group of two or more linked agents in each component: bool arrays (n_agents,).
+    """Find, in each component, the largest group of two or more agents that free cells link.
 
-    free_cells : cells of leverage below 1. Removing a single cell does not separate the agents of a group.
-    component : int array (n_agents,), numbered from 0
+    If removing a cell would separate agents, its leverage is 1, and it is not free. The agents of a group therefore stay
+    linked after the removal of any single cell.
+
+    free_cells : cells of leverage below 1
+    component : int array (n_agents,), component of each agent, from 0
+
+    Returns the members of each group as a mask, bool array (n_agents,). Components without a group are skipped.
     """
     group = agent_components(
         free_cells.agent, free_cells.item, n_agents=free_cells.n_agents, n_items=free_cells.n_items

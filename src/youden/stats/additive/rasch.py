@@ -102,7 +102,7 @@ class Rasch(Estimator):
         ------
         StatisticsError
             [unknown-link], [rasch-method], [ridge]: if a parameter is invalid; [scores-empty], [scores-holdout],
-            [scores-numeric], [scores-shape], [scores-infinite], [scores-range]: if the scores are invalid.
+            [scores-numeric], [scores-shape], [scores-infinite], [scores-range]: if the scores cannot be fitted.
         """
         link = self._check_parameters()
         value = observed_scores(scores)
@@ -238,9 +238,11 @@ def _fit_linearized_scores(cells: _Cells, link: Link, eta: Floats) -> Solution:
 
 
 def _maximize_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) -> tuple[Solution, int]:
-    """Maximize the quasi-likelihood by Fisher scoring from a least-squares fit.
+    """Maximize the quasi-likelihood by Fisher scoring, and halve steps that would lower it.
 
-    Returns the best fit, and the number of scoring steps, `_MAX_ROUNDS` + 1 if it did not converge.
+    start : least-squares fit
+
+    Returns the best fit found, and the number of scoring steps, which is `_MAX_ROUNDS` + 1 if the fit did not converge.
     """
     fit = start
     eta = cells.predict(fit)  # predictions on the scale of the link

@@ -191,12 +191,15 @@ def _centre_components(model: ClippedLinear, observed: Bools) -> tuple[Floats, F
 def _compare_models(
     residual: Floats, mean: Floats, covariance: CentredCovariance, component: Ids, level: float
 ) -> tuple[Differences, Bools]:
-    """Compare the mean scores of all pairs of models.
+    """Compare all pairs of models, and find the pairs with the same difference on all common items (constant pairs).
 
-    residual : float array (n_agents, n_items), NaN for missing cells
-    component : int array (n_agents,)
+    residual : float array (n_agents, n_items), residuals of the fit, NaN for missing cells
+    mean : float array (n_agents,), mean scores of the models
+    covariance : covariance of the mean scores
+    component : int array (n_agents,), number of each model's set of connected models
+    level : confidence level
 
-    Returns the differences, and a mask of the pairs with the same difference on all common items.
+    Returns the differences of mean scores, and the mask of constant pairs, bool array (n_agents, n_agents).
     """
     observed = ~np.isnan(residual)
     differences = pairwise_differences(mean, covariance, level=level)
@@ -230,10 +233,15 @@ def _compute_constant_half_widths(difference: Floats, n_common_items: Floats, le
 def _widen_for_few_items(differences: Differences, residual: Floats, component: Ids) -> Differences:
     """Widen the intervals of differences that depend on few items, because two models have few items in common.
 
-    residual : float array (n_agents, n_items), NaN for missing cells
-    component : int array (n_agents,)
+    With w_j the sum of the squared weights that the scores of item j have in a difference, m = (Σ w)²/Σ w² is its effective
+    number of items. It limits the degrees of freedom. If they decrease, the standard error has a minimum.
 
-    `significantly_better` is unchanged in the result; the caller computes it again.
+    differences : differences of all pairs of models by the sandwich estimator
+    residual : float array (n_agents, n_items), residuals of the fit; NaN for missing cells
+    component : int array (n_agents,), number of each model's set of connected models
+
+    Returns the differences with new standard errors, degrees of freedom and half-widths. `significantly_better` is unchanged,
+    and the caller computes it again.
     """
     # residual variance s²; one parameter per model and item, less one per component, is fitted
     observed = ~np.isnan(residual)
@@ -400,12 +408,12 @@ def count_items_to_separate(difference: float, std_error: float, n_items: int, *
     n_items : int
         Number of items.
     power : float, default 0.8
-        Probability of a significant difference, if the estimate is true.
+        Probability of a significant difference, if the true one is as estimated.
 
     Returns
     -------
     int or None
-        Number of additional items, at least 0; None if the difference is 0 or NaN, or its standard error is NaN.
+        Number of additional items, at least 0; None if the difference is 0, or if it or its standard error is NaN.
 
     Examples
     --------
@@ -471,7 +479,7 @@ def split_half_reliability(
 
 
 def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
-    """Test whether cells are missing at random with respect to models and to the difficulty of items.
+    """Test whether cells are missing completely at random with respect to models and to the difficulty of items.
 
     Parameters
     ----------
@@ -487,9 +495,11 @@ def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
 
     Notes
     -----
-    A χ² test compares the missing rates of the models. The second test, of a correlation between the number x of
-    missing cells of an item and its difficulty y, uses Student's t = Σ xy/√(Σ x²y²) with centred x and y (White 1980).
-    With fewer than 10 items, it is a permutation test of Σ xy.
+    The first test is a χ² test that all models have the same missing rate.
+
+    The second test is that, over items, the number x of missing cells is not correlated with the difficulty y. With
+    centred x and y, it uses Student's t = Σ xy/√(Σ x²y²), because y varies more for items with few scores (White 1980).
+    With fewer than 10 items, it is a permutation test of Σ xy. Its p-value is 1 if all xy are 0.
 
     References
     ----------
@@ -517,9 +527,12 @@ def _test_equal_missing_rates(n_scores: Positions, n_items: int) -> float:
 
 
 def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
-    """Test whether the missing cells and the difficulty of items are uncorrelated, and return the two-sided p-value.
+    """Return the two-sided p-value of the hypothesis that missing cells and difficulties of items are uncorrelated.
 
-    n_missing, difficulty : float arrays (n_items,), without NaN
+    It is a t test with White's variance, which is valid if difficulties of items with few scores vary more. With fewer
+    than `MIN_ITEMS_OF_T_TEST` items, it is a permutation test.
+
+    n_missing, difficulty : float arrays (n_items,), number of missing cells and difficulty of each item, without NaN
     """
     x = n_missing - n_missing.mean()
     y = difficulty - difficulty.mean()

@@ -211,9 +211,11 @@ def _fit(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
 def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) -> tuple[Ids, int]:
     """Label the sets of agents that chains of cells connect, and count the sets.
 
+    cells : cells that connect agents and items
+    equations : normal equations of all observed cells
     is_complete : whether `cells` are all observed cells
 
-    Returns the label of each agent, −1 without a cell, and the number of sets.
+    Returns the label of each agent, int32 array (n_agents,), −1 for an agent without a cell, and the number of sets.
     """
     # a fast check, which recognizes most sets of cells that connect all agents
     if is_complete and reaches_all_rows(equations):
@@ -226,10 +228,12 @@ def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) 
 
 
 def _select_heavy_cells(cells: Cells, *, ridge: float) -> Cells:
-    """Select the cells whose weight is not negligible compared with the ridge penalty.
+    """Select the heavy cells, whose weight is not negligible compared with the ridge penalty.
 
-    Only they make agents comparable. Raises StatisticsError [weights-scale] if an agent or item has none of them, or if
-    the weights may overflow.
+    Only heavy cells make agents comparable. Returns `cells` itself if all of them are heavy.
+
+    Raises: StatisticsError [weights-scale] if an agent or item has cells but no heavy ones, or if the sum of the weights
+        may overflow.
     """
     if cells.weight is None:
         return cells

@@ -165,9 +165,11 @@ class _TrialSums:
 
 
 def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
-    """Sum all trials into the normal equations of the agent effects, and by agent.
+    """Sum all trials into the normal equations of the agents' effects, with the weights and items of each agent.
 
-    chunks : trials; all of an item, and all of an effect group (an item or a block), must be in one chunk
+    An effect group is a set of trials with one common effect: those of an item, or of a block.
+
+    chunks : trials in chunks of items; all trials on an item, and all of an effect group, must be in one chunk
     """
     sums = _TrialSums(
         normal_matrix=np.zeros((n_agents, n_agents)),
@@ -191,11 +193,12 @@ def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
 
 
 def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: Any) -> None:
-    """Add the trials of a chunk to the normal equations in `sums`, in place.
+    """Add the trials of a chunk to the normal equations for the agent effects in `sums`, in place.
 
-    The effects of items or blocks are eliminated from these equations.
+    The effects of items or blocks (effect groups) are eliminated from these equations.
 
-    agent_weight : dense or sparse array (n_agents, n_groups), weight of each agent's trials in each item or block
+    chunk : trials, with their agents (`first`, `second`), answers (`value`), weights and effect groups
+    agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
     """
     n_agents = len(sums.weight)
 
@@ -230,10 +233,25 @@ def _iter_influence(
 ) -> Iterator[InfluenceChunk]:
     """Yield the influence of the items of each chunk on the abilities.
 
-    inverse : pseudo-inverse of the normal matrix
-    total_weight : float array (n_agents,), weight of each agent's trials, above 0
-    scale : ability per effect of an agent
-    components : sums to which residuals and item means are added, if given
+    Parameters
+    ----------
+    chunks : callable
+        Function that returns an iterator over all answers.
+    effect : float array (n_agents,)
+        Fitted effects of the agents.
+    inverse : float array (n_agents, n_agents)
+        Pseudo-inverse of the normal matrix.
+    total_weight : float array (n_agents,)
+        Total weight of each agent's trials, above 0.
+    scale : float
+        Ability per effect of an agent.
+    components : _ResidualComponents, optional
+        Sums to which the residuals and item means are added. Default: None.
+
+    Yields
+    ------
+    InfluenceChunk
+        Influence, direct influence and weight of the items of one chunk.
     """
     n_agents = len(effect)
     for chunk in chunks():
@@ -262,10 +280,16 @@ def _iter_influence(
 
 
 def _compute_leverages(chunk: PairChunk, agent_weight: Any, group_weight: Floats, inverse: Floats) -> Floats:
-    """Compute the leverage of each trial, the change of its fitted value per unit change of its answer.
+    """Compute the leverage of each trial, float array (n_trials,).
 
-    agent_weight : dense or sparse array (n_agents, n_groups), weight of each agent's trials in each item or block
-    inverse : pseudo-inverse of the normal matrix
+    Leverage is the change of the fitted value of a trial per unit change of its answer. An effect group contains the
+    trials of one item or block.
+
+    chunk : trials, with their agents (`first`, `second`), weights and effect groups
+    agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
+    group_weight : float array (n_groups,), total weight of each effect group
+    inverse : float array (n_agents, n_agents), pseudo-inverse P of the matrix of the normal equations for the agent
+        effects
     """
     first, second, group = chunk.first, chunk.second, chunk.effect_groups
 
@@ -302,18 +326,15 @@ class _ResidualComponents:
         self._n_added_items = end
 
     def add(self, chunk: PairChunk, residual: Floats, is_free: Bools, n_agents: int) -> None:
-        """Add the squares of a chunk's residuals, and their products on one item for each agent, to the sums in place.
+        """Add the squares and products of the residuals of a chunk to the sums, in place.
 
-        Parameters
-        ----------
-        chunk : PairChunk
-            Trials with agents, items, weights and false-positive rates; weights and rates are summed too.
-        residual : float array (n_trials,)
-            Residuals of these trials.
-        is_free : bool array (n_trials,)
-            False for a trial that is fitted exactly, which is not counted.
-        n_agents : int
-            Number of agents.
+        A product consists of two residuals of an agent on one item. The weights and false-positive rates of the trials
+        are added to other sums, which give the variance of the rates.
+
+        chunk : trials, with their agents, items, weights and rates
+        residual : float array (n_trials,), residuals of the trials of `chunk`
+        is_free : bool array (n_trials,), False for a trial that is fitted exactly and therefore not counted
+        n_agents : number of agents
         """
         counted_residual = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
         n_residuals = sum_by_item(chunk, is_free.astype(np.float64), n_agents)
@@ -331,11 +352,24 @@ class _ResidualComponents:
         self._rate_sums += weight.sum(), weight @ rate, weight @ rate**2
 
     def finite_correction(self, sums: _TrialSums, total_weight: Floats, *, n_all: int, n_items: int) -> Floats:
-        """Compute the variance for exactly these items divided by that for items like these: factors from 0 to 1 (n_agents,).
+        """Compute finite population corrections: the variance for exactly these items over that for items like these.
 
-        total_weight : float array (n_agents,), weight of each agent's trials, above 0
-        n_all : number of answers about an agent if every ordered pair is compared on every item
-        n_items : number of items that the plan may use
+        Parameters
+        ----------
+        sums : _TrialSums
+            Sums over all trials.
+        total_weight : float array (n_agents,)
+            Total weight of each agent's trials, above 0.
+        n_all : int
+            Number of answers that an agent has if every ordered pair is compared on every item.
+        n_items : int
+            Number of items that the plan may use.
+
+        Returns
+        -------
+        float array (n_agents,)
+            Factor of each variance, from 0 to 1; near 0 if every pair is compared on every item, unless false-positive
+            rates were estimated by pair. Without residual variance, it follows from the numbers of trials.
         """
         # variance of a residual, for each agent; that of all agents for an agent without residuals
         mean_variance = self._squares.sum() / max(self._n.sum(), 1)
@@ -372,13 +406,14 @@ class _ResidualComponents:
 
 
 def _sum_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
-    """Sum values of trials by agent and effect group: block, or item if there are no blocks.
+    """Sum the values of trials by agent and effect group. A trial counts for both of its agents.
 
-    A trial counts for both of its agents.
+    The trials of a block are an effect group. Without blocks, the trials of an item are one.
 
+    chunk : trials, with their agents and effect groups
     column : float array (n_trials,), values
 
-    Returns a dense or sparse array (n_agents, n_groups).
+    Returns an array (n_agents, n_groups), or a `csr_array` if most of its entries would be 0.
     """
     if chunk.effect_group is None:
         return sum_by_effect_group(chunk, column, n_agents)

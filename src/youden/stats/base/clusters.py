@@ -350,10 +350,15 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
 
 
 def _estimate_unseen_square(squares: Floats, fourth_powers: Floats, n: Floats | Positions, *, floor: float) -> Floats:
-    """Estimate the squared effect of unobserved clusters by the formula of `unseen_effect_square`.
+    """Estimate the squared effect of unobserved clusters from sums over the observed ones.
 
-    squares, fourth_powers : float arrays (n_agents,), Σ d² and Σ d⁴ over the effects d of an agent's clusters
-    n : array (n_agents,), number of clusters
+    See `unseen_effect_square` for the formula. The estimate is large if few clusters cause nearly all of the effect.
+
+    squares, fourth_powers : float arrays (n_agents,), sums of d² and d⁴ over the effects d of each agent's clusters
+    n : array (n_agents,), number of clusters of each agent
+    floor : smallest value of the factor that reduces the estimate if many clusters have an effect
+
+    Returns a float array (n_agents,).
     """
     # effective number of clusters with an effect, r = (Σd²)²/Σd⁴
     has_effect = squares > n * _NO_INFLUENCE**2

@@ -30,18 +30,18 @@ def check_score_matrix(
     value : array_like (n_agents, n_items)
         Scores; NaN is unobserved.
     agent_ids, item_ids : sequence of str, optional
-        Ids for the error message, which otherwise shows the position of the invalid cell.
+        Ids for the error message. If they are missing, the message shows the position of the invalid cell.
 
     Returns
     -------
     float64 array (n_agents, n_items)
-        The scores; `value` itself if it is such an array.
+        The scores. If `value` is a float64 array, it is returned without a copy.
 
     Raises
     ------
     StatisticsError
-        [scores-numeric], [scores-shape]: if `value` is not a matrix of numbers; [scores-infinite], [scores-range]: if
-        a score is outside [−1, 1].
+        [scores-numeric], [scores-shape]: if `value` is not a matrix of numbers; [scores-infinite], [scores-range]: if a
+        score is outside [−1, 1].
     """
     scores = np.asarray(as_matrix(value), dtype=np.float64)
     is_invalid = np.abs(scores) > 1
@@ -61,18 +61,18 @@ def check_scored_cells(scores: Scores) -> ScoredCells:
     Parameters
     ----------
     scores : Scores
-        Scores in [−1, 1], and finite weights of at least 0.
+        Scores, which must be in [−1, 1], and weights, which must be finite and at least 0.
 
     Returns
     -------
     ScoredCells
-        Index of the observed cells, with their scores and weights (n_cells,).
+        Index of the observed cells, with their scores and weights, float arrays (n_cells,).
 
     Raises
     ------
     StatisticsError
-        [scores-infinite], [scores-range], [weights-negative], [weights-shape]: if a value is invalid;
-        [scores-holdout]: if the scores are of held-out cells.
+        [scores-infinite], [scores-range], [weights-negative], [weights-shape]: if a value is invalid; [scores-holdout]:
+        if the scores are of held-out cells.
     """
     _refuse_holdout(scores)
     cells = scores.cells
@@ -231,10 +231,12 @@ class Estimator:
 def observed_scores(scores: Scores | ArrayLike) -> Floats:
     """Convert scores to a matrix with at least one observed cell.
 
+    Cells of weight 0 count as unobserved.
+
     Parameters
     ----------
     scores : Scores or array_like (n_agents, n_items)
-        Scores in [−1, 1]. NaN and cells of weight 0 are unobserved.
+        Scores in [−1, 1]; NaN is unobserved.
 
     Returns
     -------
@@ -245,7 +247,8 @@ def observed_scores(scores: Scores | ArrayLike) -> Floats:
     ------
     StatisticsError
         [scores-empty]: if no cell was observed; [scores-holdout]: if the scores are of held-out cells;
-        [scores-numeric], [scores-shape], [scores-infinite], [scores-range]: if the scores are invalid.
+        [scores-numeric], [scores-shape], [scores-infinite], [scores-range]: if they are no matrix of numbers in
+        [−1, 1].
     """
     if isinstance(scores, Scores):
         _refuse_holdout(scores)

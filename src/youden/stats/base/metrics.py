@@ -41,7 +41,8 @@ def rank_ranges(low: Floats, high: Floats) -> RankRange:
     Returns
     -------
     RankRange
-        1 + the number of agents whose intervals lie above, and n_agents − the number of agents whose intervals lie below.
+        Lowest rank: 1 + the number of agents whose interval lies above. Highest rank: n_agents − the number of agents
+        whose interval lies below.
 
     Raises
     ------
@@ -125,13 +126,14 @@ def spearman(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metr
     Returns
     -------
     Metric
-        ρ with its interval for a random sample of agents. The bounds are NaN below 5 agents and for ρ = ±1.
+        ρ with its interval, which treats the agents as a random sample. Its bounds are NaN below 5 agents and for ρ =
+        ±1.
 
     Raises
     ------
     StatisticsError
-        [metric-missing]: if a value is NaN; [metric-shape]: if the arrays differ in shape; [metric-constant]: below 2
-        agents, or if all values of an array are equal; [level]: unless 0 < level < 1.
+        [metric-missing]: if a value is NaN; [metric-shape]: if the arrays differ in shape; [metric-constant]: if there
+        are fewer than 2 agents, or all values of an array are equal; [level]: unless 0 < level < 1.
 
     Notes
     -----
@@ -160,13 +162,14 @@ def kendall(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metri
     Returns
     -------
     Metric
-        τ-b with its interval for a random sample of agents. The bounds are NaN below 5 agents and for τ = ±1.
+        τ-b with its interval, which treats the agents as a random sample. Its bounds are NaN below 5 agents and for τ =
+        ±1.
 
     Raises
     ------
     StatisticsError
-        [metric-missing]: if a value is NaN; [metric-shape]: if the arrays differ in shape; [metric-constant]: below 2
-        agents, or if all values of an array are equal; [level]: unless 0 < level < 1.
+        [metric-missing]: if a value is NaN; [metric-shape]: if the arrays differ in shape; [metric-constant]: if there
+        are fewer than 2 agents, or all values of an array are equal; [level]: unless 0 < level < 1.
 
     Notes
     -----
@@ -235,12 +238,13 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
 
 
 def _add_fisher_interval(value: float, variance: float, *, n: int, level: float, method: str) -> Metric:
-    """Add the interval tanh(atanh(value) ± z·√variance) to a correlation of n agents.
+    """Add an interval to a correlation, by Fisher's transform: tanh(atanh(value) ± z·√variance).
 
     variance : variance of atanh(value)
-    method : name of its formula
+    n : number of agents
+    method : name of the formula of the variance
 
-    The bounds are NaN below 5 agents and for a correlation of ±1.
+    There is no interval for fewer than 5 agents, and for a correlation of ±1.
     """
     if n < _MIN_AGENTS_FISHER:
         return Metric(value, np.nan, np.nan, level, f"none: {n} agents are too few")

@@ -114,9 +114,9 @@ class PairChunk:
         n_items : int
             Number of items.
         block : int array (n_trials,), optional
-            Blocks in any numbering, used as the effect groups instead of the items.
+            Block of each trial, which becomes its effect group, in any numbering. Default: the item.
         rows : bool mask, int array or slice, optional
-            Trials to select; all by default.
+            Trials to select. Default: all.
 
         Returns
         -------
@@ -197,8 +197,10 @@ def _sum_by_agent(
 ) -> Floats:
     """Sum the values of all trials by agent and group of trials: float array (n_agents, n_groups).
 
-    group : int array (n_trials,), such as the item
-    values_by_side : values for the first and for the second agents, float arrays (n_trials,)
+    Each trial has a value for its first and one for its second agent.
+
+    group : int array (n_trials,), group of each trial, such as its item
+    values_by_side : values for the first and for the second agents, two float arrays (n_trials,)
     """
     sums = np.zeros(n_agents * n_groups)
     for agent, value in zip((chunk.first, chunk.second), values_by_side, strict=True):
@@ -228,11 +230,11 @@ def compute_residuals(first: Ids, second: Ids, group: Ids, answer: Floats, *, ab
     first, second : int array (n_trials,)
         Positions of the two agents of each trial.
     group : int array (n_trials,)
-        Item, or block of a cyclic plan, which has an additive effect; numbered from 0.
+        Group of trials, numbered from 0, that share an additive effect: the item, or the block of a cyclic plan.
     answer : float array (n_trials,)
         Answers, without NaN.
     ability : float array (n_agents,)
-        Abilities; NaN counts as the mean ability.
+        Abilities; NaN without an estimate, which counts as the mean ability.
 
     Returns
     -------
@@ -261,9 +263,9 @@ def fit_pair_effects(weight: Floats, total: Floats) -> Floats:
     Parameters
     ----------
     weight : float array (n_agents, n_agents)
-        Symmetric weights w_ik; 0 on the diagonal and for pairs that were not compared.
+        Symmetric weights w_ik of the pairs; 0 on the diagonal and for pairs that were not compared.
     total : float array (n_agents,)
-        Sums Σ_k w_ik·m_ik of the means m_ik of pairs.
+        Sums Σ_k w_ik·m_ik, with m_ik the mean of a pair.
 
     Returns
     -------
@@ -272,7 +274,7 @@ def fit_pair_effects(weight: Floats, total: Floats) -> Floats:
 
     Notes
     -----
-    Minimizes Σ w_ik (m_ik − a_i − a_k)², with the smallest norm if several solutions exist.
+    Minimizes Σ w_ik (m_ik − a_i − a_k)². If several solutions exist, the one of the smallest norm is returned.
 
     Examples
     --------

@@ -105,11 +105,11 @@ def independent_difference(first: Proportion, second: Proportion) -> Metric:
     Returns
     -------
     Metric
-        first − second with its interval at this level; NaN if a proportion is.
+        first − second with its interval, at the level of both intervals; NaN if a proportion is.
 
     Notes
     -----
-    With d = p₁ − p₂ and Wilson bounds l and u, the bounds of Newcombe's hybrid score interval are
+    This is Newcombe's hybrid score interval. With d = p₁ − p₂ and Wilson bounds l and u, the bounds are
     d − √((p₁ − l₁)² + (u₂ − p₂)²) and d + √((u₁ − p₁)² + (p₂ − l₂)²).
 
     References

@@ -78,7 +78,7 @@ class SampledCurl:
         return cls(np.abs((ij - kj) - (im - km)))
 
     def quantiles(self, q: Sequence[float]) -> Estimates:
-        """Estimate quantiles of the curl over all rectangles (two agents, two items).
+        """Estimate quantiles of the curl over all rectangles.
 
         Parameters
         ----------
@@ -88,12 +88,13 @@ class SampledCurl:
         Returns
         -------
         Estimates
-            The ⌈qn⌉-th smallest of n sampled values for each q, with standard errors, in the unit of the link.
+            The ⌈qn⌉-th smallest of the n sampled values for each q, with standard errors, in the unit of the link.
 
         Notes
         -----
-        The standard error is half the difference between the q + e and q − e quantiles, with e the standard error of the
-        share of rectangles with at most this curl. It is 0 if these quantiles are equal.
+        Let e be the standard error of the estimated share of rectangles with at most this curl (see `ecdf`). The standard
+        error of the q quantile is half the difference between the q + e and the q − e quantiles. It is 0 if these are
+        equal, for example because scores have few different values.
 
         References
         ----------
@@ -118,7 +119,8 @@ class SampledCurl:
         Returns
         -------
         Estimates
-            Shares with standard errors, which are clustered by pairs of rows.
+            Shares with their standard errors. Because rectangles of one pair of rows are not independent, standard
+            errors are computed from the shares of the pairs.
         """
         points = np.asarray(x, dtype=np.float64)
         n_pairs = len(self.curl)
@@ -221,7 +223,7 @@ class LinkCurls(NamedTuple):
     def curves(self, *, n_steps: int = 41) -> tuple[CurlCurve, ...]:
         """Compute the distribution function of the curl on the scale of every link function.
 
-        The curl of two agents and two items is the absolute deviation of their scores from additivity.
+        The curl of a rectangle of two agents and two items is the absolute deviation of its scores from additivity.
 
         Parameters
         ----------
@@ -231,8 +233,8 @@ class LinkCurls(NamedTuple):
         Returns
         -------
         tuple of CurlCurve
-            For each link, the values of the curl, the share of rectangles with at most this curl, its standard error (0 if
-            curl is exact), and the standard deviation of the transformed scores.
+            One curve per link: its name, the values of the curl, the share of rectangles with at most this curl, the
+            standard errors of the shares (0 if curl is exact), and the standard deviation of the transformed scores.
         """
         curves = []
         for name, measurement in self.measured.items():
@@ -341,11 +343,13 @@ def _compute_additive_residuals(index: CellIndex, value: Floats) -> Floats:
 
 
 def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFacts:
-    """Summarize the curl, the deviation from additivity, of scores on the scale of one link function.
+    """Summarize how additive scores are on the scale of one link function.
 
-    index : cells of the transformed scores in `measurement`
+    measurement : transformed scores, with their curl (deviation from additivity) and standard deviation
+    index : cells (agent, item) of the scores
 
-    Standard errors are None if the curl is exact.
+    Returns the median and the 95th percentile of the curl, raw and per standard deviation of the scores, with standard
+    errors if rectangles were sampled, and R² of the additive fit.
     """
     quantiles = measurement.curl.quantiles((0.5, 0.95))
     median, p95 = quantiles.value.tolist()

@@ -99,11 +99,12 @@ class _SortedDifferences:
         return _Bound(distance, n_within, first_beyond)
 
     def _list_between(self, low: _Bound, high: _Bound, *, step: int) -> Positions:
-        """List the distances above `low` and up to `high`, or a systematic sample of them, in grid steps.
+        """List the distances above `low` and up to `high`, or a systematic sample of them.
 
-        step : interval of the sample, in the order of the differences; 1 to list all
+        The distances are ordered by the indices of their two differences. For `step` = 1, all of them are listed. For a
+        larger step, the sample consists of those numbered step // 2, step // 2 + step, and so on, counted from 0.
 
-        Returns an int64 array (n_listed,), not sorted.
+        Returns an int64 array (n_listed,), in steps of the grid, not sorted.
         """
         # each difference has one of these distances to every difference from low.first_beyond to high.first_beyond − 1
         n_by_first = high.first_beyond - low.first_beyond
@@ -118,7 +119,10 @@ class _SortedDifferences:
         return distances
 
     def find_order_statistic(self, rank: int) -> float:
-        """Find the distance of the given rank, 1 for the smallest, in the unit of the scores."""
+        """Find the distance of the given rank, in the unit of the scores; rank 1 is the smallest.
+
+        A lower and an upper bound are narrowed until few distances are left between them. These distances are listed.
+        """
         low = _Bound(-1, n_within=0, first_beyond=np.arange(1, len(self.position) + 1))
         high = _Bound(self.largest, self.n_distances, self.end)
         while high.distance - low.distance > 1 and high.n_within - low.n_within > _MAX_LISTED:
@@ -147,9 +151,12 @@ class _SortedDifferences:
         return low, high
 
     def _guess_bounds(self, low: _Bound, high: _Bound, *, rank: int) -> tuple[int, int]:
-        """Guess closer bounds for the distance of a rank, which is 1 for the smallest, in grid steps.
+        """Guess closer bounds for the distance of the given rank, from a sample of the distances between two bounds.
 
-        The distance is probably above the lower bound and at most the upper one.
+        rank : rank among all distances, 1 for the smallest
+
+        Returns a lower and an upper bound, in steps of the grid. The distance is probably above the lower one and at most
+        the upper one.
         """
         step = (high.n_within - low.n_within) // _SAMPLED
         sample = np.sort(self._list_between(low, high, step=step))
@@ -220,17 +227,17 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
     matrix : float array (n_agents, n_items)
         Scores on any scale; NaN is unobserved.
     x : float array_like (n,)
-        Values in the unit of scores. Rounding errors of up to 1e-13 of the range of scores are ignored.
+        Values in the unit of scores, in any order. Rounding errors of up to 1e-13 of the range of scores are ignored.
 
     Returns
     -------
     float array (n,)
-        Share of the completely observed rectangles with |Δ| ≤ x.
+        Share of the rectangles with |Δ| ≤ x, among those whose four cells were observed.
 
     Raises
     ------
     StatisticsError
-        [curl-at]: if an x is NaN, or x is not one-dimensional; [curl-no-rectangles]: if no rectangle is complete;
+        [curl-at]: if an x is NaN, or x is not one-dimensional; [curl-no-rectangles]: if there is no complete rectangle;
         [curl-infinite]: if a score is infinite; [curl-too-large]: if the matrix needs too much memory;
         [scores-numeric], [scores-shape]: if the scores are no matrix of numbers.
 
@@ -256,9 +263,12 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
 
 
 def _sort_checked_differences(matrix: Floats) -> _SortedDifferences:
-    """Check a score matrix, and sort the differences between the rows of each pair.
+    """Check a matrix of scores, and sort the differences of all pairs of rows.
 
-    matrix : float array (n_agents, n_items), NaN if unobserved; its shorter side becomes the rows
+    matrix : float array (n_agents, n_items), NaN for unobserved cells; the shorter side becomes the rows
+
+    Returns the differences of the scores of two rows in one column, sorted for each pair of rows. The curl of a rectangle
+    is the distance of two differences of one pair.
 
     Raises StatisticsError [curl-infinite], [curl-no-rectangles], [curl-too-large], [scores-numeric] or [scores-shape].
     """
@@ -299,7 +309,7 @@ def _round_to_grid(distance: Floats, score_range: float) -> tuple[Positions, flo
 
 
 def _sort_differences(scores: Floats) -> _SortedDifferences:
-    """Sort the differences between the rows of each pair, rounded to a grid.
+    """Compute the differences between all pairs of rows of a matrix, sort them by pair, and round them to a grid.
 
     scores : float array (n_rows, n_columns), NaN for unobserved cells
 
@@ -473,12 +483,18 @@ def _resample_medians(
     n_draws: int,
     n_rectangles: int,
 ) -> Floats:
-    """Compute the median curl on each link in bootstrap samples of agents and items: float array (n_valid, n_links).
+    """Compute the median curl on each link in bootstrap samples of agents and items.
 
-    values : float array (n_links, n_agents, n_items), transformed scores
-    coincident : "drop" or "keep" rectangles in which one agent or item occurs twice
+    A rectangle consists of two agents i, k and two items j, m, and is complete if all four cells have a score. Its curl
+    is |s_ij − s_kj − s_im + s_km|, with s the transformed scores.
 
-    Samples without a complete rectangle are omitted.
+    values : float array (n_links, n_agents, n_items), scores transformed by each link function
+    observed : bool array (n_agents, n_items), cells with a score
+    coincident : "drop" or "keep" rectangles in which one agent or one item, drawn twice, takes both places
+    n_draws : number of bootstrap samples
+    n_rectangles : number of random rectangles per sample
+
+    Returns float array (n_valid, n_links), one row per sample that has a complete rectangle.
     """
     medians = []
     for _ in range(n_draws):
@@ -501,9 +517,13 @@ def _draw_with_replacement(size: int, rng: np.random.Generator) -> Positions:
 
 
 def _check_parameters(coincident: str, *, n_draws: int, n_rectangles: int) -> None:
-    """Check the parameters of the bootstrap of median curl.
+    """Check the parameters of the bootstrap of median curl, which is computed from rectangles: two agents and two items.
 
-    Raises StatisticsError [coincident] unless it is "drop" or "keep", [bootstrap-draws] if a number is too small.
+    coincident : what to do with rectangles that contain an agent or item twice, because it was drawn twice: "drop" or "keep"
+    n_draws : number of bootstrap samples
+    n_rectangles : number of rectangles of each sample
+
+    Raises StatisticsError [coincident] for another value, [bootstrap-draws] if one of the numbers is too small.
     """
     if coincident not in ("drop", "keep"):
         raise StatisticsError(

@@ -23,7 +23,7 @@ def cohen_kappa(a: Floats, b: Floats) -> float:
     Parameters
     ----------
     a, b : float array (n_units,)
-        Answers to the same units, in any finite set of categories, without NaN.
+        Answers of both judges to the same units: any finite set of categories, without NaN.
 
     Returns
     -------
@@ -150,16 +150,16 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     Parameters
     ----------
     a, b : float array (n_agents, n_items)
-        Values; cells with a NaN are omitted.
+        Values, NaN if a cell has none; cells with both values are used.
     level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     CellCorrelation
-        Spearman's ρ over all cells, and the mean over items of ρ among their agents (within items), without items with
-        fewer than 3 agents or constant values. Without data, ρ is NaN. Bounds are NaN for fewer than 3 items, for an
-        overall ρ of ±1, and within items if all items have the same ρ.
+        Spearman's ρ over all cells (overall), and the mean over items of ρ among the agents of an item (within items).
+        Items with fewer than 3 agents or constant values are left out of the mean. A correlation without data is NaN.
+        Bounds are NaN for fewer than 3 items, for an overall ρ of ±1, and within items if all items have the same ρ.
 
     Raises
     ------
@@ -168,8 +168,8 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
 
     Notes
     -----
-    The overall interval is tanh(atanh ρ ± t·SE), with the jackknife standard error of atanh ρ over at most 50 groups of
-    items. The interval within items is the mean ± t·SE of the ρ of items.
+    The interval of the overall ρ is tanh(atanh ρ ± t·SE), with the jackknife standard error of atanh ρ over at most 50
+    groups of items. The interval within items is the mean ± t·SE of the ρ of items.
     """
     check_level(level)
     if a.shape != b.shape or a.ndim != 2:
@@ -212,9 +212,14 @@ def _average_rho(rhos: Floats, *, level: float) -> Metric:
 def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -> Metric:
     """Compute Spearman's ρ over the cells of two matrices, with an interval from a jackknife over items.
 
-    a, b, has_both : arrays (n_agents, n_items), values and whether both are present
+    The jackknife leaves out one item at a time. If there are more than 50 items, they are divided into 50 groups, and one
+    group at a time is left out.
 
-    Bounds are NaN for fewer than 3 items, ρ = ±1, or constant values in a jackknife sample.
+    a, b : float arrays (n_agents, n_items)
+    has_both : bool array (n_agents, n_items), cells that have a value in both matrices
+
+    Returns ρ with its bounds, all NaN if ρ is not defined. Only the bounds are NaN if there are fewer than 3 items, if ρ is
+    ±1, or if values are constant without a group.
     """
     value_a, value_b = a[has_both], b[has_both]
     rho = _correlate_ranks(value_a, value_b)

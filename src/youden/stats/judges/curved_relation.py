@@ -180,7 +180,8 @@ def curved_relation(
 def parabola_r2(ability: Floats, has_label: Floats) -> float:
     """Compute the adjusted R² of predicting by a parabola in ability which agents have a label.
 
-    If it is high, the label is concentrated in a range of abilities, and its estimated effect depends on the curve.
+    A value near 0 means that agents with and without the label have similar abilities. A high value means that the label
+    is concentrated in a range of abilities, so that its estimated effect depends on the shape of the curve.
 
     Parameters
     ----------
@@ -215,11 +216,13 @@ def parabola_r2(ability: Floats, has_label: Floats) -> float:
 
 
 def _remove_fixed_part(fixed: Floats, is_in_trial: Floats, answer: Floats) -> _AdjustedDesign:
-    """Regress the fixed part of a model out of agent columns and answers, and multiply the residuals.
+    """Regress the columns of agents and the answers on the fixed part of a model, and multiply the residuals.
 
-    fixed : float array (n_trials, n_columns), possibly collinear
+    fixed : float array (n_trials, n_columns), columns of the fixed part, which may be collinear
     is_in_trial : float array (n_trials, n_agents), 1 for the two agents of a trial
     answer : float array (n_trials,)
+
+    Returns the cross products of the residuals.
     """
     # orthonormal basis of the fixed part; directions with smaller singular values are due to rounding
     left, singular_values, _ = np.linalg.svd(fixed, full_matrices=False)
@@ -238,12 +241,16 @@ def _remove_fixed_part(fixed: Floats, is_in_trial: Floats, answer: Floats) -> _A
 def _compute_label_statistics(
     design: _AdjustedDesign, x: Floats, x_variance: Floats, ratio: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Compute the score vector for effects of labels beyond a parabola in x, its information, and its covariance.
+    """Compute statistics for the effects of labels in regressions on a label and a parabola in the abilities x.
 
-    The effect of a label f, 1 for agents with it and else 0, is f'score / f'information·f.
+    The effect of a label f (n_agents,), 1 for agents with the label and 0 for others, is f'score / f'information·f.
 
-    x, x_variance : float arrays (n_agents,), abilities and their error variances
-    ratio : variance between agents divided by that of a trial
+    design : cross products of trials without the fixed part of the model
+    x, x_variance : float arrays (n_agents,), abilities and the variances of their errors
+    ratio : variance between agents divided by the variance of a trial
+
+    Returns the score vector, float array (n_agents,), the information matrix, and the covariance matrix of the score
+    vector, float arrays (n_agents, n_agents).
     """
     # Without the parabola, the information is N(1 + ratio·N)⁻¹ and the score is (1 + ratio·N)⁻¹v, with the products N of
     # agents and v of answers. The eigenvectors of N diagonalise both matrices.
@@ -261,8 +268,13 @@ def _compute_label_statistics(
 def _make_parabola_remover(x: Floats, x_variance: Floats, information: Floats) -> Floats:
     """Make the matrix that removes a parabola in the abilities x from a score vector of agents.
 
-    x, x_variance : float arrays (n_agents,), abilities and their error variances
-    information : float array (n_agents, n_agents)
+    Errors of x flatten a fitted parabola. Their contribution to the moments of x and x² is subtracted, unless it exceeds
+    the share `_MAX_ERROR_SHARE`.
+
+    x, x_variance : float arrays (n_agents,), abilities and the variances of their errors
+    information : float array (n_agents, n_agents), information about the agents' effects
+
+    Returns a float array (n_agents, n_agents).
     """
     powers, error_moments = _estimate_powers(x, x_variance, weight=np.diag(information))
 
@@ -283,10 +295,13 @@ def _make_parabola_remover(x: Floats, x_variance: Floats, information: Floats) -
 
 
 def _estimate_powers(x: Floats, x_variance: Floats, *, weight: Floats) -> tuple[Floats, Floats]:
-    """Estimate x and x² from values with errors, and the contribution of these errors to their second moments.
+    """Estimate x and x² from values with errors, and the contribution of these errors to second moments.
 
-    x, x_variance : float arrays (n_agents,), values and their error variances
-    weight : float array (n_agents,), weights in the moments
+    x, x_variance : float arrays (n_agents,), observed values and the variances of their errors
+    weight : float array (n_agents,), weights of the agents in the moments
+
+    Returns the estimates of x and x², float array (n_agents, 2), and the contributions of the errors, float array (2, 2).
+    A second moment is the sum over agents of weight × product of two estimates.
     """
     # unbiased estimates of the powers 0 to 4 of the true x: power_(m+1) = x·power_m − m·variance·power_(m−1)
     power = [np.ones_like(x), x]
@@ -309,10 +324,12 @@ def _residuals(design: Floats, answer: Floats) -> Floats:
 
 
 def _compute_noise_ratio(residual: Floats, is_in_trial: Floats) -> Floats:
-    """Compute the mean squared residual of each agent divided by that of all trials, but at least 1.
+    """Compute the mean squared residual of each agent's trials divided by that of all trials, but at least 1.
 
     residual : float array (n_trials,)
     is_in_trial : float array (n_trials, n_agents), 1 for the two agents of a trial
+
+    Returns a float array (n_agents,).
     """
     mean_square = float((residual**2).mean())
     if mean_square < _TINY:
@@ -325,9 +342,9 @@ def _compute_noise_ratio(residual: Floats, is_in_trial: Floats) -> Floats:
 
 
 def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
-    """Estimate the variances of agents, τ², and of trials, σ², by restricted maximum likelihood.
+    """Estimate the variance τ² of random effects of agents by restricted maximum likelihood on a grid.
 
-    Returns τ²/σ² and σ².
+    Returns the ratio τ²/σ² of the variance between agents to the variance σ² of a trial, and σ².
     """
     # the effects are independent in the directions of the eigenvectors
     eigenvalues, eigenvectors = np.linalg.eigh(design.agent_products)
@@ -347,12 +364,15 @@ def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
 
 
 def _estimate_agent_shift(design: _AdjustedDesign, agent: int, noise_ratio: float) -> tuple[float, float, float]:
-    """Estimate an agent's shift, its deviation from the curve that relates two judges.
+    """Estimate how much the answers about one agent deviate from the curve that relates the two judges.
 
-    design : cross products of agents and answers, from which the curve was removed
+    The agent has a fixed effect, its shift. The other agents have random effects, with the variance τ².
+
+    design : cross products of the agents' columns and the answers, from which the curve was removed
+    agent : position of the agent
     noise_ratio : variance of the agent's trials divided by that of all trials
 
-    Returns shift, standard error and degrees of freedom, NaN if not determined.
+    Returns the shift, its standard error and its degrees of freedom; all are NaN if the shift is not determined.
     """
     agent_square = float(design.agent_products[agent, agent])
     if agent_square < _TINY:

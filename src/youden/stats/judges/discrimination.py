@@ -47,9 +47,10 @@ class ItemTotals:
         answer : float array (n_trials,)
             Answers in [0, 1], without NaN.
         *items : int arrays (n_trials,)
-            One array for paired trials, two for independent trials, and equally many in every call (not checked).
+            Items of the trials: one array for paired trials, two for independent trials. Their number must be the same in
+            every call, which is not checked.
         weight : float array (n_trials,), optional
-            Weights of the trials; 1 by default.
+            Weights of the trials. Default: 1.
         """
         weight = np.ones(len(answer)) if weight is None else weight
         n_items = len(self.item_weight)
@@ -73,13 +74,16 @@ class ItemTotals:
 
     @property
     def variance(self) -> float:
-        """Variance of the mean answer, clustered by item, at least that without clustering; NaN without a trial.
+        """Variance of the mean answer, clustered by item; NaN without a trial.
+
+        It is at least the variance without clustering.
 
         Notes
         -----
-        With the residuals r_t of N trials from the mean answer, and their sums u_j on G items, the variance is
-        (Σ_j u_j² − (m − 1)·Σ_t r_t²)/N² · G/(G − 1). A trial has m items: 1 if paired, 2 if independent, for which this is
-        the dyadic cluster-robust variance.
+        The residual r_t of trial t is its answer minus the mean, and u_j is the sum of r_t over the trials of item j. With
+        N trials on G items, the variance is (Σ_j u_j² − (m − 1)·Σ_t r_t²)/N² · G/(G − 1). m is the number of items of
+        a trial, 1 for paired and 2 for independent trials. For m = 2, each r_t is in two of the u_j, and the estimate
+        is the dyadic cluster-robust variance.
 
         References
         ----------
@@ -164,8 +168,9 @@ def youdens_j(paired: ItemTotals, independent: ItemTotals, *, level: float = 0.9
 
     Notes
     -----
-    The interval is Newcombe's hybrid of two Wilson intervals, which is valid if a rate is 0 or 1. It treats the rates as
-    independent; as items with more yes answers raise both rates, it is rather too wide.
+    Newcombe's hybrid of two Wilson intervals, which is valid if a rate is 0 or 1. The rates are treated as
+    statistically independent. Items on which a judge answers yes more often raise both rates, so the interval is rather
+    too wide.
 
     References
     ----------
@@ -178,7 +183,9 @@ def youdens_j(paired: ItemTotals, independent: ItemTotals, *, level: float = 0.9
 
 
 def mean_difference(differences: ItemTotals, *, level: float = 0.95) -> Metric:
-    """Estimate Youden's J from the differences D = TPR − FPR of pairs of agents, for imported runs without the two rates.
+    """Estimate Youden's J from the differences D = TPR − FPR of pairs of agents.
+
+    Use it for imported runs, which contain D but not the true-positive rates (TPR) and false-positive rates (FPR).
 
     Parameters
     ----------

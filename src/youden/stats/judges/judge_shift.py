@@ -188,9 +188,11 @@ def _fit_effects(
 ) -> tuple[Floats, Floats]:
     """Fit answer ≈ a_first + a_second (+ β·covariate) by least squares, with the minimum-norm solution.
 
-    first, second, answer, covariate : arrays (n_trials,)
+    first, second : int arrays (n_trials,), agents of each trial
+    answer, covariate : float arrays (n_trials,)
 
-    Returns the agents' coefficients, then β if there is a covariate, and the pseudo-inverse of the normal matrix.
+    Returns the coefficients, float array (n_coefficients,), and the pseudo-inverse of the normal matrix, float array
+    (n_coefficients, n_coefficients). The coefficients are those of the agents and, with a covariate, β.
     """
     # normal matrix: number of trials of each pair, and of each agent on the diagonal
     n_ordered = np.zeros((n_agents, n_agents))

@@ -164,10 +164,18 @@ def _check_labels(score: Floats, information: Floats, has_label: Bools) -> None:
 
 
 def _invert_permutation_test(thresholds: Floats, *, n: int, n_always: int, level: float) -> tuple[float, float, float]:
-    """Compute the confidence bounds of an effect c, and the two-sided p-value of c = 0, by a permutation test.
+    """Compute the confidence bounds of an effect c, and the p-value of c = 0, by inverting a permutation test.
 
-    thresholds : float array, ascending; effects at which permutations become as extreme as the data
-    n, n_always : numbers of all permutations, and of those that are as extreme for every c
+    A permutation of the labels is extreme at c if its test statistic is at least as large as the observed one. Most
+    permutations have a threshold: they are extreme if c is at least the threshold, or in the test of the other side, at
+    most the threshold. All other permutations are extreme for every c.
+
+    thresholds : float array (n_thresholds,), thresholds of the permutations that have one, ascending
+    n : number of all permutations
+    n_always : number of permutations that are extreme for every c
+    level : confidence level
+
+    Returns the lower bound, the upper bound and the two-sided p-value. Bounds are ∓∞ if no value can be excluded.
     """
     # a value of c is excluded if at most the fraction (1 − level)/2 of the permutations is extreme
     max_n_extreme = int((1 - level) / 2 * n + 1e-9)  # 1e-9 allows for rounding

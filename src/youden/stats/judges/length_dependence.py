@@ -75,9 +75,11 @@ def _quantile_classes(values: Floats, n_classes: int) -> Positions:
 
 
 def _compute_adjusted_r2(answer: Floats, weight: Floats, group: Positions) -> float:
-    """Compute the adjusted R² of predicting answers by the weighted mean answer of their group.
+    """Compute the adjusted R² of predicting each answer by the weighted mean answer of its group of trials.
 
-    answer, weight, group : arrays (n_trials,); the weights sum to 1, and groups are, for example, ranges of lengths
+    answer : float array (n_trials,)
+    weight : float array (n_trials,), weights of the trials, with sum 1
+    group : int64 array (n_trials,), number of the group of each trial, such as trials with similar lengths of the texts
     """
     group_weight = np.bincount(group, weight)
     has_trials = group_weight > 0

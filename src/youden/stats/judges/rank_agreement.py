@@ -91,8 +91,12 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
 def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_draws: int) -> Floats:
     """Draw the true effects of the agents under judge B from their posterior distribution.
 
-    shift : estimated effects under judges A and B
-    x : float array (n_agents,), effects under judge A, centred and divided by √Σx²
+    The effects under judge B are modelled as a linear function of the effects under judge A, plus deviations. The prior of
+    the function is flat. `_draw_prior_variances` draws the prior variances of the deviations.
+
+    shift : estimated effects of the agents under both judges, with the covariance of those under judge B
+    x : float array (n_agents,), effects under judge A, centred and divided by their length √Σx²
+    n_draws : number of draws
 
     Returns a float array (n_draws, n_agents).
     """
@@ -115,9 +119,13 @@ def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_d
 def _draw_prior_variances(
     deviation: Floats, sampling_variance: Floats, slope: float, *, rng: np.random.Generator, n_draws: int
 ) -> Floats:
-    """Draw prior variances of the deviations from a line, given the observed deviations.
+    """Draw the prior variances of deviations from a line, given the observed deviations.
 
-    deviation, sampling_variance : float arrays (n_vectors,), in an orthonormal basis whose last vector is quadratic
+    All deviations have the prior variance τ². The last one, in the quadratic direction, has the variance of a quadratic term
+    in addition. The standard deviation of this term is proportional to the slope.
+
+    deviation : float array (n_vectors,), observed deviations in an orthonormal basis; the last is the quadratic one
+    sampling_variance : float array (n_vectors,), their sampling variances
     slope : slope of the line
 
     Returns a float array (n_draws, n_vectors).
@@ -164,11 +172,16 @@ def _make_polynomials(x: Floats) -> tuple[Floats, Floats]:
 
 
 def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]:
-    """Make an orthonormal basis of the space orthogonal to linear functions of x, with the sampling variances along it.
+    """Make an orthonormal basis of the space orthogonal to all linear functions of x.
 
-    x : float array (n_agents,), effects under judge A, centred and divided by √Σx²
+    The last vector is the part of x² in this space; it is 0 for 3 agents. In the directions of the other vectors, the
+    sampling errors of the effects under judge B are uncorrelated.
 
-    Returns float arrays (n_agents, n_vectors) and (n_vectors,). The last vector, quadratic in x, is 0 for 3 agents.
+    shift : effects under both judges, with the covariance of the effects under judge B
+    x : float array (n_agents,), effects under judge A, centred and divided by their length √Σx²
+
+    Returns the basis vectors as columns, float array (n_agents, n_vectors), and the sampling variance of the effects under
+    judge B along each vector, float array (n_vectors,).
     """
     linear, quadratic = _make_polynomials(x)
     functions = linear

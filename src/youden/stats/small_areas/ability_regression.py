@@ -149,11 +149,17 @@ class _Regression:
     prior: float
 
     def interpolate_likelihood(self, intercepts: Floats, slopes: Floats, tau: float) -> _Interpolation:
-        """Interpolate the likelihood of each agent's labels for each intercept a and slope b.
+        """Interpolate the likelihood of each agent's labels for each intercept and slope, if the agent is not an outlier.
 
-        The logit quality of an agent that is not an outlier has the mean a + b·x and the SD √(τ² + (b·std_error)²).
+        The logit quality of an agent has the mean a + b·x and the SD √(τ² + (b·std_error)²), with a the intercept, b the
+        slope and x the transformed ability. The likelihood is interpolated between the two nearest means on the grid, at
+        the nearest SD.
 
-        Returns likelihoods (not logarithms), with the indices and fractions of the interpolation.
+        intercepts : float array (n_intercepts,)
+        slopes : float array (n_slopes,)
+        tau : SD τ of the agents' deviations from the regression
+
+        Returns the likelihoods (not logarithms), with the indices and fractions of the interpolation.
         """
         _, n_grid, n_agents = self.likelihood.shape
 
@@ -174,17 +180,14 @@ class _Regression:
     def log_weights(self, intercepts: Floats, slopes: Floats) -> Floats:
         """Compute log posterior weights for all combinations of τ, share of outliers, intercept and slope.
 
-        The model is a regression of logit quality on standardized ability; τ is the SD of the agents' deviations from it.
+        The model is a regression of the logit of an agent's quality on its standardized ability, with labels as data. τ is
+        the SD of the agents' deviations from it. The weight is the likelihood of all labels times the priors.
 
-        Parameters
-        ----------
-        intercepts, slopes : float array (n_intercepts,), (n_slopes,)
-            Equidistant values; the slopes are [0] in a model without a slope.
+        intercepts : float array (n_intercepts,), equidistant
+        slopes : float array (n_slopes,), equidistant; [0] without a slope
 
-        Returns
-        -------
-        float array (n_taus, n_outlier_shares, n_intercepts, n_slopes)
-            Log probabilities, up to a constant that all regressions share, for `_TAUS` and `_OUTLIER_SHARES`.
+        Returns a float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), for the τ in `_TAUS` and the shares in
+        `_OUTLIER_SHARES`. They equal the posterior log probabilities up to a constant, the same for all regressions.
         """
         # log likelihood of all labels; each agent is an outlier with the probability `share`
         log_weight = np.empty((len(_TAUS), len(_OUTLIER_SHARES), len(intercepts), len(slopes)))
@@ -284,7 +287,7 @@ class RegressionPosterior:
         Returns
         -------
         float
-            Quantile; exactly 0 for a range of p, because the slope 0 has a positive probability.
+            Quantile. It is exactly 0 for a range of p, because the slope is 0 with a positive probability.
         """
         # P(slope < s) and P(slope < 0) of the regressions with a slope, summed over their grids
         sloped_grids = [grid for grid in self.grids if grid.regression.has_slope]
@@ -316,8 +319,9 @@ class RegressionPosterior:
         Returns
         -------
         RegressionPosterior
-            The regressions without a slope if b is 0. Otherwise, those whose grid contains b, reduced to the two slopes
-            next to b with interpolated weights.
+            Posterior at this slope. If it is 0, it consists of the regressions without a slope. Otherwise, it consists of
+            the regressions with a slope whose grid contains the value. Each of their grids is reduced to the two slopes
+            next to the value, with weights that interpolate between them.
         """
         grids = []
         for grid in self.grids:
@@ -330,7 +334,7 @@ class RegressionPosterior:
         return replace(self, grids=[replace(grid, weight=grid.weight / total) for grid in grids])
 
     def mean_curve(self, ability: Floats) -> Floats:
-        """Compute the predicted quality at given abilities, averaged over the posterior of the regressions.
+        """Compute the quality that is predicted at given abilities, averaged over the posterior of the regressions.
 
         Parameters
         ----------
@@ -340,7 +344,8 @@ class RegressionPosterior:
         Returns
         -------
         float array (n_points,)
-            Posterior mean of logit⁻¹(intercept + slope·x), in [0, 1], at the transformed abilities x.
+            Posterior mean quality, in [0, 1], of agents that do not deviate from the regression. One regression
+            predicts the quality logit⁻¹(a + b·x), with intercept a, slope b, and transformed ability x.
         """
         standardized = _standardize(ability, self.ability)
         reference = _standardize(self.ability, self.ability)
@@ -365,8 +370,8 @@ class RegressionPosterior:
 
         Notes
         -----
-        The posterior weight of each regression is divided by the likelihood of the agent's own labels. The logit quality is
-        a mixture of normal distributions over the regressions.
+        To leave out the agent's own labels, the posterior weight of each regression is divided by their likelihood. The
+        logit quality of an agent that is not an outlier is a mixture of normal distributions over the regressions.
         """
         # flattened weights of the normal distributions in each agent's mixture, by SD, mean (a grid point) and agent
         regression = self.grids[0].regression
@@ -415,11 +420,15 @@ def _find_nearest_sd(sd: Floats) -> Positions:
 def _add_prediction_weights(
     flat_weight: Floats, outlier_weight: Floats, grid: _PosteriorGrid, tau_index: int, tau: float
 ) -> None:
-    """Add the posterior weights of a grid at one τ, without the agents' own labels, in place.
+    """Add the posterior weights of a grid at one value of τ to `flat_weight` and `outlier_weight`, in place.
 
-    flat_weight : flattened float array (n_sds, n_grid, n_agents), by SD and mean of logit quality
-    outlier_weight : float array (n_agents,)
-    tau_index, tau : position of τ in `grid`, and its value
+    To leave out an agent's own labels, each weight is divided by their likelihood.
+
+    flat_weight : flattened float array (n_sds, n_grid, n_agents), weight of each normal distribution (SD and mean) of the
+        logit quality of an agent that is not an outlier
+    outlier_weight : float array (n_agents,), weights of being an outlier
+    grid : intercepts and slopes with their posterior weights
+    tau_index, tau : position of τ in the weights of the grid, and its value
     """
     regression = grid.regression
     interpolation = regression.interpolate_likelihood(grid.intercepts, grid.slopes, tau)

@@ -112,7 +112,8 @@ class QualityEstimates:
         Returns
         -------
         float
-            Smallest δ such that, with the probability `level`, no agent's quality is higher by more than δ.
+            Smallest δ such that, with the probability `level`, no agent's quality exceeds the selected one's by more
+            than δ.
         """
         cdf_of_others = np.delete(np.cumsum(self.density, axis=1), agent, axis=0)
 
@@ -269,10 +270,13 @@ def _mean_by_agent(agent: Positions, x: Floats, n: Floats) -> Floats:
 
 
 def _estimate_relative_variance(agent: Positions, value: Floats, mean: Floats) -> float:
-    """Estimate the variance of labels, divided by that of labels of 0 or 1 with the same mean.
+    """Estimate the variance of labels, divided by mean·(1 − mean), the variance of labels of 0 or 1 with the same mean.
 
-    agent, value : arrays (n_labels,), agent of each label and the label
-    mean : float array (n_agents,), mean label
+    Grades between 0 and 1 vary less than labels of 0 or 1.
+
+    agent : int array (n_labels,), agent of each label
+    value : float array (n_labels,), the labels
+    mean : float array (n_agents,), mean label of each agent
 
     Returns one number from 0.02 to 1 for all agents.
     """
@@ -288,9 +292,12 @@ def _estimate_relative_variance(agent: Positions, value: Floats, mean: Floats) -
 
 
 def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates:
-    """Estimate quality by label means with Wilson intervals, and posterior densities under a uniform prior.
+    """Estimate the quality of agents from their labels alone, by label means with Wilson intervals.
 
-    The estimate is NaN for an agent without a label.
+    labels : label means and numbers of labels of the agents
+    level : confidence level
+
+    The posterior densities are those of a uniform prior of quality. The estimate is NaN for an agent without a label.
     """
     mean, n_labels = labels.mean, labels.n
     is_labelled = n_labels > 0
@@ -318,9 +325,12 @@ def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates
 
 
 def _widen_intervals(estimates: QualityEstimates, shared_variance: float) -> QualityEstimates:
-    """Return a copy with intervals widened by an error that the label means of all agents share.
+    """Widen the intervals of quality by an error that the label means of all agents share.
 
-    shared_variance : variance of this error divided by q·(1 − q), with q the quality
+    estimates : estimates with intervals that do not contain the error
+    shared_variance : variance of the error of an agent of quality q, divided by q·(1 − q)
+
+    Returns a copy with wider intervals.
     """
     # on the scale arcsin(√q), the standard deviation of the error is √shared_variance/2 for every q
     centre = np.arcsin(np.sqrt(estimates.quality))
@@ -335,9 +345,12 @@ def _widen_intervals(estimates: QualityEstimates, shared_variance: float) -> Qua
 
 
 def _binomial_likelihood(mean: Floats, n: Floats, step: float) -> Floats:
-    """Compute the likelihood of each agent's labels, divided by its maximum, on a grid of logits: (n_agents, n_grid).
+    """Compute the likelihood of each agent's labels at each logit of a grid: float array (n_agents, n_grid).
 
-    mean, n : float arrays (n_agents,), label means and effective numbers of labels
+    mean, n : float array (n_agents,), label means and effective numbers of labels
+    step : step of the grid
+
+    The likelihood is q^(n·mean)·(1 − q)^(n·(1 − mean)), divided by its maximum.
     """
     logits = logit_grid(step)
     log_mean_likelihood = mean[:, None] * log_expit(logits) + (1 - mean[:, None]) * log_expit(-logits)
@@ -406,10 +419,17 @@ def _posterior_means(posterior: RegressionPosterior, likelihood: LabelLikelihood
 def _compute_credible_bounds(
     density: Floats, likelihood: LabelLikelihood, p_outlier: Floats, labels: _LabelMeans, level: float
 ) -> tuple[Floats, Floats]:
-    """Compute credible bounds of quality, which contain the Wilson interval of a probable outlier.
+    """Compute credible bounds of quality.
 
-    density : float array (n_agents, n_grid), posterior probabilities of the logits in `likelihood`
-    p_outlier : float array (n_agents,), probability of deviating from the regression on ability
+    For a probable outlier, the bounds are widened to contain the Wilson interval of its labels.
+
+    density : float array (n_agents, n_grid), posterior probabilities of the logits of quality
+    likelihood : likelihood of the labels, with the grid of logits
+    p_outlier : float array (n_agents,), posterior probability that the agent is an outlier from the regression on ability
+    labels : label means and numbers of labels
+    level : posterior probability that the bounds enclose the quality
+
+    Returns lower and upper bounds, float array (n_agents,) each.
     """
     low = _quality_quantiles(density, likelihood.logits, (1 - level) / 2)
     high = _quality_quantiles(density, likelihood.logits, (1 + level) / 2)
@@ -431,9 +451,15 @@ def _make_curve(posterior: RegressionPosterior) -> tuple[tuple[float, float], ..
 
 
 def _count_equivalent_labels(labels: _LabelMeans, quality: Floats, variance: Floats) -> int:
-    """Compute the total number of labels with which label means would be as precise as the estimates.
+    """Compute the number of labels with which label means would be as precise as the estimates.
 
+    It is the number of labels times the variance of label means, divided by the variance of the estimates. Variances are
+    summed over the agents with labels.
+
+    labels : label means and numbers of labels
     quality, variance : float arrays (n_agents,), estimates and their posterior variances
+
+    Returns the number of labels of all agents together.
     """
     is_labelled = labels.n > 0
     label_variance = quality * (1 - quality) * labels.relative_variance

@@ -79,12 +79,12 @@ class LabelResiduals:
         Returns
         -------
         float
-            Correlation from 0 to 0.8; 0 if uncorrelated labels may well produce the observed one.
+            Correlation from 0 to 0.8; 0 if uncorrelated labels may well produce the observed correlation.
 
         Notes
         -----
-        The estimate is (S − 1.65·e)/(N + 20), with S the sum of N products of two standardized residuals on one item, and e
-        its standard error without correlation. The 20 shrinks it towards 0.
+        Let S be the sum of the products of two standardized residuals on one item, N the number of products, and e the
+        standard error of S without correlation. The estimate is (S − 1.65·e)/(N + 20). The 20 shrinks it towards 0.
         """
         standardized = self.value / self.sd
         products = self._sum_products(standardized)
@@ -132,10 +132,12 @@ class LabelResiduals:
 
         Notes
         -----
-        The variance is the covariance of two labels on one item, times the share of pairs of labels on one item. The
-        covariance, a ratio of sums over pairs because a mean of ratios is biased towards 0, is averaged with a usual value:
-        the smaller of 0.25 and half of `relative_variance`. The weights are the effective number of items and 20. The result
-        is from the usual value to 0.8.
+        The variance is the covariance of two labels on one item, in units of q·(1 − q), times the share of pairs of
+        labels that are on one item.
+
+        The covariance is estimated by a ratio of sums over pairs of labels, because a mean of ratios is biased towards 0.
+        It is then averaged with a usual value of 0.25, or half of `relative_variance` if this is smaller. The weights are
+        the effective number of items and 20. The result is limited to at least the usual value and at most 0.8.
         """
         n_labels = len(self.value)
         usual_covariance = min(_USUAL_COVARIANCE, _MAX_SHARE * relative_variance)

@@ -104,9 +104,10 @@ class AgentRates(ReadOnly):
         return replace(self, covariance=np.zeros_like(self.covariance), squared_error_variance=np.zeros_like(self.rate))
 
     def add_errors_to(self, covariance: CentredCovariance, *, reference: Bools | None = None) -> CentredCovariance:
-        """Compute the covariance of abilities, mean answers minus rates, by adding the errors of the rates.
+        """Compute the covariance of abilities from that of mean answers, by adding the errors of the rates.
 
-        The errors of mean answers and of rates are taken as independent.
+        An ability is a mean answer minus the agent's rate. All abilities are measured from a mean. The errors of mean
+        answers and of rates are taken as independent.
 
         Parameters
         ----------
@@ -145,15 +146,16 @@ class AgentRates(ReadOnly):
         Parameters
         ----------
         covariance : CentredCovariance
-            Covariance of the abilities, whose NaN entries mark pairs that cannot be compared.
+            Covariance of the abilities. Only its NaN entries are used, which mark pairs that cannot be compared.
         reference : bool array (n_agents,), optional
-            Agents over which the mean is taken, if they can be compared with the agent; all by default.
+            Agents over which the mean is taken, as far as they can be compared with an agent. Default: for each agent, all
+            that can be compared with it.
 
         Returns
         -------
         float array (n_agents, n_agents)
-            Covariance without NaN. The rate of an agent that cannot be compared with any agent of the reference is not
-            centred.
+            Covariance without NaN. No mean is subtracted from the rate of an agent that cannot be compared with any agent
+            of the reference.
         """
         is_comparable = ~np.isnan(covariance.covariance)
         in_mean = is_comparable if reference is None else is_comparable & reference
@@ -174,11 +176,13 @@ class AgentRates(ReadOnly):
         Returns
         -------
         variance, df : float
-            Variance, and degrees of freedom of at least 1; 0 and infinity if the rates have no uncertainty.
+            Variance, and degrees of freedom of at least 1. Without uncertainty of the rates, the variance is 0 and `df`
+            is infinite.
 
         Notes
         -----
-        df = 2V²/W, with the mean V and the variance W of the squared error, taken as a multiple of a χ² variable.
+        The squared error of the difference is taken as a multiple of a χ² variable with df degrees of freedom. With its
+        mean, the variance V, and its own variance W, df = 2V²/W.
         """
         pair = [first, second]
         variance = float(self.covariance[pair, pair].sum() - 2 * self.covariance[first, second])
@@ -237,9 +241,10 @@ class IndependentTotals:
         item, other_item : int array (n_trials,)
             Items of the first and of the second agent's text.
         is_training : bool array (n_trials,), optional
-            Trials that training scores may use; others change only `n_trials` and `total_all`. Default: all.
+            Whether training scores may use a trial; other trials change only `n_trials` and `total_all`. Default: all.
         counts_for : pair of bool arrays (n_trials,), optional
-            Whether a trial counts for its first, and for its second agent, in the sums by agent; yes by default.
+            Whether a trial counts for its first, and for its second agent, in the sums by agent. Other sums do not
+            depend on this. Default: for both.
 
         Raises
         ------
@@ -261,9 +266,11 @@ class IndependentTotals:
         self._add_by_agent(second, other_item, answer, counts=is_used & for_second)
 
     def _add_by_agent(self, agent: Ids | Positions, item: Ids | Positions, answer: Floats, *, counts: Bools) -> None:
-        """Add answers to the sums by agent and by cell for one side of the trials, in place.
+        """Add answers to the sums by agent and by cell (an agent on an item), for one side of the trials, in place.
 
-        agent, item, answer, counts : arrays (n_trials,); `counts` is False if a trial does not count for this agent
+        agent, item : int arrays (n_trials,), agent and item of the first text of each trial, or of the second one
+        answer : float array (n_trials,)
+        counts : bool array (n_trials,), whether a trial counts for this agent
         """
         n_agents = len(self.n)
         agent, item, answer = agent[counts], item[counts], answer[counts]
@@ -275,9 +282,12 @@ class IndependentTotals:
         self._append_cell_sums(cell, answer)
 
     def _append_cell_sums(self, cell: Positions, answer: Floats) -> None:
-        """Sum answers by cell (an agent on an item), and append the sums to `_cell_chunks`.
+        """Sum answers by cell, and append the sums to `_cell_chunks`.
+
+        A cell is one agent on one item. If there are many chunks, they are summed into one.
 
         cell : int64 array (n_answers,), agent · n_items + item of each answer
+        answer : float array (n_answers,)
         """
         distinct_cells, cell_index, n = np.unique(cell, return_inverse=True, return_counts=True)
         total = np.bincount(cell_index, answer, len(distinct_cells)).astype(np.float64)
@@ -474,8 +484,9 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
     Returns
     -------
     float
-        Posterior variance of an agent's rate minus the mean rate, averaged over agents with `n_trials * rate` yes
-        answers each. It is below the binomial variance, because rates are shrunk to their mean.
+        Posterior variance of the difference between an agent's rate and the mean rate, averaged over agents, if each
+        agent has `n_trials * rate` yes answers. It is smaller than the binomial variance, because estimated rates are
+        shrunk to their mean (`IndependentTotals.estimate_rates`).
 
     Examples
     --------
@@ -556,10 +567,14 @@ class _RateFit:
             self.shrunk_rate = np.full(len(totals.n), self._mean)
 
     def _compute_posterior(self, n: Floats, answer_sum: Floats, dispersion: float) -> _Posterior:
-        """Compute the posterior of each agent's rate for each coefficient of variation in `_KAPPA`.
+        """Compute the posterior distribution of each agent's rate, for each coefficient of variation κ of the rates.
 
-        n, answer_sum : float arrays (n_agents,), number and sum of the answers
+        A rate is regular, with a gamma prior, or with a small prior probability an outlier.
+
+        n, answer_sum : float arrays (n_agents,), number and sum of the answers to each agent's trials
         dispersion : variance of an answer divided by its mean
+
+        Returns arrays (n_kappa, n_agents), one row for each κ in `_KAPPA`.
         """
         # answer_sum/dispersion, a number of yes answers, is modelled as a Poisson variable of mean n·rate/dispersion
         n_yes = answer_sum / dispersion
@@ -592,6 +607,9 @@ class _RateFit:
     def to_rates(self) -> AgentRates:
         """Estimate the false-positive rates of all agents, with the covariance of their errors.
 
+        Rates and covariance are averages over the posterior distribution of κ, the coefficient of variation of the rates.
+        The prior probability that all rates are equal (κ = 0) shrinks the rates, but not the covariance.
+
         All rates are 0 without training trials, and equal without uncertainty for at most two agents.
         """
         totals = self._totals
@@ -615,11 +633,14 @@ class _RateFit:
         return self._shift_rates(self.shrunk_rate, covariance, squared_error_variance, totals.n)
 
     def estimate_linked_rates(self, n: Floats, answer_sum: Floats) -> AgentRates:
-        """Estimate the false-positive rates of agents that joined later, with this fit as the prior.
+        """Estimate the false-positive rates of agents that joined later, with the fitted distribution as their prior.
 
-        n, answer_sum : float arrays (n_linked,), number and sum of the answers to an agent's independent trials
+        Each rate depends only on the agent's own trials and on the fit to the first agents. It is averaged over the
+        posterior distribution of κ, the coefficient of variation of the rates, which the agent's own trials update.
 
-        Errors are independent. Without answers, a rate is the mean of the prior.
+        n, answer_sum : float arrays (n_linked,), number and sum of the answers to the independent trials of each of them
+
+        Returns rates (n_linked,) with independent errors. The rate of an agent with n = 0 is the mean of the prior.
         """
         posterior = self._compute_posterior(n, answer_sum, self._linked_dispersion)
         likelihood = np.exp(posterior.log_likelihood - posterior.log_likelihood.max(axis=0))
@@ -705,11 +726,12 @@ def _compute_gamma_bounds(mean: Floats, variance: Floats) -> tuple[Floats, Float
 
 
 def _log_likelihoods(n_yes: Floats, expected_n_yes: Floats) -> tuple[Floats, Floats]:
-    """Compute log likelihoods of numbers of yes answers, plus log prior probabilities, up to a common constant.
+    """Compute log likelihoods of numbers of yes answers, plus the log prior probabilities, up to a common constant.
 
-    n_yes, expected_n_yes : float arrays (n_agents,), observed numbers, and those at the mean rate
+    n_yes, expected_n_yes : float array (n_agents,), observed numbers, and those at the mean rate
 
-    Returns them for regular rates (n_kappa, n_agents), and for outliers (n_agents,).
+    Returns the log likelihoods if the rates are regular, float array (n_kappa, n_agents), and if they are outliers, float
+    (n_agents,).
     """
     # the distribution is Poisson for κ = 0, which comes first, and negative binomial for the other κ
     log_poisson = n_yes * np.log(expected_n_yes) - expected_n_yes

@@ -126,9 +126,12 @@ class AnchorScale:
         self.centre_variance = trial_variance / max(n_trials, 1)
 
     def _fit_items(self, chunks: ChunkSource, n_items: int) -> int:
-        """Set the effects of items, their variances and the residual variance, from the anchors' answers.
+        """Estimate the effects of items and their variances from the residuals of the anchors' answers.
 
-        chunks : function that yields the answers in chunks of items
+        Sets the attributes that begin with `item_`, and `residual_variance`.
+
+        chunks : function that yields the answers in chunks of items at each call
+        n_items : number of items of the run
 
         Returns the number of trials.
         """
@@ -182,11 +185,14 @@ class AnchorScale:
         return n_by_item, item_mean, squares_within
 
     def _estimate_shared_variances(self, chunks: ChunkSource) -> tuple[float, float]:
-        """Estimate the cell variance and the pair variance, both at least 0.
+        """Estimate the variance of effects of agents in blocks (cell variance) and of effects of pairs (pair variance).
 
-        They are the covariances of two answers about one agent in one block, and about one pair of agents.
+        The cell variance is the covariance of two answers about one agent in one block. The pair variance is the
+        covariance of two answers about the same two agents. In a block, each anchor appears once first and once second.
 
-        chunks : function that yields the anchors' answers in chunks of items
+        chunks : function that yields the anchors' answers in chunks of items at each call
+
+        Returns the cell variance and the pair variance, at least 0.
         """
         n_anchors = len(self.effect)
         product_sum = 0.0
@@ -211,10 +217,15 @@ class AnchorScale:
 
 
 def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) -> tuple[float, int]:
-    """Multiply the two residuals of each anchor in each block, and return sum and number of the products.
+    """Multiply the two residuals of each anchor in each block, and sum the products.
 
-    chunk : trials between anchors, whose effect groups are the blocks; an anchor appears in a block at most twice
-    residual : float array (n_trials,)
+    An anchor appears at most twice in a block. If it appears only once, it has no product.
+
+    chunk : trials between anchors, whose effect groups are the blocks
+    residual : float array (n_trials,), residual of each of them
+    n_anchors : number of anchors
+
+    Returns the sum and the number of the products.
     """
     n_in_block = sum_by_effect_group(chunk, np.ones(len(residual)), n_anchors)
     has_two = n_in_block == 2
@@ -253,11 +264,14 @@ def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
 
 
 def _estimate_pair_variance(n_residuals: Floats, total: Floats, squares: Floats) -> float:
-    """Estimate the variance, at least 0, of the effects of pairs of anchors on their answers.
+    """Estimate the variance of the effects of pairs of anchors on their answers.
 
-    n_residuals, total, squares : float arrays (n_anchors, n_anchors), as returned by `_sum_by_pair`
+    The effect of a pair is the expected value of its residuals. Its mean over pairs is 0.
 
-    It is 0 if no pair has two residuals.
+    n_residuals, total, squares : float arrays (n_anchors, n_anchors), number, sum and sum of squares of the residuals
+        of each unordered pair, above the diagonal
+
+    Returns a variance of at least 0; 0 if no pair has two residuals.
     """
     is_compared = n_residuals > 0
     n = n_residuals[is_compared]
@@ -394,10 +408,11 @@ class _ClusterSums(NamedTuple):
 
 
 def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats, n: Floats) -> _ClusterSums:
-    """Sum, over blocks and items, what the variances of effects on the anchors' scale are computed from.
+    """Sum, over blocks and items, the quantities from which the variances of effects on the anchors' scale are computed.
 
-    chunks : function that yields the anchor trials in chunks of items
-    effect, n : float arrays (n_agents,), effects on this scale, and numbers of trials
+    chunks : function that yields the anchor trials in chunks of items at each call
+    scale : scale of the anchors, with the effects of the items
+    effect, n : float arrays (n_agents,), effects of the agents on this scale, and their numbers of trials
     """
     n_agents = len(n)
     squares, n_blocks, item_linking_variance, share_squares = np.zeros((4, n_agents))
@@ -498,7 +513,11 @@ def compute_linked_influence(
     mean_beta = _average_item_shrinkage(chunks, scale, n_trials)
 
     def iter_influence() -> Iterator[tuple[slice, Floats, Floats]]:
-        """Yield the items of each chunk as a slice, and their influence and share, float arrays (n_agents, n_chunk_items)."""
+        """Yield, for each chunk, the slice of its items, their influence on each ability, and their share in its trials.
+
+        An item has influence on an ability in three ways, the terms of the formula in the notes. All arrays are float
+        arrays (n_agents, n_chunk_items).
+        """
         for items, chunk in _with_items(chunks()):
             # through the residuals of the agent's own trials on the item
             residual = _linking_residuals(chunk, items, scale) - linked.effect[chunk.agent]
@@ -703,10 +722,14 @@ class _ResidualSums:
         self.count += len(residual)
 
     def compute_means(self, *, df_share: float, centred: bool = False) -> tuple[Floats, Floats]:
-        """Compute the mean residual of each agent and the variance of this mean, NaN for an agent without a residual.
+        """Compute the mean residual of each agent and the variance of this mean.
 
-        df_share : degrees of freedom of the residuals, of all agents together, divided by their number
+        The variance is the residual variance, pooled over all agents, divided by the agent's number of residuals.
+
+        df_share : degrees of freedom of the residuals, as a fraction of their number
         centred : whether the mean over all agents is subtracted from the residuals
+
+        Returns means and variances, float arrays (n_agents,), NaN for an agent without a residual.
         """
         overall_mean = float(self._total.sum()) / self.count if centred else 0.0
         mean_square = self._squares / self.count - overall_mean**2

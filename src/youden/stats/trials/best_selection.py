@@ -156,11 +156,15 @@ def select_best(
 def _compute_bound_distances(
     covariance: CentredCovariance, agent: int, n_candidates: int, level: float
 ) -> tuple[float, float]:
-    """Compute the distances of both confidence bounds of the selected ability from its estimate.
+    """Compute the distances of the confidence bounds of the selected agent's ability from its estimate.
 
-    The lower bound holds for all candidates simultaneously, by Šidák's correction.
+    The lower bound holds simultaneously for all candidates, by Šidák's correction; the upper bound is not adjusted.
 
-    agent : position of the agent with the highest estimate of `n_candidates`
+    covariance : covariance of all abilities
+    agent : position of the agent, which has the highest estimate of `n_candidates` agents
+    level : confidence level
+
+    Returns the distance of the lower bound and the distance of the upper bound, both above 0.
     """
     p_upper = (1 + level) / 2
     df = covariance.df[agent]
@@ -247,12 +251,15 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 
 
 def _compute_t_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
-    """Compute critical values of Dunnett's test against each control (row) for the other agents (column).
+    """Compute critical values of Dunnett's test of all other agents against a control, with each agent as the control.
 
-    They are quantiles of Student's t with the same tail probability as Dunnett's quantile for normal errors.
+    The test assumes normal errors. Its quantile is replaced by the quantile of Student's t with the same tail probability
+    and the degrees of freedom of the other agent.
 
-    std_error, df : float arrays (n_agents,)
+    std_error, df : float arrays (n_agents,), standard errors and degrees of freedom
     level : confidence level of all comparisons with one control
+
+    Returns a float array (n_agents, n_agents): the critical value for the control (row) and the other agent (column).
     """
     # critical values for a few standard errors of a control: (n_sizes, n_agents)
     control_errors = np.unique(np.quantile(std_error, np.linspace(0, 1, _N_SIZES)))
@@ -337,9 +344,11 @@ def next_allocation(
 
 
 def _split_std_errors(differences: Differences) -> Floats:
-    """Derive standard errors e of abilities from pairwise differences, as if abilities were independent.
+    """Derive a standard error of each ability from those of pairwise differences, as if abilities were independent.
 
-    √(e_i² + e_k²) approximates the standard error of the difference of agents i and k by least squares.
+    The standard errors e satisfy √(e_i² + e_k²) ≈ SE of the difference of agents i and k, by least squares.
+
+    Returns a float array (n_agents,).
     """
     K = len(differences.std_error)
     difference_variance = np.where(np.eye(K, dtype=np.bool_), 0.0, differences.std_error) ** 2
@@ -357,12 +366,14 @@ def _split_std_errors(differences: Differences) -> Floats:
 def best_probabilities(ability: Floats, differences: Differences) -> tuple[Floats, float]:
     """Estimate each agent's probability of being the best, and the expected regret of selecting the highest estimate.
 
-    Agents are independent given a prior estimated from all abilities; agents tied without sampling error share equally.
+    Agents are independent given the prior, which is estimated from all abilities. Without sampling error, agents with the
+    highest ability share the probability equally.
 
     ability : float array (n_agents,), without NaN
-    differences : pairwise differences of these abilities, all comparable
+    differences : pairwise differences of the same abilities, all of which can be compared
 
-    Returns the posterior probabilities, float array (n_agents,) with sum 1, and the expected regret, at least 0.
+    Returns the posterior probabilities, float array (n_agents,) with sum 1; and the posterior mean of the best ability
+    minus the posterior mean of the agent with the highest estimate, at least 0.
     """
     std_error = _split_std_errors(differences)
     if not std_error.any():
@@ -397,7 +408,7 @@ def _compute_mean_of_maximum(cumulative: Floats, grid: Floats) -> float:
 
 
 def expected_selection_bias(differences: Differences, selected: Bools) -> Floats:
-    """Estimate how much abilities are overestimated because their agents were selected for high estimates.
+    """Estimate how much the abilities of agents are too high because these agents were selected for high estimates.
 
     Parameters
     ----------
@@ -468,7 +479,11 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
 
     ability, std_error : float arrays (n_agents,), not all errors 0
 
-    Returns the grid of abilities (n_grid,), and the posterior probabilities (n_agents, n_grid).
+    Returns the grid of abilities, float array (n_grid,), and the posterior probabilities, float array (n_agents, n_grid).
+
+    The prior starts as a normal distribution, and a few EM steps adapt its shape. After many steps, it would be discrete
+    (Laird 1978, J. American Statistical Association 73; Jiang & Zhang 2009, Annals of Statistics 37), and the expected
+    regret would be too small.
     """
     margin = std_error.mean()
     grid = np.linspace(ability.min() - margin, ability.max() + margin, _N_GRID)
@@ -493,10 +508,16 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
 
 
 def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level: float) -> Floats:
-    """Compute the `level` quantile of the largest standardized difference from a control, for normal errors.
+    """Compute the `level` quantile of the largest standardized difference between a control and the other agents.
 
-    control_errors : float array (n_sizes,), standard errors of the control, one for each quantile
+    The errors e of all agents are independent and normal. A difference is standardized by its standard deviation:
+    (e_control − e_agent)/√(variance_control + variance_agent).
+
+    control_errors : float array (n_sizes,), standard errors of the control; one quantile is computed for each
     std_error : float array (n_agents,), standard errors of all agents
+    level : probability of the quantile
+
+    Returns the quantiles, float array (n_sizes,).
     """
     n_agents = len(std_error)
     n_others = n_agents - 1
@@ -526,7 +547,10 @@ def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level:
 
 
 def _compute_range_quantile(K: int, level: float) -> float:
-    """Compute the `level` quantile of the studentised range / √2 of K agents with equal normal errors."""
+    """Compute the `level` quantile of the largest standardized difference of K agents, the studentised range / √2.
+
+    The agents have equal abilities, and independent normal errors of equal variance.
+    """
     grid = np.linspace(-8, 8, _N_GRID)
     grid_step = grid[1] - grid[0]
 

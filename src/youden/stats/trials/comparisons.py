@@ -21,12 +21,12 @@ from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 def agent_components(agent: Ids | Positions, item: Ids | Positions, *, n_agents: int, n_items: int) -> Ids:
     """Find the sets of agents that are connected by common items, directly or through other agents.
 
-    Agents of different sets cannot be compared.
+    A cell is an agent on an item. Agents of different sets cannot be compared.
 
     Parameters
     ----------
     agent, item : int array (n_cells,)
-        Positions of the agent and of the item of each cell.
+        Position of the agent and of the item of each cell.
     n_agents, n_items : int
         Numbers of agents and of items.
 
@@ -63,12 +63,13 @@ def describe_components(component: Ids, *, by_pairs: bool = False) -> str:
     component : int array (n_agents,)
         Component of each agent, −1 for an agent without a cell.
     by_pairs : bool, default False
-        Whether agents are linked by comparisons with each other instead of by common items.
+        Whether agents are linked by comparisons with each other, instead of by items that they share.
 
     Returns
     -------
     str
-        Number and sizes of the components, and a remedy; empty for at most one component.
+        Number and sizes of the components, and a remedy: comparisons or items that link them. Empty if there is at most one
+        component.
     """
     sizes = np.sort(np.bincount(component[component >= 0]))[::-1]
     if len(sizes) < 2:
@@ -229,15 +230,17 @@ class Differences(ReadOnly):
 
     @property
     def marginal_ranks(self) -> RankRange:
-        """Confidence bounds of each agent's rank, int32 array (n_agents,) each, that hold for one agent at a time.
+        """Lower and upper bounds of a confidence interval of each agent's rank, int32 array (n_agents,) each.
+
+        The intervals hold for one agent at a time: each contains the agent's rank with a probability of about `level`.
 
         Notes
         -----
-        The lowest rank is 1 plus the number of better agents, the highest n_agents minus the number of worse agents. An agent
-        is better than another one in any of three cases:
+        The lowest rank is 1 plus the number of better agents. The highest rank is n_agents minus the number of worse
+        agents. An agent is better than another one in any of three cases:
 
-        - Their difference exceeds its half-width after shrinkage by √(1 − Σ SE²/Σ value²), at least 0, with sums over all
-          pairs: near 1 if agents differ widely, and small if differences are mostly sampling error.
+        - Their difference exceeds its half-width after shrinkage by the factor √(1 − Σ SE²/Σ value²), at least 0, with sums
+          over all pairs. The factor is near 1 if agents differ widely, and small if differences are mostly sampling error.
         - It is better at the confidence level for all pairs jointly.
         - It is the unique best agent.
 
@@ -282,8 +285,9 @@ class Differences(ReadOnly):
     def unique_best(self) -> int | None:
         """Position of the agent that is significantly better than every other; None if there is none.
 
-        The intervals of its differences from all others exclude 0. The probability of a wrong agent is at most 1 − level,
-        reached if exactly two agents share the highest ability.
+        The intervals of its differences from all other agents must exclude 0. The probability of finding an agent that is
+        not better than every other is at most 1 − level. This bound is reached if exactly two agents share the highest
+        ability; if more agents share it, the probability is smaller.
         """
         n_agents = len(self.significantly_better)
         n_worse = self.significantly_better.sum(axis=1)

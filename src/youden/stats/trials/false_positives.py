@@ -159,12 +159,13 @@ def _test_rates(n: Positions, n_yes: Positions, n_total: int, n_yes_total: int) 
 
 
 def _iter_significant(tests: _RateTests, alpha: float) -> Iterator[tuple[int, tuple[int, int, float, float]]]:
-    """Yield the index and the statistics of each significant test.
+    """Yield the index and the statistics (yes answers, trials, expected rate, p-value) of each significant test.
 
-    The statistics are yes answers, trials, expected rate and p-value. A significant test also has at least 2 yes answers,
-    and over twice the expected number.
+    The p-value must be below alpha divided by the number of tests with a trial (Bonferroni). There must also be at least 2
+    yes answers, and more than twice the expected number.
 
-    alpha : familywise error rate of all tests with a trial
+    tests : tests of rates of yes answers
+    alpha : familywise error rate
     """
     n_yes, n, expected_rate, p_value = tests
     n_tests = max(int((n > 0).sum()), 1)

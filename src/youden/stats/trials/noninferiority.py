@@ -277,8 +277,9 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
 def _predict_variance(table: InfluenceTable, pair: list[int]) -> float:
     """Predict the variance of the difference of two abilities as σ²·(1/n_new + 1/n_old).
 
-    σ² is the variance per trial, averaged over all agents, and n are numbers of trials.
+    σ² is the variance per trial, averaged over all agents. n_new and n_old are the numbers of trials of the two agents.
 
+    table : influence of each item on each ability, with numbers of trials
     pair : positions of the two agents
     """
     n_trials = table.n_trials.sum(axis=1)
@@ -427,9 +428,9 @@ def decide(value: float, half_width: float, *, margin: float) -> Decision:
     Returns
     -------
     Decision
-        "better" if the interval lies above 0, "no worse" if above −margin, "worse" if below 0 but not above −margin,
-        else, and for NaN, "undecided"; with the bounds of the interval. An interval that touches a limit does not lie
-        above or below it.
+        "better" if the interval lies above 0, "no worse" if it lies above −margin, "worse" if it lies below 0 but not
+        above −margin, else, and for NaN, "undecided"; with the bounds of the interval. An interval that touches a limit
+        does not lie above or below it.
     """
     low, high = value - half_width, value + half_width
     if low > -margin:

@@ -108,7 +108,9 @@ def partner_split_half(
 def _compare_rankings(ability: Floats, other_ability: Floats) -> tuple[float, Floats]:
     """Compute Spearman's ρ of two rankings, and the absolute change of each agent's rank.
 
-    ability, other_ability : float arrays (n_agents,); agents with a NaN are omitted, and their change is NaN
+    ability, other_ability : float arrays (n_agents,); agents with a NaN are left out
+
+    Returns ρ, and the changes, float array (n_agents,), which are NaN for agents that are left out.
     """
     in_both = ~np.isnan(ability + other_ability)
     rank, other_rank = rank_with_ties(ability[in_both]), rank_with_ties(other_ability[in_both])

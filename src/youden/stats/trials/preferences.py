@@ -203,11 +203,14 @@ def fit_preferences(
 def _iter_influence(
     design: csr_array, item: Ids | Positions, adjusted_residual: Floats, inverse: Floats
 ) -> Iterator[InfluenceChunk]:
-    """Yield the influence of the items of each chunk on the abilities, and the numbers of trials.
+    """Yield the influence of the items of each chunk on the abilities, and the number of trials of each agent on them.
 
-    design : sparse array (n_trials, n_agents + 1), sorted by item; the last column is the position effect
-    item : int array (n_trials,), ascending without gaps
-    adjusted_residual : float array (n_trials,), corrected for leverage
+    design : sparse array (n_trials, n_agents + 1), the rows x of the trials, sorted by item
+    item : int array (n_trials,), item of each trial, in ascending order without gaps
+    adjusted_residual : float array (n_trials,), residuals with the correction for leverage
+    inverse : float array (n_agents + 1, n_agents + 1), pseudo-inverse P of the normal matrix
+
+    The last row or column over agents is that of the position effect.
     """
     n_agents = len(inverse) - 1
     n_items = int(item.max(initial=-1)) + 1
@@ -238,12 +241,16 @@ _POSITION_METHOD = "position effect, residuals by item, HC2, Student t"
 def _estimate_position_effect(
     effect: float, influence: Floats, *, min_variance: float, n_effective_items: float, max_df: float, level: float
 ) -> Metric:
-    """Return a position effect, in [−1, 1], with its confidence interval.
+    """Return a position effect with its confidence interval.
 
-    influence : float array (n_items,), influence of each item on it
-    min_variance, max_df : limits of its variance and degrees of freedom
+    effect : estimate, in [−1, 1]
+    influence : float array (n_items,), influence of each item on the estimate
+    min_variance : minimum of its variance
+    n_effective_items : effective number of items that determine it
+    max_df : maximum of its degrees of freedom
+    level : confidence level
 
-    The bounds are NaN below `MIN_ITEMS` effective items, or if the half-width is 0.
+    The bounds are NaN for fewer than `MIN_ITEMS` effective items, and if the half-width is 0.
     """
     n_items = len(influence)
     sandwich_variance = float((influence**2).sum()) * n_items / max(n_items - 1, 1)
@@ -287,9 +294,9 @@ def _compute_leverages(first: Ids | Positions, second: Ids | Positions, inverse:
 def _find_linked_agents(first: Ids | Positions, second: Ids | Positions, n_agents: int) -> Ids:
     """Find the sets of agents that trials link, directly or through other agents.
 
-    first, second : int arrays (n_trials,), positions of the agents
+    first, second : int arrays (n_trials,), positions of the two agents of each trial
 
-    Returns each agent's set, int32 array (n_agents,); −1 for an agent without a trial.
+    Returns the number of each agent's set, int32 array (n_agents,); −1 for an agent without a trial.
     """
     # the different pairs of agents that were compared, as codes first · n_agents + second
     pair_codes = np.unique(first.astype(np.int64) * n_agents + second)
@@ -302,10 +309,16 @@ def _find_linked_agents(first: Ids | Positions, second: Ids | Positions, n_agent
 
 
 def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> Floats:
-    """Return a copy of a pseudo-inverse that gives abilities relative to the mean of linked agents, weighted by trials.
+    """Change the pseudo-inverse P so that it gives abilities relative to a mean over linked agents.
 
-    inverse : float array (n_agents + 1, n_agents + 1); its last row, of the position effect, stays
-    n_trials, component : int arrays (n_agents,)
+    The mean row of all linked agents is subtracted from the row of each agent. It is weighted by numbers of trials, so that
+    agents with few trials hardly influence the mean.
+
+    inverse : float array (n_agents + 1, n_agents + 1), the pseudo-inverse P; its last row is that of the position effect
+    n_trials : int array (n_agents,), number of trials of each agent
+    component : int array (n_agents,), number of each agent's set of linked agents
+
+    Returns a changed copy of `inverse`; the last row is unchanged.
     """
     is_same_component = component[:, None] == component
     weight = np.where(is_same_component, n_trials, 0.0)
@@ -316,10 +329,16 @@ def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> F
 
 
 def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Floats) -> Floats:
-    """Compute the effective number of items of each ability and, last, of the position effect; 0 without influence.
+    """Compute the effective number of items of each estimate, m = (Σ_j ω_j)²/Σ_j ω_j².
 
-    design : sparse array (n_trials, n_agents + 1), sorted by item
-    item : int array (n_trials,), ascending without gaps
+    ω_j is the sum of the squared influences of the trials of item j. If all items have the same ω, m is their number.
+
+    design : sparse array (n_trials, n_agents + 1), the rows x of the trials, sorted by item
+    item : int array (n_trials,), item of each trial, in ascending order without gaps
+    inverse : float array (n_agents + 1, n_agents + 1), whose product with x is the influence of a trial's error
+
+    Returns float array (n_agents + 1,), for the abilities and, last, the position effect; 0 for an estimate that no trial
+    influences.
     """
     # (Σ_j ω_j)²/Σ_j ω_j², with ω_j the sum of the squared influences of the trials of item j. To limit memory, the trials
     # are divided into chunks of whole items; an item belongs to the chunk of its first trial.
@@ -346,12 +365,16 @@ def _find_first_positions(values: Ids | Positions) -> Positions:
 
 
 def _min_error_variance(value: Floats, n_effective_items: Floats, *, has_position: bool) -> Floats:
-    """Compute the minimum variance min(1, 12/m)·s² of a trial's error for each estimate.
+    """Compute the minimum variance of a trial's error for each estimate: min(1, 12/m)·s².
 
-    s² is the variance if all abilities are equal.
+    s² is the variance of the errors if all abilities are equal, and m is the effective number of items. For equal
+    abilities, the expected value of a trial is the position effect, or 0 in a model without a position effect.
 
-    value : float array (n_trials,), 2·answer − 1
-    n_effective_items : float array (n_agents + 1,), m of the abilities and, last, of the position effect
+    value : float array (n_trials,), 2y − 1 for the answers y
+    n_effective_items : float array (n_agents + 1,), for the abilities and, last, the position effect
+    has_position : whether the model has a position effect
+
+    Returns float array (n_agents + 1,).
     """
     # if all abilities are equal, the expected value of a trial is the position effect
     expected_if_equal = value.mean() if has_position else 0.0
@@ -364,12 +387,15 @@ def _min_error_variance(value: Floats, n_effective_items: Floats, *, has_positio
 def _limit_covariance(
     estimate: CentredCovariance, *, min_variance: Floats, n_effective_items: Floats, max_df: float
 ) -> CentredCovariance:
-    """Raise variances to their minimum at the same correlations, and reduce degrees of freedom to their maximum.
+    """Raise variances below their minimum, and reduce degrees of freedom above their maximum.
 
-    min_variance, n_effective_items : float arrays (n_agents,)
-    max_df : maximum of the degrees of freedom, itself at least 1
+    estimate : covariance of the abilities
+    min_variance : float array (n_agents,), minimum variance of each ability
+    n_effective_items : float array (n_agents,), effective number of items of each ability
+    max_df : maximum of the degrees of freedom; if it is below 1, 1 is the maximum
 
-    Agents with fewer than `MIN_ITEMS` effective items get NaN.
+    Returns a covariance with the same correlations. Its entries and degrees of freedom are NaN for agents with fewer than
+    `MIN_ITEMS` effective items.
     """
     variance = np.maximum(np.diag(estimate.covariance), np.finfo(np.float64).tiny)  # so that no variance divides by 0
     factor = np.maximum(min_variance / variance, 1.0)
@@ -385,7 +411,10 @@ def _limit_covariance(
 def _invert_normal_matrix(normal_matrix: Floats) -> tuple[Floats, bool]:
     """Compute the pseudo-inverse of the normal matrix, and whether the trials determine the position effect.
 
-    If they do not, the last row and column of the pseudo-inverse, those of this effect, are 0.
+    normal_matrix : float array (n_agents + 1, n_agents + 1), of the abilities and, last, the position effect
+
+    Returns the pseudo-inverse, an array of the same shape. If the trials do not determine the position effect, it is left
+    out of the model: its row and its column are 0.
     """
     eigenvalues, eigenvectors = eigh(normal_matrix, check_finite=False)
     is_determined = eigenvalues > _MIN_EIGENVALUE * eigenvalues[-1]

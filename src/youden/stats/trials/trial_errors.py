@@ -170,12 +170,14 @@ def remaining_variance(n_blocks: Positions, *, n_current: int, n_items: int) -> 
     Returns
     -------
     RemainingVariance
-        Agent × item and residual variance (n,) at each number of blocks, relative to those now.
+        Agent × item and residual variance at each number of blocks, float arrays (n,), both relative to the variance
+        now.
 
     Notes
     -----
-    A cyclic plan assigns block s to item s mod J, for J items, and each agent has two trials in it. With m_j of the S
-    blocks on item j, the agent × item component is proportional to Σ_j (m_j/S)², and the residual component to 1/S.
+    A cyclic plan assigns its blocks to the items in turn: block s is on item s mod J, for J items. In each block, each
+    agent has two trials. With m_j of the S blocks on item j, the agent × item component is proportional to Σ_j (m_j/S)²,
+    and the residual component to 1/S.
 
     Examples
     --------
@@ -334,8 +336,12 @@ def unknown_covariance(n_agents: int) -> CentredCovariance:
 def _iter_influence_of_means(chunks: ChunkSource, mean: Floats, n: Floats) -> Iterator[InfluenceChunk]:
     """Yield the influence of the items of each chunk on the agents' mean answers, and the numbers of trials.
 
-    chunks : function that yields the trials, of weight 1, in chunks of items
-    mean, n : float arrays (n_agents,), mean answer, and number of trials, at least 1
+    The influence of an item on a mean answer is the sum of the residuals of the agent's trials on the item, divided by the
+    number of all its trials. The direct influence is the same, because a mean contains the agent's own trials only.
+
+    chunks : function that yields the trials in chunks of items at each call; all weights are 1
+    mean : float array (n_agents,), mean answer to the trials of each agent
+    n : float array (n_agents,), number of these trials, at least 1
     """
     n_agents = len(mean)
     for chunk in chunks():
@@ -450,7 +456,7 @@ class _BlockSums:
     def add(self, chunk: PairChunk) -> None:
         """Add the trials of a chunk to all sums, in place.
 
-        chunk : trials whose effect groups are complete blocks
+        chunk : trials whose effect groups are blocks; a block may not be divided between chunks
 
         Raises StatisticsError [block-missing] if the chunk has no blocks.
         """
@@ -510,11 +516,16 @@ class _BlockSums:
         return compute_residuals(chunk.first, chunk.second, chunk.effect_groups, chunk.value, ability=self._ability)
 
     def estimate_components(self, relative_variance: Floats) -> tuple[Floats, Floats] | None:
-        """Estimate the variances of each agent's effects on items and on partners, shrunk towards their average.
+        """Estimate the variances of each agent's effects on items and on partners.
 
-        relative_variance : float array (n_agents,), residual variance divided by its mean over agents
+        The item variance is the mean product of an agent's two residuals in a block. The partner variance is the mean
+        product of two residuals of one ordered pair of agents. Both are shrunk towards their average over all agents,
+        times the relative variance of the agent.
 
-        Returns both, the second 0 if it has too few products; None if no agent appears twice in a block.
+        relative_variance : float array (n_agents,), residual variance of each agent divided by the mean over agents
+
+        Returns the two variances, float arrays (n_agents,); the second is 0 if there are too few products for it. Returns
+        None if no agent appears twice in a block.
         """
         if not self.n_products.any():
             return None
@@ -546,9 +557,10 @@ class _BlockSums:
 def _shrink_trial_variance(mean_square: Floats, *, df: Floats) -> Floats:
     """Shrink the residual variances of agents towards their mean, which has the weight of `PRIOR_CLUSTERS` blocks.
 
-    mean_square, df : float arrays (n_agents,), mean squared residuals, and degrees of freedom clustered by block
+    mean_square : float array (n_agents,), mean squared residuals
+    df : float array (n_agents,), degrees of freedom of the variances clustered by block, which are shrunk in the same way
 
-    NaN stays.
+    Returns a float array (n_agents,); NaN stays.
     """
     n_blocks = df - PRIOR_CLUSTERS + 1  # the prior counts as PRIOR_CLUSTERS degrees of freedom
     variance = mean_square * n_blocks / (n_blocks - 1)

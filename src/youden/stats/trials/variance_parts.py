@@ -139,10 +139,12 @@ class VarianceComponents:
         n_repeats: int,
         n_items: int,
     ) -> None:
-        """Set the factors of the components in the variance of an ability, measured from the mean ability.
+        """Set the factors of the components.
 
-        first, second, item : int arrays (n_trials,)
-        responses : int arrays (n_trials,), responses of both agents
+        An ability is the mean answer to the agent's trials, and is measured from the mean ability.
+
+        first, second, item : int arrays (n_trials,), agents and item of each trial
+        responses : int arrays (n_trials,), number of the response that the first and the second agent shows
         n_repeats : largest number of responses of an agent to an item
         """
         # weight of a trial in the abilities of its agents, float (n_agents,), and in the mean ability, float (n_trials,)
@@ -189,15 +191,19 @@ def _compute_component_coefficient(
     weight: Floats,
     weight_in_mean: Floats,
 ) -> tuple[float, float]:
-    """Compute the coefficient of the variance between units in the variance of an ability, measured from the mean ability.
+    """Compute the coefficient of a variance component in the variance of an ability's distance from the mean ability.
 
-    Units are agents on items, or responses. A trial shows two units.
+    The component is the variance between units: agents on items, or responses to items. A trial shows two units, one of
+    each agent, and an ability is the mean answer to the agent's trials. A unit thus has a weight u in an ability, and a
+    weight v in the mean ability. The coefficient is Σ (u − v)² over all units.
 
-    first_unit, second_unit, first, second : int arrays (n_trials,), units and agents
+    first_unit, second_unit : int64 arrays (n_trials,), unit of the first and of the second agent of each trial
+    first, second : int arrays (n_trials,), agents of the trial
     weight : float array (n_agents,), weight of each of its trials in an agent's ability
     weight_in_mean : float array (n_trials,), weight of each trial in the mean ability
 
-    Returns the coefficient, and the share of the agent's own units in it, averaged over agents.
+    Returns the coefficient, and the share of the agent's own units (not those of its partners) in Σ u², both averaged over
+    agents.
     """
     # Σ (u − v)² over all units, with u the weight of a unit in an agent's ability, and v its weight in the mean ability
     n_agents = len(weight)
@@ -246,8 +252,11 @@ def _can_estimate_response_variance(
 ) -> bool:
     """Return whether the trials allow an estimate of the variance between an agent's responses to one item.
 
-    first, second, item : int arrays (n_trials,)
-    responses : int arrays (n_trials,), responses of both agents, numbered differently for different agents
+    They do if some agents have several responses to an item, and if some responses are shown more than once.
+
+    first, second, item : int arrays (n_trials,), agents and item of each trial
+    responses : int arrays (n_trials,), numbers of the responses of the first and of the second agent; different agents
+        have different numbers
     """
     # each trial shows two responses
     shown_agents = np.append(first, second).astype(np.int64)
@@ -271,13 +280,18 @@ def _compute_sums_of_squares(
     n_agents: int,
     n_repeats: int,
 ) -> tuple[Floats, Floats]:
-    """Compute the sums of squares of agents, responses and residuals for each item, and their expectations.
+    """Compute sums of squares for each item, and the coefficients of the variance components in their expectations.
 
-    responses : int arrays (n_trials,), responses of both agents; None for no such sum
+    The components are agents, responses (only if `responses` is given) and residuals, in this order. The sum of squares of
+    agents adds the squared sum of each agent's residuals on the item; that of responses is analogous.
+
+    first, second, item : int arrays (n_trials,), agents and item of each trial
+    residual : float array (n_trials,)
+    responses : int arrays (n_trials,), numbers of the responses of the first and of the second agent, or None
     n_repeats : largest number of responses of an agent to an item
 
-    Returns the sums (n_items, n_components), and their coefficients of the variance components, for a sample of the
-    items if there are many.
+    Returns the sums, float array (n_items, n_components), and the coefficients, float array (n_items, n_components,
+    n_components), by item, sum and component. Large plans are represented by a sample of their items.
     """
     n_units_per_item = n_agents * n_repeats if responses is not None else n_agents
     max_items = max(20, MAX_DESIGN_ENTRIES // max(n_units_per_item**2, 1))
@@ -296,10 +310,10 @@ def _compute_sums_of_squares(
 
 
 def _group_by_item(item: Ids, max_items: int) -> list[Positions]:
-    """Return the positions of the trials of each item with two or more.
+    """Group trials by item, and return the positions of each group of two or more trials, int64 arrays.
 
-    item : int array (n_trials,)
-    max_items : number of items above which a random sample is returned
+    item : int array (n_trials,), item of each trial
+    max_items : maximum number of groups; if there are more, a random sample of them is returned
     """
     order = np.argsort(item, kind="stable")
     starts = np.flatnonzero(np.diff(item[order])) + 1
@@ -314,9 +328,11 @@ def _group_by_item(item: Ids, max_items: int) -> list[Positions]:
 
 
 def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
-    """Make the centred design matrix of one item's trials, with a column for each unit: an agent, or a response.
+    """Make a centred design matrix of the trials of one item, with a column for each unit: an agent, or a response.
 
-    first_unit, second_unit : int arrays (n_trials,), unit on either side
+    first_unit, second_unit : int arrays (n_trials,), unit on either side: an agent or a response
+
+    Returns a float array (n_trials, n_units).
     """
     n_trials = len(first_unit)
     trials = np.arange(n_trials)
@@ -330,9 +346,10 @@ def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
 def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> Floats:
     """Compute the coefficients of the variance components in the expected sums of squares of one item.
 
-    designs : centred design matrices (n_trials, n_units) of all components but the residual variance, which is last
+    designs : centred design matrices Z, float array (n_trials, n_units), one for each component but the residual variance
 
-    Rows are sums of squares, columns are components.
+    Returns a float array (n_components, n_components): rows are sums of squares, columns are components. The last row is
+    for the sum of squared residuals, and the last column for the residual variance.
     """
     # With ‖ ‖² for a sum of squared entries, the expected values of the sums of squares of the residuals e are:
     # - effects of design Z_b and variance 1: ‖Z_aᵀZ_b‖² for ‖Z_aᵀe‖², and ‖Z_b‖² for ‖e‖²
@@ -350,10 +367,11 @@ def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> F
 def _solve_moments(squares: Floats, expectations: Floats) -> tuple[Floats, Floats]:
     """Estimate the variance components by setting sums of squares equal to their expectations.
 
-    squares : float array (n_items, n_components)
-    expectations : float array (n_items, n_components, n_components), coefficients of the components
+    squares : float array (n_items, n_components), sums of squares of each item
+    expectations : float array (n_items, n_components, n_components), coefficients of the components in them
 
-    Returns the estimates from all items (n_components,), and without each item (n_items, n_components).
+    Returns the estimates from all items, float array (n_components,), and those without each item, float (n_items,
+    n_components).
     """
     all_squares, all_expectations = squares.sum(axis=0), expectations.sum(axis=0)
     components = np.linalg.lstsq(all_expectations, all_squares, rcond=None)[0]
