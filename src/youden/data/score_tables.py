@@ -338,8 +338,9 @@ class _TableReader:
         scores : columns of scores, one per item or per model
         score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
 
-        Raises: ImportFormatError [scores-scale] if `score_range` is None, a column has words such as yes (1) and no (0), and
-            another column has scores above 1; the errors of `average_cells`, for example for scores outside `score_range`.
+        Raises: ImportFormatError, if `score_range` is None and a score is above 1: [scores-scale] if a column has words such as
+            yes (1) and no (0), [scores-percent] if only some columns have percent signs; also the errors of `average_cells`,
+            for example for scores outside `score_range`.
         """
         self.notes.append(f"rows are {'models' if models else 'items'} ({' + '.join(models or items)})")
 

@@ -204,7 +204,7 @@ def estimate(
     -------
     Cost
         The estimate. `calls`, tokens, `usd` and `minutes` are those of all trials; `stored` counts the trials with an
-        outcome in the store, and `usd_left` is the cost of the others. An unknown price gives None.
+        outcome in the store, and `usd_left` is the cost of the others, None if no outcome is stored. An unknown price gives None.
     """
     if config.judges:
         costs = [estimate(plan, judge, environment=environment, store=store, keys=keys) for judge in config.judges]

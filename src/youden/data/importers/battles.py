@@ -73,7 +73,7 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
     Raises
     ------
     ImportFormatError
-        [import-format]: if the file cannot be read; [battles-columns]: if it lacks a column;
+        [import-format]: if the file cannot be read; [battles-columns]: if it lacks a column, or if a role is unknown;
         [battles-value]: if a winner or an order is unknown, or a model or an item has no name;
         [import-agents]: if a name cannot be an id; [import-empty]: if no battle is left.
     """
