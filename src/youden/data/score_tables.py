@@ -375,9 +375,9 @@ class _TableReader:
     def choose_score_columns(self, labels: Sequence[str], *, is_long: bool) -> list[str]:
         """Choose the columns of scores, and add a note that lists the columns that are not used.
 
-        Columns of numbers that are not scores, such as ranks, averages and prices, are left out, and so are columns that equal
-        the mean or the sum of the others. If a long table has a
-        complete column with a usual name, such as "score", all other columns are left out, too.
+        Columns of numbers that are not scores, such as ranks, averages and prices, are left out, and so are, unless the table
+        is long, columns that equal the mean or the sum of the others. If a long table has a complete column with a usual name,
+        such as "score", all other columns are left out, too.
 
         labels : columns that name models and items; the column of models is the first
         is_long : whether the table has one row per model and item; otherwise its columns of scores are models or items

@@ -242,7 +242,8 @@ def _with_remaining_cost(
 ) -> Cost:
     """Add to an estimate how many trials have a stored outcome, and what the remaining calls cost.
 
-    The tokens of the remaining requests are estimated from their fraction of all characters.
+    The input tokens of the remaining requests are estimated from their fraction of all characters, and the output tokens from
+    their number as a fraction of the trials.
 
     cost : estimate for all trials
     store : store of the outcomes

@@ -305,8 +305,8 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
 
     notes : receives how the numbers 0 and 1 are read
 
-    Raises: ImportFormatError [battles-value] if a winner is unknown, or if it is both the name of a model and a word or
-    number that means another result.
+    Raises: ImportFormatError [battles-value] if a winner is unknown, if a number is not from 0 to 1, or if a winner is both the
+    name of a model and a word or number that means another result.
     """
     winner = table["winner"]
     is_a = winner == table["model_a"]
