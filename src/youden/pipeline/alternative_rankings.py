@@ -123,16 +123,25 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
     return f"{beginning}, {format_count(n_changes, 'agent', 'has', 'have')} another rank: {changes}."
 
 
-def _find_overtaking(leader: int, plain: Differences, alternative: Differences) -> list[int]:
-    """Return the agents that are better than a leader in an alternative ranking, if the leader falls because of them.
+def _find_overtaking_agents(leader: int, plain: Differences, alternative: Differences) -> list[int]:
+    """List the agents because of which the leader of the plain ranking falls in an alternative ranking.
 
-    It does if there are at least `MIN_RANK_DROP`, or if one differs significantly from it in one of the rankings.
+    The leader falls if at least `MIN_RANK_DROP` agents overtake it (are better in the alternative ranking), or if one of
+    these agents differs significantly from it in one of the rankings.
+
+    leader : position of the leader
+    plain, alternative : pairwise differences of the abilities of the two rankings
+
+    Returns the positions of all agents that overtake the leader. The list is empty if the leader does not fall.
     """
     overtakes = alternative.value[:, leader] > 0
+
+    # the leader is significantly better in the plain ranking, or significantly worse in the alternative one
     is_significant = plain.significantly_better[leader] | alternative.significantly_better[:, leader]
-    if (overtakes & is_significant).any() or overtakes.sum() >= MIN_RANK_DROP:
-        return list(map(int, np.flatnonzero(overtakes)))
-    return []
+    leader_falls = (overtakes & is_significant).any() or overtakes.sum() >= MIN_RANK_DROP
+    if not leader_falls:
+        return []
+    return [int(agent) for agent in np.flatnonzero(overtakes)]
 
 
 def _describe_leader_change(
@@ -155,7 +164,7 @@ def _describe_leader_change(
     n_worse = np.nansum(plain.value > 0, axis=1)
     leader = int(np.argmax(n_worse))
 
-    overtaking = _find_overtaking(leader, plain, alternative)
+    overtaking = _find_overtaking_agents(leader, plain, alternative)
     if overtaking:
         overtaking_ids = tuple(agent_ids[agent] for agent in overtaking[:MAX_NAMED_MOVES])
         text = (
@@ -174,9 +183,18 @@ def _describe_leader_change(
 
 
 def _list_rank_changes(plain: Floats, ability: Floats, agent_ids: Sequence[str]) -> tuple[RankChange, ...]:
-    """List the agents whose rank differs between abilities of the plain ranking and others, largest changes first."""
+    """List the agents whose rank differs between the plain ranking and an alternative one.
+
+    plain : float array (n_agents,), abilities of the plain ranking
+    ability : float array (n_agents,), abilities of the alternative ranking
+
+    Returns one entry per agent with another rank: its id and both ranks. The largest change comes first, and agents with
+    equal changes have the order of `agent_ids`.
+    """
     plain_rank = rank_with_ties(plain)
     rank = rank_with_ties(ability)
+
+    # a stable sort keeps the order of agents with equal changes
     largest_change_first = np.argsort(-np.abs(rank - plain_rank), kind="stable")
     return tuple(
         RankChange(agent_ids[agent], int(plain_rank[agent]), int(rank[agent]))
@@ -538,12 +556,18 @@ def sort_by_ranking(table: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def _list_groups(label: Ids, agent_ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """List the ids of the agents of each group, the largest group first; an agent alone is no group.
+    """List the agents that an alternative ranking weights together, such as the models of one family.
 
-    label : int32 array (n_agents,), the same number for the agents of a group
+    An agent that shares its label with no other agent is left out, because it needs no common weight.
+
+    label : int32 array (n_agents,), the same number for all agents of a group
+    agent_ids : ids of the agents, in the order of `label`
+
+    Returns the ids of the agents of each group, the largest group first.
     """
     agents_by_label: dict[int, list[str]] = {}
     for agent, group_label in zip(agent_ids, label.tolist(), strict=True):
         agents_by_label.setdefault(group_label, []).append(agent)
+
     groups = [tuple(agents) for agents in agents_by_label.values() if len(agents) > 1]
     return tuple(sorted(groups, key=lambda group: -len(group)))

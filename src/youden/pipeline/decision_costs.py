@@ -82,17 +82,23 @@ def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | N
 
 
 def _find_blocks_needed(components: AgentVariances, half_width_by_data_set: list[float], plan: Plan) -> Floats | None:
-    """Return the number of blocks that gives the half-width by each reference data set; None if no number gives one.
+    """Find how many blocks of trials reach given half-widths of confidence intervals, one for each reference data set.
 
-    components : variance components by reference data set, float arrays (n_data_sets,)
+    In a block, each agent is compared once as the first and once as the second agent. The reference data sets are
+    recorded runs, which replace the answers that this run does not have yet.
+
+    components : variance components of abilities by reference data set, float arrays (n_data_sets,)
+    half_width_by_data_set : half-width to reach with the components of each data set
+
+    Returns a float array (n_data_sets,), or None if all blocks on these items are too few by one of the data sets.
     """
     max_blocks = (plan.n_agents - 1) * plan.n_items
     blocks_needed = []
     for agent_item, residual, half_width in zip(
         components.agent_item, components.residual, half_width_by_data_set, strict=True
     ):
-        of_data_set = AgentVariances(np.array([agent_item]), np.array([residual]))
-        n_needed = find_min_blocks(of_data_set, half_width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
+        variances = AgentVariances(np.array([agent_item]), np.array([residual]))  # of this data set
+        n_needed = find_min_blocks(variances, half_width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
         if n_needed is None:
             return None
         blocks_needed.append(float(n_needed))

@@ -183,7 +183,15 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, settings: FitSettings) ->
 
 
 def _fit_imported_rates(rates: Rates, pool: PoolSummary, settings: FitSettings) -> FitResult:
-    """Compute the tables of an imported run from its scores; the arguments are those of `fit_imported`."""
+    """Compute the tables of an imported run from its scores, without writing them.
+
+    The tables are those of a judged run. They are computed as if all items formed one chunk, and without independent
+    trials, because the imported scores D = TPR − FPR contain the false-positive rates already.
+
+    rates : imported scores of ordered pairs of agents on items
+    pool : agents and items of the run, and notes about the import, which become findings
+    settings : target population of the intervals, and rules of alternative rankings
+    """
     # all items form one chunk, and training scores (`clean`) are the same as all scores
     chunks = [RateChunk(start=0, rates=rates, clean=rates)]
 

@@ -153,12 +153,14 @@ def _average_pilot_answers(trials: TrialsByItem) -> float:
 
 
 def _compute_subtracted_bias(ability: Floats, cumulative_bias: Floats, *, top: int) -> Floats:
-    """Compute the selection bias to subtract from each ability: float array (n_agents,).
+    """Compute the selection bias that is subtracted from the ability of each agent: float array (n_agents,).
 
-    It is `BIAS_FRACTION` of the centred cumulative bias, reduced by a common factor if it would change the set of the
-    `top` best agents.
+    A search samples agents again because their estimates are high, so these estimates are too high on average. The
+    fraction `BIAS_FRACTION` of this bias, measured from the mean bias of all agents, is subtracted. A common factor reduces
+    the fraction if another agent would otherwise become one of the `top` best agents.
 
-    cumulative_bias : float array (n_agents,), bias of agents that were sampled because of high estimates
+    ability : float array (n_agents,), abilities before the correction
+    cumulative_bias : float array (n_agents,), expected bias of each agent, added up over the rounds
     """
     bias = BIAS_FRACTION * (cumulative_bias - cumulative_bias.mean())
     best_first = np.argsort(-ability, kind="stable")
@@ -282,15 +284,19 @@ def _run_analysis(
 
 
 def _accumulate_bias(last: InterimAnalysis, is_active: Bools) -> Floats:
-    """Add the mean bias of the agents that a round sampled to their cumulative selection bias.
+    """Add the selection bias of one more round to the cumulative bias of the agents that the round sampled.
+
+    A search samples agents again because their estimates are high, so these estimates are too high on average. Each
+    sampled agent gets the mean expected bias of all sampled agents.
 
     last : last interim analysis before the round
     is_active : bool array (n_agents,), agents that the round sampled
 
-    Returns the cumulative bias of all agents.
+    Returns the cumulative bias of all agents, float array (n_agents,).
     """
     if not is_active.any():
         return last.cumulative_bias
+
     added_bias = last.bias[is_active].mean()
     return last.cumulative_bias + np.where(is_active, added_bias, 0.0)
 

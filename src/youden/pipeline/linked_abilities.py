@@ -185,18 +185,23 @@ def _estimate_extended_covariance(
 
 
 def _restore_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions) -> Abilities:
-    """Return abilities in which some anchors (agents of the first plan) keep their estimates from the first plan.
+    """Replace the estimates of some anchors, agents of the first plan, by those from the first plan.
+
+    An extension must not change anchors that it does not measure again. Their abilities, the covariances among them, and
+    their degrees of freedom are restored exactly.
 
     abilities : abilities of all agents after the extension; the anchors come first
-    anchors : mean answers by the first plan, without their false-positive rates subtracted
-    unchanged : positions of the anchors that keep their estimates
+    anchors : abilities of the anchors by the first plan, before their false-positive rates are subtracted
+    unchanged : int array, positions of the anchors that keep their estimates
     """
     before = anchors.with_rates_subtracted()
+
     ability = abilities.ability.copy()
     ability[unchanged] = before.ability[unchanged]
     df = abilities.covariance.df.copy()
     df[unchanged] = before.covariance.df[unchanged]
 
+    # the block of the covariance matrix in which both agents are unchanged anchors
     covariance = abilities.covariance.covariance.copy()
     unchanged_pairs = np.ix_(unchanged, unchanged)
     covariance[unchanged_pairs] = before.covariance.covariance[unchanged_pairs]

@@ -160,9 +160,14 @@ def _compute_centred_covariance(std_error: Floats) -> Floats:
 
 
 def _sum_vote_variances(trials: TrialsByItem) -> tuple[Floats, Floats] | None:
-    """Sum the trials of each agent, and the variances of the mean votes on them: float arrays (n_agents,).
+    """Sum, over the trials of each agent, the sampling variance of the jury's mean vote.
 
-    Returns None if the jury does not answer by the mean of its votes.
+    The variance of a mean vote is estimated from the differences between the votes of the judges on one trial.
+
+    trials : trials of the run, with the votes of all judges of the jury
+
+    Returns the number of trials of each agent and the sum of the variances over these trials, float arrays (n_agents,).
+    Returns None if the answer of the jury is not the mean of its votes, but for example their majority.
     """
     n_agents = trials.plan.n_agents
     n_trials = np.zeros(n_agents)
@@ -170,6 +175,8 @@ def _sum_vote_variances(trials: TrialsByItem) -> tuple[Floats, Floats] | None:
     for chunk in trials.iter_answered():
         if not np.allclose(chunk.answer, chunk.votes.mean(axis=1)):
             return None
+
+        # the variance of a mean of v votes is s²/v, and counts for both agents of the trial
         variance_of_mean_vote = chunk.votes.var(axis=1, ddof=1) / trials.n_votes
         for agent in (chunk.first, chunk.second):
             n_trials += np.bincount(agent, minlength=n_agents)
@@ -299,7 +306,7 @@ def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
     mean_vote = votes.mean(axis=0)
     pairs = PairChunk.from_trials(plan.item, plan.first, plan.second, mean_vote, n_items=plan.n_items, rows=paired)
     independent = is_usable & (plan.trial_type == INDEPENDENT)
-    rates = _estimate_rates(plan, mean_vote, independent)
+    rates = _estimate_false_positive_rates(plan, mean_vote, independent)
 
     def iter_votes() -> list[tuple[PairChunk, Floats]]:
         return [(pairs, votes[:, paired])]
@@ -307,11 +314,16 @@ def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
     return _measure_spread(iter_votes, None, n_agents=plan.n_agents, rates=rates)
 
 
-def _estimate_rates(plan: Plan, answer: Floats, rows: Bools) -> AgentRates:
-    """Estimate the false-positive rates of the agents from some independent trials of a plan.
+def _estimate_false_positive_rates(plan: Plan, answer: Floats, rows: Bools) -> AgentRates:
+    """Estimate the false-positive rate of each agent from selected independent trials of a plan.
 
-    answer : float array (n_trials,), answers to all trials
-    rows : bool array (n_trials,), the trials to use
+    An independent trial compares texts on different items, so each positive answer to it is a false positive.
+
+    plan : plan of the n_trials trials
+    answer : float array (n_trials,), answers to all trials of the plan, such as the mean votes of several judges
+    rows : bool array (n_trials,), the independent trials to use
+
+    Returns the rates with the covariance of their errors.
     """
     trials = plan.trials.take(rows)
     totals = IndependentTotals(plan.n_agents, plan.n_items)

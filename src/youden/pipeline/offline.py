@@ -418,8 +418,18 @@ def _import_peer_agents(path: Path, out: Path) -> ImportedRun:
 
 
 def _check_winners(path: Path, verdicts: Verdicts) -> None:
-    """Raise ImportFormatError [import-dropped] if more than the fraction `MAX_DROPPED` of battles have no winner."""
-    n_dropped, n_battles = int((~verdicts.answered).sum()), len(verdicts.answer)
+    """Check that nearly all imported battles have a winner.
+
+    A battle is a recorded comparison of two agents. If many winners are missing, the columns of the file may have been
+    misread, so the user must allow the import.
+
+    path : file of the battles, for the message
+    verdicts : battles as answers; a battle without a winner is unanswered
+
+    Raises ImportFormatError [import-dropped] if more than the fraction `MAX_DROPPED` of the battles have no winner.
+    """
+    n_dropped = int((~verdicts.answered).sum())
+    n_battles = len(verdicts.answer)
     if n_dropped > MAX_DROPPED * n_battles:
         problem = (
             f"{n_dropped:,} of {n_battles:,} battles have no winner; the limit is {MAX_DROPPED:.0%}. Add the winners, or run "

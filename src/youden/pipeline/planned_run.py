@@ -226,11 +226,23 @@ def _select_trials(config: RunConfig, source: Plan, earlier: Plan | None) -> Pla
 
 
 def _find_default_budget(config: RunConfig, pool: Pool) -> int | None:
-    """Return the budget in calls of an earlier plan of the pool, or that of a search from its cost cap; None if neither."""
+    """Find the budget, in calls, of a plan whose config does not set one.
+
+    A plan that was drawn before for the same pool keeps its budget, so that its paid answers stay valid. A search for the
+    best agents (design "adaptive") otherwise gets as many calls as its cost cap pays for.
+
+    config : config of the run, with the resolved budget of an earlier plan
+    pool : pool of the first plan
+
+    Returns None if neither case applies; the design then decides.
+    """
     design, options = config.effective_design
+
+    # an earlier plan counts only if it was drawn for the same pool
     budget = None
     if config.resolved is not None and config.resolved.pool == pool.digest:
         budget = config.resolved.budget
+
     if budget is None and config.calls is None and design == Adaptive.name:
         budget = _estimate_affordable_calls(config, pool, design, options)
     return budget
@@ -352,7 +364,16 @@ def _iter_planning_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, ob
 
 
 def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
-    """Yield each config key that decides how a design plans trials, with its value in the plan and in the config."""
+    """Yield each config key that decides how a design plans trials, with its value in the plan and in the config.
+
+    The caller compares both values to decide whether a stored plan can be reused. Options that only decide when a run in
+    rounds stops are left out, because they do not change trials that were planned already.
+
+    config : config of the run
+    plan : stored plan
+
+    Yields tuples (key, value in the plan, value in the config).
+    """
     # a "cyclic" plan for one or two agents has only self-trials, and is stored under another design name
     design_key, requested_options = config.effective_design
     requested_design = DESIGNS.load(design_key).name
@@ -367,6 +388,7 @@ def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, obje
         planned_options = _without_stopping_options(requested_design, planned_options)
         requested_options = _without_stopping_options(requested_design, requested_options)
     yield "options", planned_options, requested_options
+
     yield "independent", plan.request.independent, config.independent
     yield "holdout", plan.request.holdout, config.holdout
     yield "holdout_rule", plan.split.rule, config.holdout_rule
@@ -438,7 +460,14 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
 
 
 def _check_same_judge(folder: RunFolder, judge: JudgeConfig) -> None:
-    """Raise RunFolderError [run-mismatch] if a folder contains answers of another judge."""
+    """Check that the answers in a run folder are those of the given judge, so that answers of two judges are never mixed.
+
+    folder : folder of a run with complete answers
+    judge : judge of the present config
+
+    Raises RunFolderError [run-mismatch] if the answers are those of another judge. The remedy in the message is different
+    if the two judges differ only in their `decision`: whether an answer is read from the text or from log-probabilities.
+    """
     recorded = folder.read_recorded_judge()
     if is_same_judge(recorded, judge):
         return
@@ -449,6 +478,7 @@ def _check_same_judge(folder: RunFolder, judge: JudgeConfig) -> None:
     if can_set_decision and is_same_judge(recorded, judge.with_changes({"decision": decision})):
         remedy = f"Set `decision: {decision}` in the judge's config to continue this run, or set {_OTHER_FOLDER}"
         raise _run_mismatch_error(folder, f"answers of this judge with `decision: {decision}`", remedy=remedy)
+
     command = f"youden rejudge {folder.path} --judge JUDGE --calls N/agent"
     remedy = f"Run `{command}` to query this judge on the same trials, or set {_OTHER_FOLDER}"
     raise _run_mismatch_error(folder, "another judge's answers", remedy=remedy)
@@ -587,11 +617,18 @@ def is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
 
 
 def _is_same_jury(recorded: Mapping[str, Json], jury: JudgeConfig) -> bool:
-    """Return whether recorded answers are of the same judges in the same order, combined by the same rule."""
+    """Return whether recorded answers are those of a jury, several judges whose votes are combined into one answer.
+
+    The judges must be the same ones in the same order, and their votes must be combined by the same rule.
+
+    recorded : description of the judge that gave the answers, with the keys of `JudgeConfig`; it may be a single judge
+    jury : config of the jury
+    """
     recorded_judges = recorded.get("judges")
     if not isinstance(recorded_judges, list) or len(recorded_judges) != len(jury.judges):
         return False
     if recorded.get("vote") != jury.vote:
         return False
+
     pairs = zip(recorded_judges, jury.judges, strict=True)
     return all(isinstance(old, dict) and is_same_judge(old, new) for old, new in pairs)

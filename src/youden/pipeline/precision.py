@@ -239,8 +239,19 @@ class PrecisionForecast:
                 self.half_width[multiple] = summarize_range(mean)
 
     def _set_expected_half_width(self, multiple: float, n_blocks: int, plan: Plan, kind: AnswerKind) -> None:
-        """Set `half_width` at a multiple of the plan's trials by reference data, and `rate_share` at the multiple 1."""
+        """Set the half-width that reference data, recorded runs, predict for a multiple of the plan's trials.
+
+        The result is stored in `half_width`. At the multiple 1, `rate_share` is set as well: the share of the squared
+        half-width that is due to errors of the false-positive rates.
+
+        multiple : number of trials, divided by the number of the plan
+        n_blocks : number of blocks with this multiple
+        plan : plan of the run
+        kind : kind of the judge's answers, which selects the reference data
+        """
         prior = prior_components(kind)
+
+        # `half_widths` divides `residual` by 2·n_blocks, so this adds the variance of the rates to that of an ability
         rate_variance = _forecast_rate_variance(plan, multiple)
         with_rates = prior._replace(residual=prior.residual + 2 * n_blocks * rate_variance)
         widths = half_widths(with_rates, n_blocks, plan.n_items)
@@ -538,7 +549,7 @@ def _forecast_blocks_to_separate(folder: RunFolder, plan: Plan, pair: Sequence[s
 
     pair : ids of the two agents
     """
-    difference, squared_half_width = _read_difference(folder, pair)
+    difference, squared_half_width = _read_ability_difference(folder, pair)
     required_half_width = abs(difference) / _SELECTION_FACTOR  # with which the two agents differ significantly
     if not required_half_width > 0:
         return None, None
@@ -548,7 +559,7 @@ def _forecast_blocks_to_separate(folder: RunFolder, plan: Plan, pair: Sequence[s
         # the variances of a difference are sums over both agents
         positions = [plan.agent_ids.index(agent) for agent in pair]
         of_difference = AgentVariances(*(component[positions].sum(keepdims=True) for component in components))
-        return _forecast_by_components(of_difference, required_half_width, plan)
+        return _forecast_blocks_or_items(of_difference, required_half_width, plan)
 
     # half-width ∝ 1/√blocks; at least a tenth more of them
     n_blocks = int((plan.trial_type == PAIRED).sum()) / plan.n_agents
@@ -559,8 +570,17 @@ def _forecast_blocks_to_separate(folder: RunFolder, plan: Plan, pair: Sequence[s
     return None, ceil((factor - 1) * plan.n_items)
 
 
-def _read_difference(folder: RunFolder, pair: Sequence[str]) -> tuple[float, float]:
-    """Read the difference of the abilities of two agents (ids) and its squared half-width; NaN if one is unknown."""
+def _read_ability_difference(folder: RunFolder, pair: Sequence[str]) -> tuple[float, float]:
+    """Read the difference between the abilities of two agents from the ranking of a run, and its squared half-width.
+
+    The half-width is that of a confidence interval, and its square is the sum of those of both agents.
+
+    folder : folder of the run
+    pair : ids of the two agents
+
+    Returns the first ability minus the second one, and the squared half-width. Both are NaN if the ability or a bound of
+    one of the agents is unknown.
+    """
     row_by_agent = {row.agent: row for row in folder.read_ranking()}
     abilities = []
     squared_half_width = 0.0  # of the difference: sum over both agents
@@ -569,23 +589,38 @@ def _read_difference(folder: RunFolder, pair: Sequence[str]) -> tuple[float, flo
         if row.ability is None or row.low is None or row.high is None:
             return np.nan, np.nan
         abilities.append(row.ability)
-        # of two bounds, one may be limited to a possible ability
+
+        # the farther of the two bounds, because the other one may be limited to a possible ability
         squared_half_width += max(row.high - row.ability, row.ability - row.low) ** 2
     return abilities[0] - abilities[1], squared_half_width
 
 
-def _forecast_by_components(components: AgentVariances, half_width: float, plan: Plan) -> tuple[int | None, int | None]:
-    """Forecast the additional blocks, else items, that give a half-width; result as of `_forecast_blocks_to_separate`."""
+def _forecast_blocks_or_items(
+    components: AgentVariances, half_width: float, plan: Plan
+) -> tuple[int | None, int | None]:
+    """Forecast how much data must be added to a run so that an interval has a given half-width.
+
+    More blocks of trials on the present items need no new responses, so more items are proposed only if all possible
+    blocks are too few. At least a tenth of the present number is added.
+
+    components : variance components of the estimate, arrays (1,)
+    half_width : required half-width of its interval
+    plan : present plan of the run
+
+    Returns the numbers of additional blocks and of additional items. One of them is None; both are None if nothing suffices.
+    """
     n_blocks = int((plan.trial_type == PAIRED).sum()) / plan.n_agents
     max_blocks = (plan.n_agents - 1) * plan.n_items
     blocks_needed = find_min_blocks(components, half_width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
     if blocks_needed is not None and n_blocks < max_blocks:
-        return max(blocks_needed - round(n_blocks), ceil(n_blocks / 10)), None
+        additional_blocks = max(blocks_needed - round(n_blocks), ceil(n_blocks / 10))
+        return additional_blocks, None
 
     items_needed = find_min_items(components, half_width, fraction=1.0, n_agents=plan.n_agents)
-    if items_needed is not None:
-        items_needed = max(items_needed - plan.n_items, ceil(plan.n_items / 10))
-    return None, items_needed
+    if items_needed is None:
+        return None, None
+    additional_items = max(items_needed - plan.n_items, ceil(plan.n_items / 10))
+    return None, additional_items
 
 
 def check_width_attainable(plan: Plan) -> None:

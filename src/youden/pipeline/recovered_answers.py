@@ -181,7 +181,7 @@ def _combine_answers(
     new : answers to the trials with −1, in their order; None if all answers are saved
     store : name of the store, for the warning
     """
-    columns = _combine_columns(saved, saved_row, new)
+    columns = _combine_trial_columns(saved, saved_row, new)
     metadata_source = saved if new is None else new
     models = tuple(dict.fromkeys((*saved.models, *metadata_source.models)))
     if saved.response_model is not None or metadata_source.response_model is not None:
@@ -201,8 +201,15 @@ def _combine_answers(
     return replace(metadata_source, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
 
 
-def _combine_columns(saved: Verdicts, saved_row: Positions, new: Verdicts | None) -> dict[str, Any]:
-    """Combine the columns `_PER_TRIAL` of saved and new answers; the arguments are those of `_combine_answers`."""
+def _combine_trial_columns(saved: Verdicts, saved_row: Positions, new: Verdicts | None) -> dict[str, Any]:
+    """Combine saved and new answers into one set of columns, such as answers and costs, with one value per trial.
+
+    saved : answers that the run folder holds
+    saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
+    new : answers to the trials with −1, in their order; None if all answers are saved
+
+    Returns an array (n_trials,) for each column name in `_PER_TRIAL`.
+    """
     is_new = saved_row < 0
     columns = {}
     for name in _PER_TRIAL:

@@ -57,7 +57,14 @@ def write_missing_hashes(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, l
 
 
 def _has_valid_hash_file(folder: RunFolder, questions: Questions, plan: Plan, log: Callable[[str], None]) -> bool:
-    """Return whether the request hashes of a plan and a judge are in a valid file; log why an existing one is invalid."""
+    """Return whether a run folder has a valid file with the request hashes of a plan.
+
+    A request hash identifies a request to a judge, and the file spares computing the hashes again. It is valid if it was
+    written for the same plan, pool and judge, and if its checksums are right.
+
+    questions : questions of the judge, from which the hashes are computed
+    log : function that gets a message with the reason if a file exists but is not valid
+    """
     path = _hash_file_path(folder, questions)
     if not path.exists():
         return False

@@ -362,9 +362,12 @@ def _describe_table(
 
 
 def _list_ties(names: Sequence[str], is_tied: Bools) -> dict[str, tuple[str, ...]]:
-    """Return for each model the names of those that do not differ significantly from it.
+    """List, for each model of the ranking, the models that do not differ significantly from it.
 
-    is_tied : bool array (n_models, n_models), in the order of `names`
+    names : names of the models, in the order of the ranking
+    is_tied : bool array (n_models, n_models), whether two models do not differ significantly, in the order of `names`
+
+    Returns a dict from the name of each model to the names of the models that are tied with it, in the same order.
     """
     ties = {}
     for name, is_tied_with in zip(names, is_tied, strict=True):
@@ -426,19 +429,25 @@ def _list_first_names(names: Sequence[str]) -> str:
 
 
 def _recommend_models(best: str | None, choice: ChoiceFacts | None, incomparable: Sequence[str]) -> Recommendation:
-    """Recommend the unique best model, or else the models that cannot be ruled out as the best.
+    """Recommend the model with a significantly higher mean score than all others, or list the candidates for the best.
+
+    There is no recommendation if some models cannot be compared, because they share too few items with the first one.
 
     best : significantly best model; None if there is none
-    choice : None if `incomparable` is not empty
+    choice : candidates that cannot be ruled out as the best; None if some models cannot be compared
     incomparable : models that share too few items with the first one of the ranking
+
+    Returns the recommendation with its sentence for the user.
     """
     if choice is None:
         reason = f"too few items in common with the first model to be compared: {_list_first_names(incomparable)}"
         text = f"No recommendation: {reason}. Remove these models, or add scores on common items."
         return Recommendation("none", (), text, reason, decided_by="scores")
+
     if best is not None:
         text = f"Recommended: {best} has a significantly higher mean score than every other model."
         return Recommendation("recommended", (best,), text, decided_by="scores")
+
     models = (*choice.agents, *choice.candidates)
     text = f"Candidates: {_list_first_names(models)} cannot be ruled out as the best ({100 * choice.level:.0f}% confidence)."
     return Recommendation("candidates", models, text, decided_by="scores")

@@ -131,17 +131,27 @@ def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
 
 
 def _tabulate_comparisons(verdicts: Verdicts, rows: Positions) -> pd.DataFrame:
-    """Return a table with two rows per self-trial: its answer, for each of its two responses and the response compared with.
+    """Make a table of self-trials in which each trial has two rows, one for each of its two responses.
 
-    A response is numbered by repeat, then item. The index is the row of the trial in the plan.
+    A self-trial compares two responses of one agent, to the same item or to different items. With a row for each response,
+    the answers can be grouped by response.
+
+    verdicts : answers of the run
+    rows : int array (n_self_trials,), positions of the self-trials in the plan
+
+    Returns the columns `response`, `partner` (the response that it is compared with), `is_same_item` and `answer` (0 or 1).
+    The index is the position of the trial in the plan.
     """
     import pandas as pd  # takes long to load
 
     plan = verdicts.plan
     trials = plan.trials.take(rows)
-    texts = zip(trials.text_rows(plan.n_agents), trials.text_cells, strict=True)
-    first, second = (text_row.astype(np.int64) * plan.n_items + item for text_row, item in texts)
     first_item, second_item = trials.text_cells
+    first_row, second_row = trials.text_rows(plan.n_agents)
+
+    # number each response by its row in the table of texts (one row per agent and repeat) and its item
+    first = first_row.astype(np.int64) * plan.n_items + first_item
+    second = second_row.astype(np.int64) * plan.n_items + second_item
     columns = {
         "response": np.append(first, second),
         "partner": np.append(second, first),

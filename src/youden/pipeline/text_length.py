@@ -157,15 +157,25 @@ def read_answer_lengths(
     if texts.digest != pool.digest:
         return None
 
-    parts = [_find_lengths(chunk, texts) for chunk in rows()]
+    parts = [_find_answer_lengths(chunk, texts) for chunk in rows()]
     answers, first_lengths, second_lengths, paired = zip(*parts, strict=True)
     first_length = np.concatenate(first_lengths)
     second_length = np.concatenate(second_lengths)
     return np.concatenate(answers), first_length, second_length, np.concatenate(paired)
 
 
-def _find_lengths(chunk: Mapping[str, NDArray[Any]], texts: Pool) -> tuple[Floats, Positions, Positions, Bools]:
-    """Find the lengths of the texts of answered trials without probes and self-trials; result as of `read_answer_lengths`."""
+def _find_answer_lengths(chunk: Mapping[str, NDArray[Any]], texts: Pool) -> tuple[Floats, Positions, Positions, Bools]:
+    """Find the answers of one chunk of trials, and the lengths of the two texts that each of them compares.
+
+    Trials without an answer are left out. So are self-trials, which compare an agent with itself, and probes, whose texts
+    were chosen because they are unusually similar.
+
+    chunk : columns of the trials, by name
+    texts : pool with the texts
+
+    Returns four arrays (n_answers,): answer, characters of the first and of the second text, and whether the trial is
+    paired, so that both texts respond to one item.
+    """
     is_used = (chunk["missing_reason"] == 0) & ~np.isin(chunk["role"], (PROBE, SELF))
     is_paired = chunk["trial_type"][is_used] == PAIRED
     first_item = chunk["item"][is_used]

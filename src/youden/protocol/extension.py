@@ -519,7 +519,13 @@ class _PlanExtender:
         return drawn
 
     def _load_block_design(self) -> BlockDesign:
-        """Make the design that drew the plan; raise PlanError [extend-cell-design] if the plan has no blocks."""
+        """Load the design that drew the plan, if it can draw more blocks.
+
+        A block compares all agents of the plan on one item, once as the first and once as the second agent. An extension by
+        calls adds whole blocks, so it needs a plan and a design that have blocks.
+
+        Raises PlanError [extend-cell-design] if the plan or the design has no blocks.
+        """
         design = self.load_design()
         if not (has_blocks_in_first_plan(self.plan) and isinstance(design, BlockDesign)):
             raise PlanError(

@@ -204,19 +204,26 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     group_codes, group_by_text = np.unique(text_codes, return_inverse=True)
     earlier_groups, new_groups = np.split(group_by_text, [2 * len(earlier)])
 
-    n_shown = _count_shown(earlier, earlier_groups, shape=(len(group_codes), pool.repeats))
+    n_shown = _count_shown_responses(earlier, earlier_groups, shape=(len(group_codes), pool.repeats))
     response_rank = _draw_response_ranks(pool, group_codes, seed)
     repeats = 1 + _choose_responses(new_groups, response_rank, n_shown)
     return replace(trials, first_repeat=repeats[0::2].copy(), second_repeat=repeats[1::2].copy())
 
 
-def _count_shown(trials: Trials, group_by_text: Positions, shape: tuple[int, int]) -> Positions:
-    """Count how often trials show each response of each group: int array of the shape (n_groups, n_responses).
+def _count_shown_responses(trials: Trials, group_by_text: Positions, shape: tuple[int, int]) -> Positions:
+    """Count how often trials have shown each response of an agent to an item, if agents have several responses.
 
-    group_by_text : int array (2·n_trials,), group of the first and the second text of each trial in turn
+    trials : trials whose responses are chosen already
+    group_by_text : int array (2·n_trials,), group of the first and of the second text of each trial, in turn; a group is an
+        agent, an item and a trial type
+    shape : numbers of groups and of responses per group, (n_groups, n_responses)
+
+    Returns an int64 array of this shape.
     """
     columns = trials.columns()
     repeats = _interleave(columns["first_repeat"], columns["second_repeat"])
+
+    # unlike `n_shown[...] += 1`, this counts a response that occurs repeatedly every time
     n_shown = np.zeros(shape, dtype=np.int64)
     np.add.at(n_shown, (group_by_text, repeats - 1), 1)
     return n_shown

@@ -350,13 +350,23 @@ def make_plan(
 
 
 def _count_self_trials(pool: Pool, requested: CallBudget | None) -> tuple[int, int | None]:
-    """Return the number of paired self-trials per agent, and the budget in calls, None by default.
+    """Compute how many paired self-trials each agent gets, and the budget in calls.
 
-    Raises PlanError [calls-invalid] for less than one paired and one independent call per agent.
+    A self-trial compares two responses of one agent. Each paired self-trial (one item) comes with an independent one (two
+    items), so it takes two calls of the budget.
+
+    pool : responses of one or two agents
+    requested : budget in calls, or in paired self-trials per agent; None for the default
+
+    Returns the number per agent, and the budget, which is None if `requested` is None.
+
+    Raises PlanError [calls-invalid] if the budget is less than one paired self-trial per agent.
     """
     if requested is None:
         return MAX_PAIRED, None
-    per_agent = requested.value if requested.unit else requested.value / (2 * pool.n_agents)
+
+    calls_per_trial = 2  # the paired trial and its independent one
+    per_agent = requested.value if requested.unit else requested.value / (calls_per_trial * pool.n_agents)
     n_paired = int(per_agent)
     if n_paired < 1:
         raise PlanError(
@@ -364,15 +374,24 @@ def _count_self_trials(pool: Pool, requested: CallBudget | None) -> tuple[int, i
             f"{format_count(pool.n_agents, 'agent')}. Set calls to {2 * pool.n_agents} or more, or to 1/agent or more.",
             slug="calls-invalid",
         )
-    return n_paired, int(2 * pool.n_agents * per_agent + 0.5)
+    budget = int(calls_per_trial * pool.n_agents * per_agent + 0.5)
+    return n_paired, budget
 
 
-def _draw_self_trials_of_all(pool: Pool, n_paired: int, seed: int) -> Trials:
-    """Draw the self-trials of all agents; raise PlanError [repeats-few] if an agent has none."""
+def _draw_all_self_trials(pool: Pool, n_paired: int, seed: int) -> Trials:
+    """Draw the self-trials of all agents of a pool: comparisons of two responses of the same agent.
+
+    pool : responses of one or two agents
+    n_paired : maximum number of paired self-trials per agent; as many independent ones follow
+    seed : seed of the plan
+
+    Returns the trials of all agents, one agent after the other.
+
+    Raises PlanError [repeats-few] if an agent has two responses to fewer than two items, and therefore no self-trials.
+    """
     by_agent = []
     for position, agent in enumerate(pool.agents):
         trials_of_agent = draw_self_trials(pool, position, n_paired=n_paired, seed=seed)
-        by_agent.append(trials_of_agent)
         if not len(trials_of_agent):
             n_items = int((pool.n_repeats[position] >= 2).sum())
             raise PlanError(
@@ -380,13 +399,14 @@ def _draw_self_trials_of_all(pool: Pool, n_paired: int, seed: int) -> Trials:
                 "Add a second response to two items or more.",
                 slug="repeats-few",
             )
+        by_agent.append(trials_of_agent)
     return Trials.concat(by_agent)
 
 
 def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> Plan:
     """Plan the self-trials of a pool of one or two agents; `requested` is the budget, None for the default."""
     n_paired, budget = _count_self_trials(pool, requested)
-    trials = _draw_self_trials_of_all(pool, n_paired, seed)
+    trials = _draw_all_self_trials(pool, n_paired, seed)
     n_single = int((pool.n_repeats == 1).sum())
     single = format_count(n_single, "response", "has", "have")
     left_out = f"; {single} no second one to compare with, so the plan leaves out the item" if n_single else ""

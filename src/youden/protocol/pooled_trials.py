@@ -217,7 +217,16 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
 
 
 def _draw_passes(agents: Positions, n_passes: int, rng: np.random.Generator) -> tuple[Positions, Positions]:
-    """Draw the first and second agents of passes, in each of which every agent appears once first and once second."""
+    """Draw pairs of agents in passes, in each of which every agent appears once first and once second.
+
+    Because of the passes, all agents have equally many independent trials, from which their false-positive rates are
+    estimated.
+
+    agents : int array, positions of two or more agents
+    n_passes : number of passes
+
+    Returns the first and the second agent of each pair, int arrays (n_passes · number of agents,), pass by pass.
+    """
     # one row per pass: the agents in a random order, and the same order shifted cyclically
     n_agents = len(agents)
     order = rng.permuted(np.tile(agents, (n_passes, 1)), axis=1)
@@ -351,13 +360,20 @@ def draw_scored_trials(
 def _draw_pairs_of_scored(
     scored: Positions, partners: Positions, n: int, rng: np.random.Generator
 ) -> tuple[Positions, Positions, Bools]:
-    """Draw n pairs of a scored agent and another agent, so that all scored agents have equally many.
+    """Draw pairs of a scored agent, for which the trial counts, and a random partner.
 
-    Returns the first and the second agents, and whether the first one is the scored one: arrays (n,).
+    All scored agents have equally many pairs, up to a difference of one. They are the first agents of one pass through
+    all of them, and the second agents of the next pass.
+
+    scored, partners : int arrays, positions of the scored agents and of their possible partners
+    n : number of pairs
+
+    Returns the first agents, the second agents, and whether the first one is the scored one, arrays (n,).
     """
     # the scored agents are the first ones in pass 0, the second ones in pass 1, and so on
     pass_number, position = np.divmod(np.arange(n), len(scored))
     scored_is_first = pass_number % 2 == 0
+
     agent = scored[position]
     partner = _draw_other_agents(agent, partners, rng)
     first = np.where(scored_is_first, agent, partner)

@@ -106,7 +106,7 @@ def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
     plan = verdicts.plan
     is_used = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
     trials = plan.trials.take(is_used)
-    codes = _encode_combinations(trials, plan.n_agents, plan.n_items)
+    codes = _encode_agents_and_items(trials, plan.n_agents, plan.n_items)
 
     # sum the answers of each combination, and take its agents and items from its first trial
     _, first_rows, row = np.unique(codes, return_index=True, return_inverse=True)
@@ -123,12 +123,21 @@ def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
     )
 
 
-def _encode_combinations(trials: Trials, n_agents: int, n_items: int) -> Positions:
-    """Encode the agents and items of each independent trial as a number: int64 array (n_trials,)."""
+def _encode_agents_and_items(trials: Trials, n_agents: int, n_items: int) -> Positions:
+    """Encode the agents and the items of each independent trial as one number, by which their answers are summed.
+
+    An independent trial compares a text of one agent on one item with a text of another agent on another item.
+
+    trials : independent trials
+    n_agents, n_items : numbers of agents and of items of the run
+
+    Returns an int64 array (n_trials,), with equal numbers for trials of the same agents and items.
+    """
     # the cells (agent, item) of the first texts are numbered consecutively: the product of two numbers of possible cells may
     # exceed 64 bits
     first_cell_codes = trials.item.astype(np.int64) * n_agents + trials.first
     _, first_cells = np.unique(first_cell_codes, return_inverse=True)
+
     second_cells = trials.second.astype(np.int64) * n_items + trials.other_item
     n_possible_cells = n_agents * n_items
     return np.asarray(first_cells * n_possible_cells + second_cells)

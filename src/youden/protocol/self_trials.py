@@ -189,7 +189,7 @@ def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
     Returns an int64 array (n_pairs, 4), sorted by round and item. Its columns are the position of the item, the first and
     the second response, numbered from 1, and the round, from 0.
     """
-    item, first, second, first_round = _draw_unordered_pairs(n_responses, rng)
+    item, first, second, first_round = _divide_pairs_into_rounds(n_responses, rng)
 
     # an item with n responses has n(n − 1)/2 pairs, and as many with the opposite orientation in later rounds
     n_pairs_of_item = n_responses * (n_responses - 1) // 2
@@ -201,12 +201,17 @@ def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
     return np.asarray(all_pairs[by_round_and_item])
 
 
-def _draw_unordered_pairs(
+def _divide_pairs_into_rounds(
     n_responses: Positions, rng: np.random.Generator
 ) -> tuple[Positions, Positions, Positions, Positions]:
-    """List all unordered pairs of responses to the same item, in random orientation and in random rounds.
+    """List every pair of responses to one item, in random order and divided into random rounds.
 
-    Returns int arrays (n_unordered,): the item, the first and the second response, from 1, and the round, from 0.
+    A round contains at most one pair of each item, so that a plan with few rounds uses many items.
+
+    n_responses : int array (n_items,), number of responses to each item, at least 2
+
+    Returns four int arrays (n_pairs,): the position of the item, the first and the second response, numbered from 1, and
+    the round, from 0. Each pair of responses is listed once, in one of its two orders.
     """
     responses = range(1, int(n_responses.max()) + 1)
     pairs_of_responses = np.array(list(combinations(responses, 2)))

@@ -188,11 +188,14 @@ class IsotonicOnTop(MatrixCompletion):
         return np.asarray(np.interp(self._fit_predict(scores), prediction, curve))
 
     def _predict_out_of_fold(self, scores: Floats) -> Floats:
-        """Predict each observed cell with a model that was fitted to the other folds.
+        """Predict each observed cell, an agent on an item, by a model that has not seen its score.
 
-        scores : float array (n_agents, n_items), NaN if unobserved
+        The cells are divided into folds at random. The cells of one fold are predicted by a model that is fitted to the other
+        folds.
 
-        Returns an array of this shape, also NaN if a cell cannot be predicted from the others.
+        scores : float array (n_agents, n_items), NaN for cells that were not observed
+
+        Returns an array of this shape. It is NaN for unobserved cells, and for cells that cannot be predicted from the others.
         """
         fold = draw_folds(~np.isnan(scores), n_folds=self.n_folds, seed=self.seed)
         n_nonempty_folds = int(fold.max()) + 1
@@ -200,6 +203,8 @@ class IsotonicOnTop(MatrixCompletion):
         for number in range(min(self.n_folds, n_nonempty_folds)):
             in_fold = fold == number
             training_scores = np.where(in_fold, np.nan, scores)
+
+            # without training scores, the fold stays NaN
             if not np.isnan(training_scores).all():
                 predictions[in_fold] = self._fit_predict(training_scores)[in_fold]
         return predictions
@@ -310,9 +315,17 @@ class NuclearNorm(MatrixCompletion):
         return GRID[int(squared_error.argmin())]
 
     def _complete_matrix(self, value: Floats, observed: Bools, *, penalty: float, start: Floats) -> Floats:
-        """Minimize the penalized squared error for one penalty, by iterations from `start`.
+        """Predict all cells of a matrix from the observed ones, by matrix completion with a nuclear-norm penalty.
 
-        value, observed, start : arrays of the shape of the result
+        The method is soft-impute: unobserved cells are filled with predictions, all singular values are reduced by the penalty,
+        and both steps are repeated until the predictions hardly change.
+
+        value : float array (n_rows, n_columns), scores; those of unobserved cells are ignored
+        observed : bool array of this shape, cells to fit
+        penalty : number that is subtracted from each singular value
+        start : float array of this shape, first predictions
+
+        Returns the predictions, float array of this shape.
         """
         predicted = start
         for _ in range(self.max_rounds):
@@ -439,10 +452,16 @@ class UVFactorization(MatrixCompletion):
         return np.asarray(agent_factors @ item_factors.T)
 
     def _fit_factors(self, value: Floats, weight: Floats, factors: Floats) -> Floats:
-        """Regress each row of a score matrix on given factors of the columns, by ridge regression.
+        """Fit the factors of each row of a score matrix by ridge regression, with the factors of the columns fixed.
 
-        value, weight : float arrays (n_rows, n_columns), scores and 1, both 0 for unobserved cells
-        factors : float array (n_columns, rank)
+        A score is predicted by the sum, over the factors, of row factor × column factor. The rows are agents and the columns
+        items, or the reverse.
+
+        value : float array (n_rows, n_columns), scores, 0 for unobserved cells
+        weight : float array of this shape, 1 for observed cells and 0 for others
+        factors : float array (n_columns, rank), factors of the columns
+
+        Returns the factors of the rows, float array (n_rows, rank).
         """
         # normal equations of row i: (Σ_j w_ij·v_j·v_jᵀ + ridge·I)·u_i = Σ_j s_ij·v_j, with the factors v_j of column j
         factor_products = factors[:, :, None] * factors[:, None, :]  # v_j·v_jᵀ: (n_columns, rank, rank)

@@ -260,7 +260,15 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
 
 
 def _order_candidates(pairs: PairAgreement) -> list[tuple[int, int]]:
-    """List the candidate pairs in descending order of their corrected agreement, excess / max_excess."""
+    """List the pairs of agents that may be part of a flagged group, in descending order of their corrected agreement.
+
+    The corrected agreement is `excess` / `max_excess`: the answers beyond the prediction from the abilities, divided by
+    the largest possible number. Rounding and the rules for equal values make the result independent of the order of agents.
+
+    pairs : answers to all pairs, and which of them are candidates
+
+    Returns tuples of the positions of two agents, the smaller one first.
+    """
     first, second = np.nonzero(np.triu(pairs.is_candidate, 1))
     corrected = np.round(pairs.excess[first, second] / pairs.max_excess[first, second], _DECIMALS)
 
@@ -271,14 +279,19 @@ def _order_candidates(pairs: PairAgreement) -> list[tuple[int, int]]:
 
 
 def _can_join(pairs: PairAgreement, group: list[int]) -> Bools:
-    """Return which agents may join a group: bool array (n_agents,).
+    """Return which agents may become members of a group of suspiciously similar agents: bool array (n_agents,).
 
-    All compared pairs of such an agent with the members are candidates, and half of the pairs or more were compared.
+    An agent may join if each member with which it was compared forms a candidate pair with it (a pair with a large
+    agreement), and if it was compared with half of the members or more. Members themselves may not.
+
+    pairs : answers to all pairs, and which of them are candidates
+    group : positions of the members
     """
     is_compared = pairs.n[:, group] > 0
     is_possible_pair = pairs.is_candidate[:, group] | ~is_compared
-    has_excess = pairs.max_excess[:, group].sum(axis=1) > 0
-    can_join = is_possible_pair.all(axis=1) & (2 * is_compared.sum(axis=1) >= len(group)) & has_excess
+    has_enough_pairs = 2 * is_compared.sum(axis=1) >= len(group)
+    can_exceed = pairs.max_excess[:, group].sum(axis=1) > 0  # the corrected agreement divides by this sum
+    can_join = is_possible_pair.all(axis=1) & has_enough_pairs & can_exceed
     can_join[group] = False
     return np.asarray(can_join)
 
@@ -350,11 +363,15 @@ class _GroupTest(NamedTuple):
 
 
 def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
-    """Test whether agents agree more than honest groups of this size in recorded runs.
+    """Test whether the agents of a group agree more than honest groups of the same size.
 
-    group : positions of the agents
+    The agreement is corrected for what the abilities of the agents predict. Under the null hypothesis, it equals the bar:
+    a value in `GROUP_BARS` above those of honest groups in recorded runs.
 
-    The p-value is 1 if the group has a weak member (see `_has_weak_member`).
+    pairs : answers to all pairs of agents
+    group : positions of the members
+
+    Returns the result of the test. The p-value is 1 if a member agrees too little with the others (see `_has_weak_member`).
     """
     size = len(group)
     members = tuple(sorted(group))

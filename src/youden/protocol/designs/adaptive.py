@@ -385,11 +385,15 @@ class Adaptive(TrialDesign):
     def _encode_comparisons(
         self, item: Ids | Positions, first: Ids | Positions, second: Ids | Positions, n_agents: int
     ) -> Positions:
-        """Return one number per comparison, equal for equal comparisons: int64 array (n_trials,).
+        """Encode each comparison as one number, so that comparisons that were planned already are found quickly.
 
-        If pairs are unordered, both orders of a pair get the same number.
+        Equal comparisons have equal numbers. If the option `pairs` is "unordered", a pair of agents also has the same number
+        in both orders.
 
-        item, first, second : int arrays (n_trials,), positions of the item and the agents
+        item, first, second : int arrays (n_trials,), positions of the item and of the two agents
+        n_agents : number of agents of the run
+
+        Returns an int64 array (n_trials,).
         """
         agent_1, agent_2 = first, second
         if self.pairs == "unordered":

@@ -142,19 +142,28 @@ def draw_comparisons(
     # one number per comparison (item, first, second)
     code = np.ravel_multi_index((item[cell], agent[cell], partner), shape)
     if pairs == "unordered":
-        code = _draw_orders(code, shape, rng)
+        code = _draw_pair_orders(code, shape, rng)
     item, first, second = np.unravel_index(code, shape)
     return Trials.paired(item.astype(np.int32), first.astype(np.int32), second.astype(np.int32))
 
 
-def _draw_orders(code: Positions, shape: tuple[int, int, int], rng: np.random.Generator) -> Positions:
-    """Return the numbers of comparisons (item, first, second) with each pair on an item once, in a random order.
+def _draw_pair_orders(code: Positions, shape: tuple[int, int, int], rng: np.random.Generator) -> Positions:
+    """Remove repeated comparisons of two agents on an item, and draw the order of the two agents at random.
 
-    code : int64 array, numbers of comparisons in a table of this shape (n_items, n_agents, n_agents)
+    Two cells (an agent on an item) that chose each other as partners give the same comparison in both orders. For
+    unordered pairs, only one of these is kept.
+
+    code : int64 array, positions of comparisons in a flattened table with the axes item, first agent and second agent
+    shape : shape of this table, (n_items, n_agents, n_agents)
+
+    Returns the positions of the remaining comparisons, int64 array.
     """
+    # with the smaller agent first, both orders of a pair are the same position
     item, first, second = np.unravel_index(code, shape)
     ascending = np.ravel_multi_index((item, np.minimum(first, second), np.maximum(first, second)), shape)
     distinct = np.unique(ascending)
+
+    # the same comparisons with the larger agent first, of which each is selected with probability 1/2
     item, low, high = np.unravel_index(distinct, shape)
     descending = np.ravel_multi_index((item, high, low), shape)
     is_swapped = rng.random(len(distinct)) < 0.5

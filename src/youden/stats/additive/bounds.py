@@ -279,7 +279,19 @@ def _update_bounds_in_use(equations: Equations, active: OnBound, point: _BoxPoin
 
 
 def _select_effects_on_bound(equations: Equations, active: OnBound, point: _BoxPoint, k: int) -> tuple[Bools, Bools]:
-    """Select the row and the column effects that are on bound k in the next round."""
+    """Select the row and column effects that are set to one bound in the next round of the active-set method.
+
+    An effect on the bound stays there if moving it inside would not decrease the objective. A free effect is added if it
+    is beyond the bound.
+
+    equations : normal equations of all cells
+    active : effects on the upper and on the lower bound in this round
+    point : solution with these effects on their bounds
+    k : 0 for the upper bound, 1 for the lower one
+
+    Returns bool arrays (n_rows,) and (n_columns,). A bound needs effects of both kinds; otherwise, both arrays are False
+    everywhere.
+    """
     bound, sign = point.bounds[k], SIGNS[k]
 
     # effects stay on the bound, of sign e, if their gradients ∂x and ∂y have the right sign: e·∂x ≤ 0, e·∂y ≥ 0
@@ -386,7 +398,16 @@ def _compute_largest_violation(equations: Equations, active: OnBound, point: _Bo
 
 
 def _compute_largest_gradient_violation(active: OnBound, gradient: Effects) -> float:
-    """Compute the largest violation of the optimality conditions of the gradient, at least 0."""
+    """Compute by how much a gradient violates the optimality conditions of a fit with bounds, at least 0.
+
+    The gradient of a free effect is 0. That of an effect on a bound must not point inside the bound, and the gradients on
+    each bound sum to 0.
+
+    active : effects that are on the upper and on the lower bound
+    gradient : half the gradient of the objective by the row and column effects
+
+    Returns the largest violation over all these conditions.
+    """
     # free effects have the gradient 0
     is_free_row = ~active.rows.any(axis=0)
     is_free_column = ~active.columns.any(axis=0)
@@ -442,12 +463,20 @@ def fit_censored(cells: Cells, equations: Equations) -> Fit:
 
 
 def _take_newton_step(saturated: _Saturated, effects: Effects, is_exceeded: Bools) -> tuple[Effects, bool, int]:
-    """Change effects towards the fit without the exceeded saturated cells, as far as the objective falls.
+    """Take one Newton step of the fit to censored scores.
 
-    Returns the effects, whether they are those of this fit, and the number of iterations of the conjugate gradients.
+    The step leads towards the plain fit without the exceeded cells: saturated cells, with a score of ±1, whose prediction
+    is beyond the score. It ends where the objective is smallest on this line.
+
+    saturated : the saturated cells
+    effects : effects before the step
+    is_exceeded : bool array (n_saturated,), saturated cells whose predictions exceed their scores
+
+    Returns the new effects, whether they are those of the plain fit, and the number of conjugate-gradient iterations.
     """
     target, n_iterations = saturated.fit_without(is_exceeded)
     step = Effects(target.rows - effects.rows, target.columns - effects.columns)
+
     length = saturated.line_search(effects, step)
     if length == 1:
         return target, True, n_iterations
@@ -485,9 +514,13 @@ class _Saturated:
         return self._sign * np.maximum(self._sign * prediction - 1, 0)
 
     def compute_kkt_residual(self, effects: Effects, excess: Floats) -> float:
-        """Compute the largest residual of the optimality conditions, without a penalty for the excess of predictions.
+        """Compute how far effects are from the optimum: the largest residual of the optimality conditions.
 
-        excess : float array (n_saturated,), as returned by `excess` for these effects
+        A prediction that exceeds a score of 1, or is below a score of −1, is not penalized. In these cells,
+        the prediction therefore replaces the score when the residuals are computed.
+
+        effects : effects of rows and columns
+        excess : float array (n_saturated,), how far predictions exceed saturated scores, as returned by `excess`
         """
         # Σ weight × score over rows and columns, with predictions in place of the scores that they exceed
         equations = self._equations

@@ -240,11 +240,13 @@ def make_normal_equations(cells: Cells, *, ridge: float) -> Equations:
 def _make_weight_matrix(
     row: IdColumn, column: IdColumn, weight: Floats, *, shape: tuple[int, int]
 ) -> Floats | csr_array:
-    """Make the matrix of the weights of cells, sparse if it is large and mostly empty.
+    """Make the matrix that contains the weight of each cell, and 0 for cells that were not observed.
 
-    row, column : int array (n_cells,)
-    weight : float array (n_cells,); weights of a repeated cell are summed
-    shape : numbers of rows and of columns
+    The matrix is dense if it is small or if many of its cells were observed, and otherwise a sparse SciPy array.
+
+    row, column : int array (n_cells,), positions of the observed cells
+    weight : float array (n_cells,); the weights of a repeated cell are summed
+    shape : shape of the matrix, (n_rows, n_columns)
     """
     n_rows, n_columns = shape
     n_entries = n_rows * n_columns

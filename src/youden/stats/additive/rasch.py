@@ -226,15 +226,21 @@ class _Cells:
 
 
 def _fit_linearized_scores(cells: _Cells, link: Link, eta: Floats) -> Solution:
-    """Fit the linearized scores η + (s − ŝ)/ŝ'(η) by weighted least squares.
+    """Fit the model to linearized scores by weighted least squares: one step of Fisher scoring.
 
+    A linearized score is η + (s − ŝ)/(dŝ/dη), with the score s, its prediction ŝ, and the prediction η on the scale of
+    the link. Its weight is (dŝ/dη)²/(1 − ŝ²), the inverse of its variance.
+
+    cells : observed cells with their scores
+    link : link function, which transforms scores to the scale of the effects
     eta : float array (n_cells,), predictions on the scale of the link
     """
     predicted_score = link.inverse(eta)
     slope = link.inverse_slope(eta)
     variance = np.maximum(1 - predicted_score**2, _TINY)
     linearized_score = eta + (cells.score - predicted_score) / np.maximum(slope, _TINY)
-    return cells.fit(linearized_score, slope**2 / variance)
+    weight = slope**2 / variance
+    return cells.fit(linearized_score, weight)
 
 
 def _maximize_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) -> tuple[Solution, int]:

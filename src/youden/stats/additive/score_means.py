@@ -287,9 +287,17 @@ def _fit(score: Floats) -> ClippedLinear:
 
 
 def _compute_wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, level: float) -> tuple[Floats, Floats]:
-    """Compute the lower and upper bounds of Wilson's interval of mean scores; NaN if the variance is NaN.
+    """Compute Wilson's confidence interval of the mean score of each model, which stays in [0, 1].
 
-    n : number of scores of each agent. The interval uses the effective number, from the variance and its `df`.
+    Wilson's formula is for means of values 0 and 1. For other scores, the number of scores is replaced by the number of
+    values 0 and 1 whose mean has the same variance.
+
+    mean, variance : float arrays (n_agents,), mean scores and their sampling variances
+    n : int array (n_agents,), number of scores of each model
+    df : float array (n_agents,), degrees of freedom of the variances
+    level : confidence level
+
+    Returns the lower and upper bounds, float arrays (n_agents,), NaN if the variance is NaN.
     """
     z = float(ndtri((1 + level) / 2))
     t = np.asarray(stdtrit(np.maximum(df, 1), (1 + level) / 2), dtype=np.float64)
@@ -307,9 +315,14 @@ def _compute_wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, l
 
 
 def _compute_effective_sizes(mean: Floats, variance: Floats, n: Ids, quantile_ratio: Floats) -> Floats:
-    """Compute the number of scores of 0 or 1 with which a mean would have its variance.
+    """Compute effective sample sizes: the numbers of values 0 and 1 whose means have the variances of the given means.
 
-    quantile_ratio : float array (n_agents,), normal quantile divided by Student's t
+    mean, variance : float arrays (n_agents,), mean scores and their sampling variances
+    n : int array (n_agents,), number of scores of each model, which is the result for a variance of 0
+    quantile_ratio : float array (n_agents,), normal quantile divided by that of Student's t; it is below 1 if a variance is
+        estimated from few scores, and then decreases the size
+
+    Returns a float array (n_agents,).
     """
     # n* = max(min(n, q), q·ratio²), q = θ(1 − θ)/variance; n* = n if θ is 0 or 1, or if all scores are equal, so that the
     # variance is 0 except for rounding
@@ -541,15 +554,21 @@ def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
     if not products.any():  # for example, no cell is missing
         return 1.0
     if n_items < MIN_ITEMS_OF_T_TEST:
-        return _permutation_p_value(x, y)
+        return _compute_permutation_p_value(x, y)
 
     # White's variance is valid also if difficulties of items with few scores vary more
     t = products.sum() / np.sqrt((products**2).sum())
     return float(2 * stdtr(n_items - 1, -abs(t)))
 
 
-def _permutation_p_value(x: Floats, y: Floats) -> float:
-    """Return the two-sided p-value of Σ xy over all pairings of x and y, float arrays (n_items,)."""
+def _compute_permutation_p_value(x: Floats, y: Floats) -> float:
+    """Compute the two-sided p-value of a permutation test of whether two variables are uncorrelated.
+
+    The statistic is Σ xy. With few items, it is computed for all pairings of the values of x and y, because a t test would
+    be inaccurate.
+
+    x, y : float array (n_items,), deviations of the two variables from their means; fewer than `MIN_ITEMS_OF_T_TEST` items
+    """
     from scipy.stats import permutation_test  # takes long to load
 
     def sum_of_products(permuted: Floats, axis: int) -> Floats:

@@ -461,16 +461,26 @@ def median_differences(
 def _resample_corners(
     observed: Bools, *, rng: np.random.Generator, n_rectangles: int
 ) -> tuple[Positions, Positions, Positions, Positions]:
-    """Draw random rectangles from a bootstrap sample of agents and items.
+    """Draw random rectangles, two agents and two items with four observed cells, from one bootstrap sample.
 
-    Returns agents i and k and items j and m of each rectangle in `observed`; empty if the sample has none.
+    The sample draws agents and items with replacement, so that its variation shows the sampling error of the curl.
+
+    observed : bool array (n_agents, n_items), cells with a score
+    n_rectangles : number of rectangles to draw
+
+    Returns the positions in `observed` of agents i and k and of items j and m of each rectangle, int64 arrays of one shape.
+    They are empty if the sample has no rectangle.
     """
-    agents, items = (_draw_with_replacement(size, rng) for size in observed.shape)
+    n_agents, n_items = observed.shape
+    agents = _draw_with_replacement(n_agents, rng)
+    items = _draw_with_replacement(n_items, rng)
     try:
         corners = sample_rectangles(observed[np.ix_(agents, items)], rng=rng, n_pairs=n_rectangles, n_per_pair=1)
     except StatisticsError:  # there is no complete rectangle
         none = np.empty((0, 1), dtype=np.int64)
         return none, none, none, none
+
+    # translate positions in the sample to positions in `observed`
     return agents[corners.i], agents[corners.k], items[corners.j], items[corners.m]
 
 

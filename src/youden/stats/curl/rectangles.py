@@ -189,14 +189,22 @@ def _select_shared_columns(row_pairs: _RowPairs, sampled: Positions, ranks: Posi
 
 
 def _list_shared_columns(row_pairs: _RowPairs, pairs: Positions) -> tuple[Positions, Positions]:
-    """List the columns observed in both rows of each pair, and the index in this list at which each pair starts.
+    """List, for each of several pairs of rows, the columns that were observed in both rows.
 
-    pairs : int64 array (n_pairs,), positions in `row_pairs`
+    row_pairs : all pairs of rows of a matrix
+    pairs : int64 array (n_pairs,), positions in `row_pairs` of the pairs to list
+
+    Returns the columns of all pairs in one int64 array, pair by pair and in ascending order within a pair, and the index in
+    this array at which each pair begins, int64 array (n_pairs,).
     """
     rows, upper, lower, n_shared = row_pairs
-    is_shared = rows[upper[pairs]] & rows[lower[pairs]]
+    is_shared = rows[upper[pairs]] & rows[lower[pairs]]  # (n_pairs, n_columns)
+
+    # positions in the flattened mask, row by row, so the remainder is the column
+    n_columns = rows.shape[1]
+    columns = np.flatnonzero(is_shared) % n_columns
     pair_starts = np.cumsum(n_shared[pairs]) - n_shared[pairs]
-    return np.flatnonzero(is_shared) % rows.shape[1], pair_starts
+    return columns, pair_starts
 
 
 def no_rectangles_error(observed: Bools) -> StatisticsError:

@@ -248,14 +248,24 @@ def _group_cells_by_item(has_both: Bools) -> Positions:
 
 
 def _compute_jackknife_bounds(rho: float, jackknife: Floats, level: float) -> tuple[float, float]:
-    """Compute the bounds tanh(atanh ρ ± t·SE) of a correlation.
+    """Compute a confidence interval of a correlation from a jackknife, which leaves out one group of items at a time.
 
-    jackknife : float array (n_groups,), ρ without each group, inside (−1, 1)
+    The interval is tanh(atanh ρ ± t·SE). Fisher's transformation atanh keeps the bounds in (−1, 1); SE is the jackknife
+    standard error of atanh ρ, and t a quantile of Student's t.
+
+    rho : correlation ρ of all cells, in (−1, 1)
+    jackknife : float array (n_groups,), correlations without each group, in (−1, 1)
+    level : confidence level
+
+    Returns the lower and the upper bound.
     """
     n_groups = len(jackknife)
     transformed = np.arctanh(jackknife)
+
+    # jackknife standard error: √((g − 1)/g · Σ (z − z̄)²) with g groups
     squares = (transformed - transformed.mean()) ** 2
     std_error = np.sqrt((n_groups - 1) / n_groups * squares.sum())
+
     margin = student.ppf((1 + level) / 2, n_groups - 1) * std_error
     low, high = np.tanh(np.arctanh(rho) + np.array([-margin, margin])).tolist()
     return low, high

@@ -148,25 +148,35 @@ def _draw_prior_variances(
 
 
 def _draw_grid_points(log_likelihood: Floats, *, rng: np.random.Generator, n_draws: int) -> tuple[Positions, Positions]:
-    """Draw points of a grid with probabilities proportional to their likelihood.
+    """Draw points of a grid of parameter values from their posterior, with equal prior probabilities of all points.
 
-    Returns rows and columns, int64 arrays (n_draws,).
+    log_likelihood : float array (n_rows, n_columns), log-likelihood of each point, up to a constant
+    n_draws : number of points to draw, with replacement
+
+    Returns the rows and the columns of the points, int64 arrays (n_draws,).
     """
+    # the maximum is subtracted first, because the exponential function may overflow otherwise
     weight = np.exp(log_likelihood - log_likelihood.max()).ravel()
     point = rng.choice(weight.size, n_draws, p=weight / weight.sum())
     row, column = np.unravel_index(point, log_likelihood.shape)
     return row, column
 
 
-def _make_polynomials(x: Floats) -> tuple[Floats, Floats]:
-    """Make an orthonormal basis of the linear functions of x, and the part of x² that is orthogonal to them.
+def _make_polynomial_basis(x: Floats) -> tuple[Floats, Floats]:
+    """Make orthonormal vectors of the values of a linear and of a quadratic polynomial at each agent.
 
-    This part has the length 1, or is 0 for 3 agents and if x² is linear in x.
+    x : float array (n_agents,), effects under judge A, centred and of length 1
+
+    Returns an orthonormal basis of the linear functions of x, float array (n_agents, 2), and the part of x² that is
+    orthogonal to them, scaled to length 1, float array (n_agents,). This part is 0 for 3 agents or fewer, and if x² is
+    linear in x.
     """
     n_agents = len(x)
     linear = np.column_stack([np.full(n_agents, n_agents**-0.5), x])
     if n_agents <= 3:
         return linear, np.zeros(n_agents)
+
+    # projection of x² on the linear functions
     linear_part = linear @ (linear.T @ x**2)
     return linear, _normalize(x**2 - linear_part)
 
@@ -183,7 +193,7 @@ def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]
     Returns the basis vectors as columns, float array (n_agents, n_vectors), and the sampling variance of the effects under
     judge B along each vector, float array (n_vectors,).
     """
-    linear, quadratic = _make_polynomials(x)
+    linear, quadratic = _make_polynomial_basis(x)
     functions = linear
     if quadratic.any():
         functions = np.column_stack([linear, quadratic])

@@ -207,10 +207,13 @@ class _Regression:
         return np.asarray((1 - share) * likelihood + share * self.outlier_likelihood)
 
     def _add_prior(self, log_weight: Floats, intercepts: Floats) -> None:
-        """Add the log prior of all parameters but the slope to log weights, in place.
+        """Add the log prior of all parameters except the slope to log posterior weights, in place.
 
-        log_weight : float array (n_taus, n_outlier_shares, n_intercepts, n_slopes)
-        intercepts : float array (n_intercepts,), equidistant
+        These parameters are the regression itself, the SD τ of the agents' deviations from it, the share of outliers (agents
+        that the regression does not describe), and the intercept.
+
+        log_weight : float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), changed in place
+        intercepts : float array (n_intercepts,), equidistant grid of the intercept
         """
         # prior of the share of outliers, and normal prior of the intercept: its density times the step of the grid
         log_share_prior = np.log(_OUTLIER_PRIOR)[:, None, None]
@@ -514,12 +517,16 @@ def _standardize(x: Floats, reference: Floats) -> Floats:
 
 
 def _transform_abilities(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, Floats]:
-    """Transform standardized abilities z by sign(c)·exp(c·z), or not if the curvature c is 0.
+    """Transform standardized abilities by the monotone curve with which quality is regressed on ability.
 
-    z : float array (n,)
-    reference : float array (n_reference,), standardized abilities; transformed, they have mean 0 and SD 1
+    The curve is sign(c)·exp(c·z) with the curvature c: convex for c > 0, and concave for c < 0. It is linear for c = 0, when
+    z is returned unchanged.
 
-    Returns the transformed abilities and their derivatives by z.
+    z : float array (n,), standardized abilities
+    curvature : curvature c
+    reference : float array (n_reference,), standardized abilities whose transformed values have mean 0 and SD 1
+
+    Returns the transformed abilities and the derivatives of the curve at z, float arrays (n,).
     """
     if curvature == 0:
         return z, np.ones(len(z))
@@ -527,6 +534,8 @@ def _transform_abilities(z: Floats, curvature: float, reference: Floats) -> tupl
     exponential = np.exp(curvature * np.clip(z, -_MAX_Z, _MAX_Z))
     reference_exponential = np.exp(curvature * np.clip(reference, -_MAX_Z, _MAX_Z))
     transformed = np.sign(curvature) * _standardize(exponential, reference_exponential)
+
+    # the derivative of exp(c·z) is c·exp(c·z); its sign cancels with that of the curve
     derivative = abs(curvature) * exponential / _compute_sd(reference_exponential)
     return transformed, derivative
 

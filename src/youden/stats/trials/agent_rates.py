@@ -596,7 +596,7 @@ class _RateFit:
         )
 
         means, variances = (regular_mean, outlier_mean), (regular_variance, outlier_variance)
-        mean, variance = _mix_moments(p_outlier, means, variances)
+        mean, variance = _compute_mixture_moments(p_outlier, means, variances)
         return _Posterior(mean, variance, squared_error_variance, log_likelihood)
 
     def _compute_kappa_weights(self, prior: Floats) -> Floats:
@@ -666,10 +666,15 @@ class _RateFit:
     def _shift_rates(
         self, rate: Floats, covariance: Floats, squared_error_variance: Floats, n_trials: Floats
     ) -> AgentRates:
-        """Shift all rates so that the mean of the fitted agents is the mean answer, and add 95% intervals.
+        """Make the result for false-positive rates: shift them to the mean answer, and add 95% intervals.
 
-        covariance : float array (n_agents, n_agents), of the errors of the rates given their mean
+        Shrinkage changes the mean of the rates. The shift, which is the same for all agents, makes the mean rate of the fitted
+        agents equal to the mean answer of all training trials again.
+
+        rate : float array (n_agents,), posterior means of the rates
+        covariance : float array (n_agents, n_agents), covariance of the errors of the rates, given their mean
         squared_error_variance : float array (n_agents,), variances of the squared errors
+        n_trials : float array (n_agents,), independent trials of each agent
         """
         # the relative variance of the mean rate is 1/number of yes answers
         covariance_factor = 1 + 1 / self._n_effective_yes
@@ -708,15 +713,24 @@ def _update_gamma(prior_mean: float, prior_shape: Floats | float, n_yes: Floats,
     return shape / inverse_scale, shape / inverse_scale**2
 
 
-def _mix_moments(
+def _compute_mixture_moments(
     p_second: Floats, means: tuple[Floats, Floats], variances: tuple[Floats, Floats]
 ) -> tuple[Floats, Floats]:
-    """Compute mean and variance of a mixture of two distributions, the second with probability `p_second`."""
+    """Compute the mean and the variance of a mixture of two distributions, for arrays of mixtures.
+
+    p_second : probability of the second distribution
+    means, variances : means and variances of the first and of the second distribution
+
+    All arrays have the same shape, or shapes that broadcast. Returns the mean and the variance as arrays of this shape.
+    """
     p_first = 1 - p_second
     mean = p_first * means[0] + p_second * means[1]
+
+    # mean squared deviation from the mean of the mixture, under each of the two distributions
     first_square = variances[0] + (means[0] - mean) ** 2
     second_square = variances[1] + (means[1] - mean) ** 2
-    return mean, p_first * first_square + p_second * second_square
+    variance = p_first * first_square + p_second * second_square
+    return mean, variance
 
 
 def _compute_gamma_bounds(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:

@@ -135,7 +135,7 @@ class AnchorScale:
 
         Returns the number of trials.
         """
-        n_by_item, item_mean, squares_within = self._average_by_item(chunks, n_items)
+        n_by_item, item_mean, squares_within = self._summarize_residuals_by_item(chunks, n_items)
 
         # variance of an answer given its item, and variance between the effects of items
         n_trials = int(n_by_item.sum())
@@ -167,10 +167,16 @@ class AnchorScale:
         squared_effect = item_mean[is_observed] ** 2 - self.residual_variance / n_by_item[is_observed]
         return max(0.0, float(squared_effect.mean()))
 
-    def _average_by_item(self, chunks: ChunkSource, n_items: int) -> tuple[Positions, Floats, float]:
-        """Compute number and mean of each item's residuals, and the sum of squared deviations from these means.
+    def _summarize_residuals_by_item(self, chunks: ChunkSource, n_items: int) -> tuple[Positions, Floats, float]:
+        """Compute the number and the mean of the residuals of each item, and their variation within items.
+
+        The residual of an answer is what the effects of the two anchors do not explain. Its variation within and between items
+        determines how well the effect of an item is known.
 
         chunks : function that yields the answers in chunks of items
+        n_items : number of items of the run
+
+        Returns numbers and means, arrays (n_items,), and the sum of the squared deviations of the residuals from these means.
         """
         n_by_item = np.zeros(n_items, dtype=np.int64)
         item_mean = np.zeros(n_items)
@@ -442,14 +448,22 @@ def _linking_residuals(chunk: LinkingChunk, items: slice, scale: AnchorScale) ->
 
 
 def _sum_by_block(chunk: LinkingChunk, residual: Floats, n_agents: int) -> tuple[Positions, Floats]:
-    """Sum the residuals (n_trials,) of each agent in each of its blocks.
+    """Sum the residuals of each linked agent in each block, a group of trials on one item.
 
-    Returns the agent of each sum, and the sums, arrays (n_sums,).
+    Residuals in one block share an error, so variances are computed from these sums instead of single residuals.
+
+    chunk : anchor trials, comparisons of linked agents with agents of the first plan
+    residual : float array (n_trials,), residuals of these trials
+    n_agents : number of agents of the run
+
+    Returns the agent of each sum and the sums, arrays (n_sums,), with one entry per agent and block that has trials.
     """
+    # one number per combination of block and agent
     code = chunk.block.astype(np.int64) * n_agents + chunk.agent
     distinct_codes, index = np.unique(code, return_inverse=True)
     agent = distinct_codes % n_agents
-    return agent, np.bincount(index, residual).astype(np.float64, copy=False)
+    residual_sum = np.bincount(index, residual).astype(np.float64, copy=False)
+    return agent, residual_sum
 
 
 def _count_by_agent(agent: Ids, unit: Ids, n_agents: int, n_units: int) -> Floats:
@@ -540,14 +554,22 @@ def compute_linked_influence(
 
 
 def _average_item_shrinkage(chunks: LinkingChunkSource, scale: AnchorScale, n_trials: Positions) -> Floats:
-    """Compute the mean of β, the shrinkage of the mean residual of an item, over each agent's trials.
+    """Compute, for each linked agent, the mean shrinkage factor β of the items in its trials.
+
+    The effect of an item is estimated as β times the mean residual of the anchors' answers to it. The factor, in [0, 1],
+    is larger for items with more trials; it is set to 0 if the mean residual is 0.
 
     chunks : function that yields the anchor trials in chunks of items
-    n_trials : int array (n_agents, 1), at least 1
+    scale : scale of the anchors, with the effect and the mean residual of each item
+    n_trials : int array (n_agents, 1), number of anchor trials of each agent, at least 1
+
+    Returns a float array (n_agents,).
     """
     n_agents = len(n_trials)
     has_residual = scale.item_residual != 0
     beta = np.divide(scale.item_effect, scale.item_residual, out=np.zeros(len(scale.item_effect)), where=has_residual)
+
+    # Σ_j p_ij·β_j, with p_ij the share of item j in the trials of agent i
     mean_beta = np.zeros(n_agents)
     for items, chunk in _with_items(chunks()):
         item_share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_trials

@@ -538,9 +538,14 @@ class _BlockSums:
         return item_variance, self._estimate_partner_variance(relative_variance)
 
     def _estimate_partner_variance(self, relative_variance: Floats) -> Floats:
-        """Estimate the variance of each agent's effects on partners, 0 if there are too few products of residuals.
+        """Estimate, for each agent, the variance of its effects on partners, the agents that it is compared with.
 
-        relative_variance : float array (n_agents,), as in `estimate_components`
+        Two residuals of one ordered pair of agents share this effect, so the mean of their products estimates its variance. The
+        estimates are shrunk towards their average over all agents, times `relative_variance`.
+
+        relative_variance : float array (n_agents,), residual variance of each agent divided by the mean over agents
+
+        Returns a float array (n_agents,), 0 for all agents if there are too few products.
         """
         # sum of the products of two residuals of each ordered pair, Σ_{s<t} e_s·e_t = ((Σe)² − Σe²)/2, and their number
         pair_products = (self.sum_by_pair**2 - self.squares_by_pair) / 2
