@@ -374,7 +374,7 @@ class RequestLoop:
                 self._stop.request_stop_with_error(error)
 
     async def _run_maintenance_round(self) -> None:
-        """Run one round of maintenance: store the outcomes, renew the leases, and divide the rate limits anew.
+        """Run one round of maintenance: store outcomes, renew leases, and divide the rate limits again.
 
         A lease is the exclusive right to send a request. If the leases may have expired, the calls that are not in flight are
         left to other processes. If an outage of the server has set all calls aside, the calls are queued again, so that one of
