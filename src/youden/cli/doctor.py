@@ -83,7 +83,7 @@ def _print_diagnoses(diagnoses: Sequence[Diagnosis], *, as_json: bool) -> None:
         run can use the judge
     """
     if as_json:
-        records = [{**asdict(diagnosis), "usable": diagnosis.is_usable} for diagnosis in diagnoses]
+        records: list[Json] = [{**asdict(diagnosis), "usable": diagnosis.is_usable} for diagnosis in diagnoses]
         output.print_json({"judges": records})
         return
 
