@@ -74,10 +74,19 @@ def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
 
 
 def _print_diagnoses(diagnoses: Sequence[Diagnosis], *, as_json: bool) -> None:
-    """Print the findings on each tested server."""
+    """Print the result of the test of each server: one line per finding, below the name of the judge.
+
+    A finding states the result of one step of the test, such as the check of the API key.
+
+    diagnoses : one per tested server; a judge can have several servers
+    as_json : whether to print one JSON object with all diagnoses instead, each with the key "usable", which states whether a
+        run can use the judge
+    """
     if as_json:
-        output.print_json({"judges": [{**asdict(diagnosis), "usable": diagnosis.is_usable} for diagnosis in diagnoses]})
+        records: list[Json] = [{**asdict(diagnosis), "usable": diagnosis.is_usable} for diagnosis in diagnoses]
+        output.print_json({"judges": records})
         return
+
     for diagnosis in diagnoses:
         click.echo(printable(diagnosis.judge))
         for finding in diagnosis.findings:
@@ -135,9 +144,14 @@ def _trust_judges(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
 
 
 def _find_new_key_uses(judges: Sequence[JudgeConfig]) -> list[KeyUse]:
-    """Return the environment variables that judges send to hosts which are not known to be allowed.
+    """Find the environment variables that judges send to hosts which do not belong to the provider of the API key.
 
-    Raises: ConfigError if a key would be sent over http to another machine.
+    Only these uses need the permission of the user: the hosts of each provider are known, and may always get its key.
+
+    judges : judges whose keys the user wants to allow; a jury stands for all its members
+
+    Returns each use, an environment variable and a host, once.
+    Raises: ConfigError [key-over-http] if a key would be sent over http to another machine.
     """
     from youden.judging.config.trust import is_known_key_use
 
@@ -146,7 +160,9 @@ def _find_new_key_uses(judges: Sequence[JudgeConfig]) -> list[KeyUse]:
         for single_judge in judge.judges or (judge,):
             single_judge.check_addresses(sends_key=single_judge.key_variable is not None)
         all_uses += judge.find_key_uses()
-    return [use for use in dict.fromkeys(all_uses) if not is_known_key_use(use)]
+
+    distinct_uses = dict.fromkeys(all_uses)
+    return [use for use in distinct_uses if not is_known_key_use(use)]
 
 
 def _print_installation(*, as_json: bool) -> None:
@@ -175,12 +191,22 @@ def _print_installation(*, as_json: bool) -> None:
 
 
 def _installation_to_json(judges: Iterable[JudgeConfig], price_age: Finding, price_source: str) -> dict[str, Json]:
-    """Return the version, the extras, the state of the API keys by judge, and the source and age of the prices."""
+    """Convert the state of the installation to JSON, for the option --json of the command without a judge.
+
+    judges : judges whose API keys are looked up
+    price_age : finding on the age of the shipped price table, with the age in days as the fact "age_days"
+    price_source : description of the price table
+
+    Returns the version, the extras (optional dependencies) with their missing packages, and the prices. The key "keys"
+    contains, for each judge, the environment variable of its API key and where the variable is set (None if it is not set).
+    """
     extras: Json = {name: {**extra._asdict(), "missing": list(extra.missing)} for name, extra in EXTRAS.items()}
+
     keys: dict[str, Json] = {}
     for judge in judges:
         _, location = judge.find_key(os.environ)
         keys[judge.name] = {"variable": judge.key_variable, "set": bool(location), "in": location or None}
+
     age_days = cast("Json", price_age.facts["age_days"])
     prices: Json = {"source": price_source, "status": price_age.severity, "age_days": age_days}
     return {"version": __version__, "extras": extras, "keys": keys, "prices": prices}

@@ -268,10 +268,18 @@ def _print_plan(planned: PlannedExtension, output_mode: options.OutputMode) -> N
 
 
 def _extended_run_to_json(summary: Summary, extension: ExtensionFacts | None, end_reason: str) -> dict[str, Json]:
-    """Return the changes by an extension and the recommendation, and why a search ended, if `end_reason` is not empty."""
+    """Convert the result of an extension to the JSON that follows the plan in the output of `youden extend --json`.
+
+    summary : summary of the extended run, with the changes of the ranking as sentences and the recommendation
+    extension : what the extension changed: new agents, ranks and drift; None if the run has no extension
+    end_reason : why a search ended; an empty string for other extensions
+
+    Returns the keys "extension" (None without an extension), "recommendation" and, for a search, "ended".
+    """
     changes: Json = None
     if extension is not None:
         changes = {**asdict(extension), "summary": list(summary.moved)}
+
     result: dict[str, Json] = {"extension": changes, "recommendation": asdict(summary.recommendation)}
     if end_reason:
         result["ended"] = end_reason

@@ -211,7 +211,7 @@ def load_config(path: Path, overrides: Overrides) -> RunConfig:
     """
     from youden.data.folder.run_config import load_run_config, with_default_store
 
-    changes = _make_changes(overrides)
+    changes = _make_config_changes(overrides)
     if "store" in overrides:
         from youden.judging.store.permission import allow_store
 
@@ -245,13 +245,20 @@ def _make_config_value(key: str, value: object) -> Json:
     return str(value)
 
 
-def _make_changes(overrides: Overrides) -> dict[str, Any]:
-    """Convert values of options to changes of config keys; an option also resets the keys that exclude its own.
+def _make_config_changes(overrides: Overrides) -> dict[str, Any]:
+    """Convert the options of the command line to the keys with which they replace those of the config file.
 
+    Some keys exclude each other, such as `robust` and `trusted`. An option that sets one of them therefore also resets the
+    other one, because the config file may contain it.
+
+    overrides : values of the options that the user set, by config key
+
+    Returns the new values by config key.
     Raises: click.UsageError if both --robust and --trusted are set.
     """
     if overrides.get("robust") and "trusted" in overrides:
         raise click.UsageError("Got both --robust and --trusted. Set only one of them.")
+
     changes = {key: _make_config_value(key, value) for key, value in overrides.items()}
     if "trusted" in overrides:
         changes["robust"] = False

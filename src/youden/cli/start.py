@@ -400,9 +400,15 @@ def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
 
 
 def _describe_extension(run: RunFolder, kind: str, pool_path: str) -> str:
-    """Describe the calls and the cost of an extension, or why it is not possible.
+    """Describe what it would cost to extend a run by the additions to its pool, as the remark on the next command.
 
-    kind : what the pool has gained: "agents", "items" or "repeats"
+    The extension is planned, but nothing is sent or written.
+
+    run : judged run
+    kind : what the pool has gained: "agents", "items" or "repeats" (further responses of an agent to an item)
+    pool_path : path of the pool with the additions
+
+    Returns the number of calls and their price, or the reason why nothing can be added at present.
     """
     from youden.workflows.extend import plan_extension
 

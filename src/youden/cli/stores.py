@@ -176,9 +176,15 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
 
 
 def _forget_batch(store: Store, jobs: Sequence[Job], name: str) -> list[Job]:
-    """Delete the records of the batch `name` (id or provider's id) from a store, and return the deleted records.
+    """Delete the record of a batch from a store, so that the requests of the batch are sent again.
 
-    Raises: ConfigError [batch-none] if there is no such batch.
+    A batch is a file of requests that a provider answers later. The provider does not cancel the batch.
+
+    jobs : records of all batches in the store
+    name : id that the provider gave the batch, or the id of the record if the provider has not given one
+
+    Returns the deleted records.
+    Raises: ConfigError [batch-none] if the store has no batch of this name.
     """
     forgotten = [job for job in jobs if name in (job.batch, job.id)]
     if not forgotten:

@@ -117,7 +117,14 @@ def _make_curl_tables(study: LinksStudy, name: str) -> Iterator[Table]:
 
 
 def _make_differences_table(differences: Sequence[MedianDifference]) -> Table:
-    """Tabulate the differences in median curl between link functions."""
+    """Tabulate how much the median curl differs between pairs of link functions, with bootstrap intervals.
+
+    The curl measures how far scores are from being additive on the scale of a link function; it is 0 for additive scores.
+
+    differences : one per pair of link functions, not empty; all have the same number of resamples and confidence level
+
+    Returns a table with one row per pair: the difference without resampling, and the mean and the interval of the resamples.
+    """
     rows = []
     for difference in differences:
         estimates = (difference.exact, difference.mean, difference.low, difference.high)

@@ -306,9 +306,13 @@ def _budget_table(study: BudgetStudy, name: str) -> Table:
 
 
 def _format_budget_row(row: BudgetRow, *, tops: Iterable[int]) -> list[str]:
-    """Format the cost and the accuracy of a design at one budget.
+    """Format one row of the table of budgets: the cost and the accuracy of a design at one budget.
 
-    tops : numbers of top agents with a recall; the recalls are blank if the row has none
+    row : results of the design at this budget, as means over random plans
+    tops : the numbers k of top agents for which the table has a column of recall, the fraction of the k best agents that a
+        plan finds. The cells of these columns stay blank if the row has no recalls.
+
+    Returns the cells after the name of the design, in the order of the headings.
     """
     cost_columns = [
         format_decimal(row.trials, 0),
@@ -316,6 +320,7 @@ def _format_budget_row(row: BudgetRow, *, tops: Iterable[int]) -> list[str]:
         format_decimal(row.usd, 2),
         format_decimal(row.cells, 0),
     ]
+
     recalls = row.recalls or dict.fromkeys(tops)
     accuracy = [row.rho_mean, row.rho_sd, *recalls.values(), row.coverage, row.half_width, row.regret]
     return [row.budget_label, *cost_columns, *map(format_decimal, accuracy)]

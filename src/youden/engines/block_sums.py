@@ -340,7 +340,14 @@ class CallCounts:
             self._record_hashes_without_call(columns)
 
     def _count_calls(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Count rows by trial type and reason of a missing answer, and mark the compared cells (agent, item)."""
+        """Count the trials of a chunk of rows, and mark the cells that they compare.
+
+        The counts are kept by trial type (paired, independent, self) and by the reason why an answer is missing. A cell is an
+        agent and an item. A paired trial compares two cells, the responses of its two agents to its item.
+
+        columns : array (n_rows,) by name: "item", "first", "second" (positions of the item and of the two agents),
+            "trial_type", and "missing_reason" (a code; 0 if the trial was answered)
+        """
         trial_type = columns["trial_type"]
         is_paired = trial_type == PAIRED
         paired_items = columns["item"][is_paired]

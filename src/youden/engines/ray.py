@@ -320,19 +320,29 @@ def _import_ray() -> Any:
 
 @contextmanager
 def _connect_to_cluster(ray: Any) -> Iterator[None]:
-    """Connect to the Ray cluster within the context; a connection that exists already stays open."""
+    """Connect to a Ray cluster on entry to the context, and disconnect on exit.
+
+    RAY_ADDRESS is the address of the cluster; if it is not set, Ray starts one on this machine. If this process was connected
+    before, its connection is used and stays open. The handler of SIGTERM is kept, so that a signal still stops the run.
+
+    ray : the package `ray`, which is imported only if it is needed
+
+    Raises: ConfigError [ray-unreachable] if the cluster cannot be reached.
+    """
     if ray.is_initialized():
         yield
         return
 
-    # Ray replaces the handler of SIGTERM, which is restored below
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+    # Ray replaces the handler of SIGTERM, which is restored below
     handler = signal.getsignal(signal.SIGTERM)
     try:
         _check_reachable(os.environ.get("RAY_ADDRESS", ""))
         ray.init(log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError, TimeoutError) as error:
         raise _make_unreachable_error(error) from None
+
     try:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)

@@ -366,9 +366,18 @@ class TrialsByItem:
         return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in names}
 
     def _read_self_chunk(self, kind: str, start: int, stop: int) -> Columns:
-        """Read the self-trials of one kind on some items, with the columns of `read_self_trials`."""
+        """Read the self-trials on consecutive items, with the columns that `read_self_trials` returns.
+
+        A self-trial compares two responses of one agent: to the same item (paired) or to two items (independent).
+
+        kind : which trials to read: "paired" or "independent" if all trials of the run are self-trials, otherwise "self"
+        start, stop : positions of the first item and of the item after the last one
+
+        Returns arrays (n_trials,) by column. The column `other_item` is −1 for a paired trial.
+        """
         trials = self._read_trials(kind, start, stop)
-        trials["item"] += np.int32(start)
+        trials["item"] += np.int32(start)  # the items of a chunk are numbered from 0
+
         if "other_item" not in trials:  # paired trials
             trials["other_item"] = np.full(len(trials["item"]), -1, dtype=np.int32)
 
@@ -414,14 +423,21 @@ class TrialsByItem:
 
         A false positive is the answer that responses to two different items have the same source.
         """
-        return [self._make_finding(alarm) for alarm in self.yes_counts.find_alarms()]
+        return [self._make_alarm_finding(alarm) for alarm in self.yes_counts.find_alarms()]
 
-    def _make_finding(self, alarm: Alarm) -> Finding:
-        """Make the finding of one alarm."""
+    def _make_alarm_finding(self, alarm: Alarm) -> Finding:
+        """Write the warning about an agent or a pair whose responses to different items were often called the same source.
+
+        alarm : the agent or the two agents, with the numbers of their yes answers and of their independent trials, and the
+            rate of yes answers to all other independent trials
+
+        Returns the finding "alarm", whose message names the agents, the rates and a remedy.
+        """
         agents = tuple(self.plan.agent_ids[position] for position in sorted(set(alarm.agents)))
         texts = f"texts of {' and '.join(agents)}"
         if self.plan.is_self_plan:
             texts = f"two responses of {agents[0]}"
+
         remedy = "Check for templates or clones; `independent: matched` gives each pair its own rate."
         if self.plan.independent == "matched":
             remedy = "Check for templates or clones."

@@ -85,9 +85,13 @@ async def _diagnose_all(judges: tuple[JudgeConfig, ...], environment: Mapping[st
 
 
 async def _diagnose_server(config: JudgeConfig, environment: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Test a judge that has one server; return one finding per step of `STEPS`, or one if the judge makes no calls.
+    """Test whether a judge can be used at one server: look up its API key, send a request, and check the reply.
 
+    config : judge with one server
     environment : environment variables, which contain the API key
+
+    Returns the results as one `Finding` per step of `STEPS`, in this order. If the key or the call fails, the remaining steps
+    are marked as skipped. A judge that makes no calls gets a single finding.
     """
     if not config.makes_calls:
         message = f"'{config.backend}' makes no calls: it needs neither a key nor a network"

@@ -354,16 +354,21 @@ def _judge_whole_plan(run: _Run, config: JudgeConfig) -> Verdicts:
 
 
 def _read_replayed_verdicts(run: _Run, config: JudgeConfig) -> Verdicts:
-    """Return verdicts from the answers of another judge in the store, without requests and costs.
+    """Return the verdicts on a plan that repeat the stored answers of another judge, without requests and costs.
 
-    The other judge is `config.replay_of`, by default the only one in the store.
-    Raises: ConfigError [replay-ambiguous] if it is not known; ReplayMissError [replay-miss] if an answer is missing.
+    run : plan, store, options and log
+    config : judge with the backend "replay". Its key `replay_of` names the judge whose answers are repeated; by default, it is
+        the only judge whose answers the store contains.
+
+    Raises: ConfigError [replay-ambiguous] if the store has answers of several judges and none is named; ReplayMissError
+    [replay-miss] if the store has no answer to a trial.
     """
     store = _require_store(run.store, config)
     replayed_judge = config.replay_of or load_only_judge(store)
     questions = replayed_judge.questions()
-    raise_replay_miss = partial(_raise_replay_miss, run.plan, store.name)
+
     row_keys = run.options.keys(questions, run.plan)
+    raise_replay_miss = partial(_raise_replay_miss, run.plan, store.name)
     answers = read_answers(
         questions, run.plan, store, row_keys, on_read=run.log.advance, on_not_stored=raise_replay_miss
     )

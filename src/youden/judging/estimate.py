@@ -227,10 +227,21 @@ def estimate(
 
 
 def _with_counted_tokens(cost: Cost, plan: Plan, config: JudgeConfig, encoding: Any) -> Cost:
-    """Estimate the tokens of the requests by tiktoken's encoding; return `cost` unchanged if the pool has no texts."""
+    """Replace the rough number of tokens in an estimate by one from the model's tokenizer.
+
+    Only the first texts of the pool are tokenized. Their tokens per character are multiplied by the characters of all requests.
+
+    cost : estimate with four characters per token
+    plan : plan with its pool
+    config : judge, with its prices
+    encoding : tiktoken's encoding of the model
+
+    Returns the estimate with `tokenizer`, `tokens_in` and `usd`, or `cost` itself if the pool has no texts.
+    """
     tokens_per_character = _measure_tokens_per_character(encoding, plan.pool)
     if tokens_per_character == 0:
         return cost
+
     n_characters = plan.characters + config.overhead_characters * len(plan)
     tokens_in = math.ceil(n_characters * tokens_per_character)
     usd = _compute_cost(config, tokens_in, cost.tokens_out)
@@ -252,7 +263,9 @@ def _with_remaining_cost(
 
     Returns the estimate with `stored` and `usd_left`, which is None if no outcome is stored or a price is unknown.
     """
-    n_stored_trials, n_remaining_requests, n_remaining_characters = _count_remaining(store, row_keys, characters)
+    n_stored_trials, n_remaining_requests, n_remaining_characters = _count_stored_and_remaining(
+        store, row_keys, characters
+    )
     if n_stored_trials == 0:
         return replace(cost, stored=0, usd_left=None)
     tokens_in = cost.tokens_in * n_remaining_characters / int(characters.sum())
@@ -261,10 +274,19 @@ def _with_remaining_cost(
     return replace(cost, stored=n_stored_trials, usd_left=usd_left)
 
 
-def _count_remaining(store: Store, row_keys: Iterator[RowKey], characters: Positions) -> tuple[int, int, int]:
-    """Count the trials with a stored outcome, and the requests without one and their characters.
+def _count_stored_and_remaining(
+    store: Store, row_keys: Iterator[RowKey], characters: Positions
+) -> tuple[int, int, int]:
+    """Count the trials whose outcome is stored, and the requests that remain to be sent, with their characters.
 
-    The arguments are those of `_with_remaining_cost`. A request that occurs twice within `CHUNK` trials counts once.
+    An outcome is an answer or a rejection of the request. The trials are looked up in chunks of `CHUNK` trials. A remaining
+    request that several trials share counts once per chunk in which it occurs.
+
+    store : store of the outcomes
+    row_keys : row (position in the plan) and request hash of each trial
+    characters : int array (n_trials,), number of characters of each trial's request
+
+    Returns the number of trials with a stored outcome, the number of remaining requests, and their total characters.
     """
     n_stored_trials = n_remaining_requests = n_remaining_characters = 0
     while chunk := list(islice(row_keys, CHUNK)):
@@ -272,6 +294,7 @@ def _count_remaining(store: Store, row_keys: Iterator[RowKey], characters: Posit
         outcomes = store.get_outcomes(list(row_by_key))
         stored_keys = {key for key, outcome in outcomes.items() if is_final(outcome)}
         n_stored_trials += sum(key in stored_keys for _, key in chunk)
+
         remaining_rows = [row for key, row in row_by_key.items() if key not in stored_keys]
         n_remaining_requests += len(remaining_rows)
         n_remaining_characters += int(characters[remaining_rows].sum())

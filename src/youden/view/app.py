@@ -122,11 +122,20 @@ class Viewer:
 
     def _show_runs(self, _request: Request) -> Response:
         """Show the page that lists all runs, each with its state and a summary or an error."""
-        lines = [self._make_line(name, folder) for name, folder in self._runs.find_all().items()]
+        lines = [self._make_run_line(name, folder) for name, folder in self._runs.find_all().items()]
         return HTMLResponse(render_runs(lines))
 
-    def _make_line(self, name: str, folder: RunFolder) -> RunLine:
-        """Make the line of a run in the list of all runs; a run that cannot be read is incomplete."""
+    def _make_run_line(self, name: str, folder: RunFolder) -> RunLine:
+        """Make the entry of one run for the page that lists all runs.
+
+        A run that cannot be read is listed as incomplete, with the error, so that it does not hide the other runs.
+
+        name : name of the run as displayed
+        folder : folder of the run
+
+        Returns the name, the name for use in an address, the state of the run, its summary (None unless it is fitted), and the
+        message of an error (None if there is none).
+        """
         path = quote(name, safe="")
         state = get_state(folder)
         if state != "fitted":
@@ -173,7 +182,7 @@ class Viewer:
         page = _parse_number(query.get("page")) or 0
         _check_choices(query)
         displayed = run.trials.page(
-            self._make_filter(run, request),
+            self._make_trial_filter(run, request),
             by=cast(Column, query.get("by", "kind")),
             descending=query.get("descending") == "true",
             start=page * PAGE_SIZE,
@@ -183,13 +192,24 @@ class Viewer:
         names = select_names(displayed.lines, run.trials.plan.agent_ids, run.trials.plan.item_ids)
         return _to_json({"total": displayed.total, "lines": lines, **names})
 
-    def _make_filter(self, run: _OpenRun, request: Request) -> TrialFilter:
-        """Make the filter of trials that the query of a request describes."""
-        # cells (agent, item) whose responses contain the words; the search is slow, so all pages of a query share its result
+    def _make_trial_filter(self, run: _OpenRun, request: Request) -> TrialFilter:
+        """Make the filter that selects the trials to display, from the query of a request.
+
+        The parameters with fixed values, such as "trial_type", were checked before. `match_names` finds the agents and items.
+
+        run : run with the trials and the responses
+        request : request whose query may contain "agent", "item", "trial_type", "kind", "answer" and "text"; a parameter that is
+            missing does not restrict the trials
+
+        Raises: HTTPException 400 if a text to search for is too long.
+        """
         query, plan = request.query_params, run.trials.plan
+
+        # cells (agent, item) whose responses contain the words; the search is slow, so all pages of a query share its result
         search = query.get("text", "")
         search_responses = partial(find_cells, plan, run.sources.pool, search)
         cells = self._get_cached(("words", request.path_params["name"]), (run, search), search_responses)
+
         return TrialFilter(
             agents=match_names(plan.agent_ids, query.get("agent", "")),
             items=match_names(plan.item_ids, query.get("item", "")),
@@ -328,12 +348,19 @@ def _check_choices(query: QueryParams) -> None:
 
 
 def _ranking_to_json(progress: LiveState) -> dict[str, object]:
-    """Return the ranking of an unfinished run as JSON: its rows, headings and figures."""
+    """Convert the ranking of an unfinished run to the JSON from which the live page shows it.
+
+    progress : state of the run, with the ranking by the answers so far; the ranking is empty if it is not possible yet
+
+    Returns three keys: "ranking", one object per agent; "headings" of the additional columns; and "figures", the drawings of the
+    ranking.
+    """
     columns = displayed_columns(progress.ranking)
     rows = []
     for agent in progress.ranking:
         cells: list[Json] = [printable(format_cell(agent, column)) for column in columns]
         rows.append(_agent_to_json(agent, cells))
+
     source = f"the store, {progress.n_answered:,} answers so far"
     return {
         "ranking": rows,
@@ -394,18 +421,31 @@ class Serving:
 
 
 def open_server(runs: Runs, *, port: int, token: str) -> Serving:
-    """Open a port on 127.0.0.1 for the viewer; requests are answered once the result's `run` is called.
+    """Open a port on this machine for the viewer, without answering requests yet.
 
-    runs : runs to show
-    port : 0 selects a free port
-    token : secret that each request must carry
+    A browser that connects before `run` of the result is called has to wait.
 
-    Returns the server with the open port, its address with the token, and an address with a token that is valid once.
+    Parameters
+    ----------
+    runs : Runs
+        Runs to show.
+    port : int
+        Port on 127.0.0.1; 0 selects a free port.
+    token : str
+        Secret that each request must carry, so that other users of the machine cannot read the runs.
 
-    Raises: ConfigError [view-port] if the port is in use.
+    Returns
+    -------
+    Serving
+        The server with its open port. `url` contains the token, and `url_once` another token that is valid for one request.
+
+    Raises
+    ------
+    ConfigError
+        [view-port]: if the port cannot be used.
     """
     listener = _open_listener(port)
-    open_port = listener.getsockname()[1]
+    open_port = listener.getsockname()[1]  # the number of the selected port if `port` is 0
     one_time_token = secrets.token_urlsafe(24)
     app = make_app(runs, token=token, port=open_port, one_time_token=one_time_token)
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
@@ -414,7 +454,15 @@ def open_server(runs: Runs, *, port: int, token: str) -> Serving:
 
 
 def _open_listener(port: int) -> socket.socket:
-    """Open a port, so that a browser that connects before the server runs has to wait. Raises: ConfigError [view-port]."""
+    """Open a TCP port on 127.0.0.1 that accepts connections.
+
+    The server starts later. Until then, the system holds the connections of browsers, which therefore wait and get no error.
+
+    port : number of the port; 0 selects a free port
+
+    Returns the listening socket.
+    Raises: ConfigError [view-port] if the port cannot be used, for example because another process uses it.
+    """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

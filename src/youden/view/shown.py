@@ -503,13 +503,17 @@ class LiveRun:
         return self._state
 
     def _record_outcome(self, rows: list[int], outcome: Completion | Failure) -> None:
-        """Record the outcome of a request for all trials that it answers; its cost is booked to the first.
+        """Record the outcome of one request for all trials that share the request.
 
-        rows : positions of these trials
+        Equal trials share one request, which is paid once. The cost is therefore booked to the first of the trials only.
+
+        rows : positions of these trials in the plan
+        outcome : the judge's answer, whose decision is read here; or a failure, which marks the trials as missing
         """
         if not isinstance(outcome, Completion):
             self._missing[rows] = _CODES["failed"]
             return
+
         reading = self._questions.read(outcome)
         self._answer[rows] = reading.answer
         self._hard_answer[rows] = reading.hard_answer
@@ -535,9 +539,15 @@ class LiveRun:
         )
 
     def _rank_agents(self) -> tuple[tuple[RankedAgent, ...], str | None]:
-        """Return the ranking by the answers so far, and None; or an empty ranking and the reason why there is none."""
+        """Rank the agents of an unfinished run by the answers that the store contains so far.
+
+        Too few answers may not suffice for a ranking. This is no error, because the run is still in progress.
+
+        Returns the ranking with one entry per agent, and None; or an empty ranking, and the reason why there is none.
+        """
         if not (self._missing == 0).any():
             return (), "No trial has an answer yet."
+
         verdicts = Verdicts(
             self._plan,
             self._answer.copy(),

@@ -58,9 +58,14 @@ def judge_by_function(function: SameSource, plan: Plan) -> Verdicts:
 
 
 def _call_function(function: SameSource, text_a: str, text_b: str, *, trial: int) -> float:
-    """Return the answer of a function as a number in [0, 1], NaN for None.
+    """Ask a judge that is a Python function whether two texts have the same source, and check what it returns.
 
-    Raises: JudgeError [judge-function], which names the position of the trial, if the function fails or returns anything else.
+    function : returns True, False, a number from 0 to 1 (1 = same source), or None if it cannot decide
+    text_a, text_b : the two responses of the trial
+    trial : position of the trial in the plan, for error messages
+
+    Returns the answer as a number from 0 to 1; NaN if the function returned None.
+    Raises: JudgeError [judge-function] if the function raises an exception or returns anything else.
     """
     try:
         result: object = function(text_a, text_b)
@@ -70,6 +75,7 @@ def _call_function(function: SameSource, text_a: str, text_b: str, *, trial: int
             f"({locate_exception(error)}). Correct the function.",
             slug="judge-function",
         ) from error
+
     if result is None:
         return math.nan
     if not isinstance(result, bool | int | float | np.number | np.bool_) or not 0 <= result <= 1:

@@ -297,7 +297,7 @@ def sample_pairs(
     if paired:
         n_partners = n_same_item - 1
 
-    first, partner = _sample_partners(n_partners, rng, limit=limit)
+    first, partner = _sample_text_and_partner(n_partners, rng, limit=limit)
 
     # skip the texts that are no partners
     if paired:  # the first text itself
@@ -309,20 +309,26 @@ def sample_pairs(
     return first, partner + is_after_skipped * n_same_item[first]
 
 
-def _sample_partners(n_partners: Index, rng: np.random.Generator, *, limit: int) -> tuple[Index, Index]:
-    """Sample distinct pairs of a text and one of its possible partners (second texts).
+def _sample_text_and_partner(n_partners: Index, rng: np.random.Generator, *, limit: int) -> tuple[Index, Index]:
+    """Sample distinct pairs of a text and one of its partners, the texts that may be the second text of the pair.
 
-    n_partners : int array (n_texts,), number of possible partners of each text
+    Pairs are sampled as numbers, so that the pairs of a large pool need not be listed in memory.
 
-    Returns the position of the text and the number of the partner, from 0, of each pair, two int arrays (n_pairs,).
+    n_partners : int array (n_texts,), number of partners of each text
+    limit : largest number of pairs; if no more pairs are possible, all of them are returned
+
+    Returns two int arrays (n_pairs,): the position of the text of each pair, and the number of its partner, counted from 0.
     """
     # all pairs with the text 0 are numbered first, then all with the text 1, and so on
     pairs_end = np.cumsum(n_partners)
     pairs_start = pairs_end - n_partners
     n_pairs = int(pairs_end[-1])
     pair = rng.choice(pairs_end[-1], size=min(n_pairs, limit), replace=False, shuffle=False)
+
+    # the text of a pair is the one whose range of numbers contains the number of the pair
     first = np.searchsorted(pairs_end, pair, side="right")
-    return first, pair - pairs_start[first]
+    partner = pair - pairs_start[first]
+    return first, partner
 
 
 def _fit_scale_and_threshold(paired: Floats, independent: Floats, *, is_self_plan: bool) -> tuple[float, float]:

@@ -139,10 +139,16 @@ def _to_call_error(error: Exception) -> CallError:
 def _make_error_from_status(
     status: int, message: str, fatal_code: str | None, *, retry_after: float | None
 ) -> CallError:
-    """Build the error for a reply with an HTTP status.
+    """Make the error for a reply of the server that has an HTTP status of at least 400.
 
-    fatal_code : code in the message that ends the run; None if there is none
-    retry_after : seconds that the server asked to wait; None if it asked for none
+    The kind of the error states whether a retry may help, only this request fails, or the run has to stop ("fatal").
+
+    status : HTTP status of the reply
+    message : message of the exception that litellm raised
+    fatal_code : error code in the message for which the run has to stop; None if the message contains no such code
+    retry_after : seconds that the server asked to wait; None if it did not ask for a wait
+
+    Returns the error. Its `wording` is the part of the message that makes it fatal, if the status alone does not.
     """
     reason = f"HTTP {status}: {message}"
     call_error = make_http_error(status, (fatal_code,), message, reason=reason, retry_after=retry_after)

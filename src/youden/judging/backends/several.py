@@ -176,11 +176,14 @@ class RoundRobin:
         return selected
 
     async def _send_to_server(self, server: _Server, request: Request) -> Completion:
-        """Send a request to a server, and record whether the server failed.
+        """Send a request to one server, and record whether the server works.
 
-        The server did not fail if it rejected the request or replied with HTTP 429, too many requests.
+        A server that fails too often gets no requests other than probes, which test whether it works again. A rejection of
+        this request and HTTP 429 (too many requests) show that the server works. A call that is cancelled because no reply
+        came in time counts as a failure of the server.
 
-        Raises: CallError if the call fails.
+        Returns the reply.
+        Raises: CallError if the call fails for any reason.
         """
         is_probe = server.is_left_out
         if is_probe:
@@ -308,15 +311,21 @@ class Jury:
         )
 
     def _combine_answers(self, answers: Floats, hard_answers: Floats) -> tuple[Floats, Floats]:
-        """Return the jury's answers and hard answers, two float arrays (n_trials,), NaN if there is none.
+        """Combine the answers of all judges to one answer of the jury per trial, by the majority or by the mean.
 
-        answers, hard_answers : float arrays (n_judges, n_trials), NaN without an answer
+        answers : float array (n_judges, n_trials), answers in [0, 1]; NaN if the judge gave none
+        hard_answers : float array (n_judges, n_trials), the decisions 0 (no) or 1 (yes); NaN if the judge gave none
+
+        Returns the answers and the hard answers of the jury, two new float arrays (n_trials,). They are NaN if no answer has
+        the majority or, with the vote "mean", if a judge gave no answer.
         """
         if self._vote == "majority":
             majority = _find_majority(hard_answers)
             return majority.copy(), majority
+
         mean = np.mean(answers, axis=0)  # NaN if a judge has no answer
-        return mean, np.where(np.isnan(mean), np.nan, (mean >= 0.5).astype(float))
+        hard_answer = np.where(np.isnan(mean), np.nan, (mean >= 0.5).astype(float))
+        return mean, hard_answer
 
 
 def _find_majority(hard_answers: Floats) -> Floats:

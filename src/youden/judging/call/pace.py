@@ -126,15 +126,26 @@ class RateLimiter:
         self.divide_limits(1)
 
     def divide_limits(self, n_workers: int) -> None:
-        """Divide the limits equally among `n_workers` processes, of which this is one."""
+        """Divide the limits equally among the processes that send requests, and apply the share of this process.
+
+        The provider limits the account, so all processes together must stay within the limits. Nothing changes if the number of
+        processes is the same as before.
+
+        Parameters
+        ----------
+        n_workers : int
+            Number of processes that send requests, including this one.
+        """
         if n_workers == self._n_workers:
             return
         self._n_workers = n_workers
+
         requests_per_minute, tokens_per_minute = self._rates
         self._request_limiter = None
         if requests_per_minute is not None:
             requests_per_second = requests_per_minute / 60 / n_workers
             self._request_limiter = make_request_limiter(requests_per_second)
+
         self._token_limiter = None
         if tokens_per_minute is not None:
             tokens_per_second = tokens_per_minute / 60 / n_workers

@@ -132,14 +132,22 @@ def mask_secret_parts(text: str) -> str:
         if text[part] in _registered.parts:
             is_secret[part] = [True] * _PART_CHARACTERS
 
-    masked_text = _mask_runs(text, is_secret)
+    masked_text = _mask_characters(text, is_secret)
     for secret in _registered.short:
         masked_text = masked_text.replace(secret, MASK)
     return masked_text
 
 
-def _mask_runs(text: str, is_secret: list[bool]) -> str:
-    """Replace each run of secret characters of a text by one mask."""
+def _mask_characters(text: str, is_secret: list[bool]) -> str:
+    """Replace the characters of a text that belong to a secret by `***`.
+
+    A run of such characters, however long, is replaced by one mask, so that the length of the secret is not shown.
+
+    text : text that may contain parts of API keys or passwords
+    is_secret : for each character of the text, whether it belongs to a secret
+
+    Returns the text with the masks.
+    """
     masked_text = ""
     was_secret = False
     for character, is_masked in zip(text, is_secret, strict=True):

@@ -231,11 +231,17 @@ def list_judges() -> list[JudgeConfig]:
 def _make_config(
     data: Mapping[str, Any], *, location: str, folder: Path, file: Path | None = None, from_code: bool = False
 ) -> JudgeConfig:
-    """Make the config of a judge from its keys: load the judges that they name, validate all keys, and add prices.
+    """Make the config of a judge from its keys: load the judges that the keys name, validate all keys, and add prices.
 
-    `location` describes the keys in error messages; paths in the keys are relative to `folder`.
+    data : keys and values, as in a judge file
+    location : description of the keys for error messages, such as the path of their file
+    folder : folder to which paths in the keys are relative
+    file : judge file with the keys; None if the keys are not from a file
+    from_code : whether the keys were passed from Python
+
     Raises: ConfigError [judge-config] if a key is invalid; the errors of `load_judge_config`.
     """
+    # load the judges that the keys name, and complete the path of a prompt file
     keys = dict(data)
     if "replay_of" in keys:
         keys["replay_of"] = _load_nested_judge(keys["replay_of"], folder, file, from_code=from_code)
@@ -246,9 +252,10 @@ def _make_config(
         keys["prompt"] = str(folder / prompt)
     _set_base_url_from_environment(keys)
 
-    config = _parse_keys(keys, location)
+    config = _validate_keys(keys, location)
     if config.makes_calls:
         return _with_defaults_and_prices(config, location)
+
     unused_keys = sorted(keys.keys() - _KEYS_WITHOUT_CALLS)
     if unused_keys:
         raise _make_config_error(
@@ -258,8 +265,15 @@ def _make_config(
     return config
 
 
-def _parse_keys(keys: Mapping[str, Any], location: str) -> JudgeConfig:
-    """Make a config from keys. Raises: ConfigError [judge-config] if a key is invalid."""
+def _validate_keys(keys: Mapping[str, Any], location: str) -> JudgeConfig:
+    """Validate the keys of a judge, and return them as a config.
+
+    keys : keys and values of a judge file; judges that they name are loaded already
+    location : description of the keys for the error message, such as the path of their file
+
+    Raises: ConfigError [judge-config] if a key is unknown, contains a secret, or has an invalid value. The message does not
+    quote values that may contain secrets.
+    """
     try:
         _check_keys(keys)
         return JudgeConfig.model_validate(_expand_price(keys))
@@ -272,13 +286,19 @@ def _parse_keys(keys: Mapping[str, Any], location: str) -> JudgeConfig:
 
 
 def _with_defaults_and_prices(config: JudgeConfig, location: str) -> JudgeConfig:
-    """Add the default form of the answers and the prices to the config of a judge that makes calls.
+    """Complete and check the config of a judge that makes calls.
 
-    Raises: ConfigError if its prompt or its provider does not fit.
+    Two settings are added if the config does not contain them: `decision`, the form in which the model answers, and the
+    prices per token from the table of known models. A model that the table does not list gets no prices.
+
+    location : description of the config for error messages, such as the path of its file
+
+    Raises: ConfigError if the model is missing, or if the prompt or the provider does not fit the other settings.
     """
     config = _with_default_decision(config)
-    config.questions()
+    config.questions()  # raises an error if the model is missing, or the prompt does not fit
     _check_provider(config, location)
+
     if config.price_in is None and config.price_out is None:
         prices = find_table_price(config)
         if prices is not None:

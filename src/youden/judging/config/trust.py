@@ -250,7 +250,13 @@ def _compile_known_hosts() -> Mapping[str, tuple[str, ...]]:
 
 
 def _list_known_hosts() -> dict[str, list[str]]:
-    """Return the known hosts by environment variable; "*" stands for any label of a host."""
+    """List the hosts that may get the API key in each environment variable, because they belong to the provider of the key.
+
+    The hosts are those in `HOSTS`, and those in the addresses of all backends and providers that youden knows.
+
+    Returns the hosts by environment variable. In a host, "*" stands for any one label, a part between two dots. The text
+    `litellm/PROVIDER` stands for a host that only litellm knows.
+    """
     hosts_by_variable = {variable: list(hosts) for variable, hosts in HOSTS.items()}
     for name, record in (BACKENDS | PROVIDERS).items():
         if record.key_variable is None:

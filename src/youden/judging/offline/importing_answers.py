@@ -234,11 +234,17 @@ class _AnswerImport:
             self._raise_rejected()
         for table, served in zip(self._requests, self._served, strict=True):
             self._store.remember_served(table.config.public(), served.new_names())
-        self._check_counts()
+        self._check_rows_match_plan()
         return self._counts
 
-    def _check_counts(self) -> None:
-        """Check that a row could be read, and answers a request of the plan."""
+    def _check_rows_match_plan(self) -> None:
+        """Check that the imported files were the right ones, after all of their rows have been counted.
+
+        A row is one line of a file of results. Single rows that are damaged or belong to other plans are ignored, but at least
+        one row must be readable and answer a request of this plan.
+
+        Raises: InputError [import-other-plan] if no readable row belongs to the plan; [import-nothing] if no row is readable.
+        """
         counts = self._counts
         n_readable = counts.n_rows - counts.n_unreadable
         are_all_unknown = counts.n_unknown == n_readable
@@ -275,19 +281,27 @@ class _AnswerImport:
         self._counts.n_unreadable += len(rows) - len(readable)
 
         hashes = hashes_to_bytes([row.key for row in readable])
-        columns = zip(readable, _to_digits(hashes), *self._find_judges(hashes), strict=True)
+        columns = zip(readable, _to_digits(hashes), *self._find_judges_and_lengths(hashes), strict=True)
         for row, request_hash, judge, n_characters in columns:
             if judge < 0 or row.outcome is None:
                 self._count_unknown_row(row)
                 continue
             yield request_hash, judge, n_characters, row.outcome
 
-    def _find_judges(self, hashes: np.ndarray) -> tuple[list[int], list[int]]:
-        """Return the position of the judge of each request, −1 if it is not in the plan, and the request's length."""
+    def _find_judges_and_lengths(self, hashes: np.ndarray) -> tuple[list[int], list[int]]:
+        """Find the judge that each of some requests is for, and the length of the request.
+
+        A jury has one table of requests per member judge. If the requests of several judges are equal, the first judge counts.
+
+        hashes : bytes array (n_requests,), request hashes as 32 bytes each
+
+        Returns two lists with one entry per request: the position of the judge (−1 if the request does not belong to the plan),
+        and the number of characters of the request (0 in this case).
+        """
         judges = np.full(len(hashes), -1)
         n_characters = np.zeros(len(hashes), dtype=np.int64)
         for judge, table in enumerate(self._requests):
-            positions = table.find(hashes)
+            positions = table.find(hashes)  # −1 if the table does not contain the request
             is_of_judge = (positions >= 0) & (judges < 0)
             judges[is_of_judge] = judge
             n_characters[is_of_judge] = table.characters[positions[is_of_judge]]

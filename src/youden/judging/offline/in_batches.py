@@ -139,15 +139,21 @@ class BatchRunner:
         return [job for job in jobs if job is not None]
 
     async def _resume_batch(self, recorded_job: Job) -> Job | None:
-        """Reserve the largest possible cost of a batch, and start it if an earlier process only uploaded its file.
+        """Take over one batch that an earlier process left in progress, so that its results count for this run.
 
-        Returns None if the batch cannot be started, which ends the run.
+        The largest possible cost of the batch is reserved in the budget. If the earlier process recorded no id of the batch, it
+        may only have uploaded the file, and the batch is started now.
+
+        recorded_job : record of the batch in the store
+
+        Returns the record with the id of the batch; None if the batch cannot be started, which ends the run.
         """
         job = recorded_job
         if math.isnan(job.usd) and self._budget.cap < math.inf:
             # an unknown cost reserves the whole cap, so that no other request is sent until the cost is known
             job = replace(job, usd=self._budget.cap)
         self._budget.reserve_unconditionally(job.usd)
+
         if job.batch is None:
             # the earlier process may have started the batch, but ended before it recorded the id
             return await self._start_batch(job, maybe_started=True)
@@ -190,12 +196,18 @@ class BatchRunner:
         for calls in look_up(self._work.iter_row_keys(), self._store, make_request=self._work.request):
             calls_to_send = [call for call in calls if call.key not in visited and not self._end_without_sending(call)]
             visited |= {call.key for call in calls_to_send}
-            yield from self._make_lines(self._leases.acquire(calls_to_send))
+            yield from self._make_lines_within_cap(self._leases.acquire(calls_to_send))
             if self._is_over_cap:
                 return
 
-    def _make_lines(self, leased_calls: Sequence[Call]) -> Iterator[RequestLine]:
-        """Yield the lines of calls until the cost cap is reached, and release the leases on the remaining ones."""
+    def _make_lines_within_cap(self, leased_calls: Sequence[Call]) -> Iterator[RequestLine]:
+        """Yield the request line of each call, until the largest possible costs of the lines reach the cost cap.
+
+        The costs are added to `_unreserved_usd`. At the cap, `_is_over_cap` is set, and the leases on the remaining requests are
+        released, so that other processes may send these requests.
+
+        leased_calls : calls for which this process has the lease, the exclusive right to send the request
+        """
         for position, call in enumerate(leased_calls):
             max_usd = max_call_cost(self._config, call.request)
             if not self._budget.can_reserve(self._unreserved_usd + max_usd):
@@ -291,9 +303,14 @@ class BatchRunner:
                 await self._batching.sleep(self._batching.poll)
 
     async def _poll_batch(self, batch: _PolledBatch) -> bool:
-        """Poll a batch once, store its results if it has ended, and return whether all are stored.
+        """Ask the provider for the state of a batch once, and store the results if the batch has ended.
 
-        If some are missing, the poll counts as failed, and `batch.job` contains the requests without a result.
+        If results are missing although the batch has ended, the poll counts as failed, and the requests without a result stay in
+        `batch.job`. A failure that lasts too long ends the run.
+
+        batch : batch in progress; its record and its state are updated
+
+        Returns whether all results are stored, so that the batch need not be polled again.
         """
         files: list[bytes] = []
         try:
@@ -303,6 +320,7 @@ class BatchRunner:
         except CallError as error:
             self._on_poll_failure(batch, error)
             return False
+
         self._report_status(batch, state)
         if not state.ended:
             batch.unknown_since = None
@@ -315,6 +333,7 @@ class BatchRunner:
         if has_stored_results:
             batch.job = remaining_job
             batch.unknown_since = None  # the time limit for missing results begins again
+
         reason = f"The provider reports '{state.status}', but {len(remaining_job.keys):,} results are missing."
         self._on_poll_failure(batch, CallError(reason, kind="transient"))
         return False
@@ -344,11 +363,17 @@ class BatchRunner:
             self._end_run(error, batch.job)
 
     def _store_results(self, job: Job, state: BatchState, files: list[bytes]) -> Job | None:
-        """Store the results of a batch that has ended, and delete or replace its record in the same transaction.
+        """Store the results of a batch that has ended, and delete its record from the store in the same transaction.
 
+        If some requests have no result yet, a record of these requests replaces the old one. The reserved cost of the batch is
+        replaced by the actual cost of the results.
+
+        job : record of the batch
+        state : final state of the batch, as the provider reports it
         files : contents of the result files
 
-        Returns the record of the requests without a result (`job` itself if all are missing), or None.
+        Returns the record of the requests without a result, which is `job` itself if no request has one; None if all results
+        are stored.
         """
         outcomes, missing_keys = find_outcomes(job, state, files)
         if missing_keys and not outcomes:
@@ -360,6 +385,7 @@ class BatchRunner:
             remaining_job = replace(job, keys=tuple(missing_keys), usd=job.usd - max_usd, id=new_id())
         self._leases.replace_record(job, remaining_job)
         self._store.flush()
+
         if remaining_job is not None:
             self._budget.reserve_unconditionally(remaining_job.usd)
         self._budget.settle(job.usd, spent_usd)
@@ -425,7 +451,7 @@ class BatchRunner:
         max_cost : largest possible cost of the call in USD. It is booked if the provider does not report the usage, and for
             a failed call that may be billed.
         """
-        checked_outcome, usd = self._check_outcome(call, outcome, max_cost=max_cost)
+        checked_outcome, usd = self._check_and_price_outcome(call, outcome, max_cost=max_cost)
         call.usd += usd
         if isinstance(checked_outcome, Completion):
             self._outcomes.record_cost(call.key, usd, checked_outcome)
@@ -443,24 +469,34 @@ class BatchRunner:
         self._done[call.rows] = self._outcomes.record_failure(call, failure, may_retry=may_retry)
         self._failed_calls[call.key] = call  # with its cost and number of attempts, for the next attempt
 
-    def _check_outcome(
+    def _check_and_price_outcome(
         self, call: Call, outcome: Completion | CallError, *, max_cost: float
     ) -> tuple[Completion | CallError, float]:
-        """Return an answer, or an error if it is too long or the call failed; and its cost in USD.
+        """Check the outcome of a call against the limits of its request, and compute its cost.
 
-        max_cost : cost if the reported usage is missing or not credible, or a failure may be billed
+        The cost of an answer follows from the numbers of tokens that the provider reports. The largest possible cost is booked if
+        these numbers are missing or not credible, if the answer is too long, or if the provider may bill a failed call.
+
+        outcome : answer or failure that the provider reports
+        max_cost : largest possible cost of the call in USD
+
+        Returns the answer, or an error if the call failed or the answer is too long; and the cost in USD.
         """
         if isinstance(outcome, CallError):
             failure = to_rejection_if_quoted(outcome, call.request)
-            return failure, 0.0 if failure.unbilled else max_cost
+            cost_of_failure = 0.0 if failure.unbilled else max_cost
+            return failure, cost_of_failure
+
         try:
             checked, fault = check_usage_for(outcome, call.request, answer_limit=self._config.answer_limit)
         except CallError as error:
             return error, max_cost
+
         if checked.tokens_in == 0 and checked.tokens_out == 0:
             self._budget.record_unreported(self._config.name, max_cost, fault)
             return checked, max_cost
-        return checked, call_cost(self._config, checked.tokens_in, checked.tokens_out)
+        usd = call_cost(self._config, checked.tokens_in, checked.tokens_out)
+        return checked, usd
 
     def _end_run(self, error: CallError, job: Job | None) -> None:
         """End the run because of a failure; `job` is the record of the batch, or None if it was not started."""

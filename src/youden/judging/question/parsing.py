@@ -212,15 +212,20 @@ def truncate_texts(first: str, second: str, *, max_characters: int, policy: Trun
 
 
 def _truncate_text(text: str, max_characters: int, policy: Truncation) -> str:
-    """Return a text of at most `max_characters`, in which `MARK` replaces what was removed.
+    """Shorten one text to a number of characters, and put `MARK` at the position where characters were removed.
 
-    policy : "end" to remove the end; any other policy removes the middle
+    text : text to shorten; a text that is short enough is returned unchanged
+    max_characters : largest number of characters of the result, `MARK` included. If it is smaller than the length of `MARK`,
+        the result is `MARK` alone.
+    policy : "end" to remove the end of the text; any other policy removes its middle
     """
     if len(text) <= max_characters:
         return text
+
     n_remaining = max(0, max_characters - len(MARK))
     if policy == "end":
         return text[:n_remaining] + MARK
+
     n_tail = n_remaining // 2
     n_head = n_remaining - n_tail
     return text[:n_head] + MARK + text[len(text) - n_tail :]
@@ -350,9 +355,14 @@ def _find_answer_label(
 
 
 def _find_exact_label(answer: str, labels: tuple[str, ...], decision: Decision) -> str | None:
-    """Return the label that a text consists of, or that a JSON object contains; None if there is none.
+    """Find the label, such as YES or NO, of an answer that has exactly the form that was requested.
 
-    With "logprobs", the only token of a text may also be the beginning of a label.
+    answer : text of the reply after its reasoning
+    labels : labels that may be answered
+    decision : requested form. "text": the whole answer is a label. "json": the answer is a JSON object that contains a label.
+        "logprobs": the model answers with one token, which may also be the beginning of a single label.
+
+    Returns the label, or None if the answer does not have this form.
     """
     if decision == "json":
         return find_json_label(answer, labels)

@@ -99,18 +99,33 @@ class Prompt:
         return self.fill_template(values, hint=hint)
 
     def fill_template(self, values: Mapping[str, str], *, hint: str = "") -> tuple[Message, ...]:
-        """Build the messages from the template; placeholders in the inserted texts are not replaced.
+        """Build the messages to the judge by inserting texts for the placeholders of the template.
 
-        values : texts for "first", "second" and "task", with their tags, and for "fence", a part of these tags
-        hint : text that is appended to the question without a separator
+        A placeholder within an inserted text is not replaced, because the text comes from an agent and not from the template.
 
-        Returns the system message, if the prompt has one, and the user message.
-        Raises: KeyError if the text of a placeholder is missing.
+        Parameters
+        ----------
+        values : mapping of str to str
+            Text by placeholder: "first", "second" and "task" with the tags around them, and "fence", the part of these tags
+            that no text contains.
+        hint : str, optional
+            Text that is appended to the question without a separator.
+
+        Returns
+        -------
+        tuple of Message
+            The system message, if the prompt has one, and the user message.
+
+        Raises
+        ------
+        KeyError
+            If the text of a placeholder is missing.
         """
         filled_parts = []
         for part, is_placeholder in self._template_parts:
             filled_parts.append(values[part] if is_placeholder else part)
         user_message = Message("user", "".join(filled_parts) + hint)
+
         if self.system is None:
             return (user_message,)
         return Message("system", self.system), user_message

@@ -126,9 +126,15 @@ class Caller:
         return completion
 
     def _book_lost_call(self, max_tokens_in: int, max_tokens_out: int, max_cost: float) -> float:
-        """Return the usual cost of a call without a reply, in USD, and record the call for the findings on the run.
+        """Estimate the cost of a call that was sent and failed, and record the call for the findings on the run.
 
-        The arguments are the largest possible numbers of tokens, and their cost in USD.
+        The server may bill such a call, but reports no token counts. The cost that calls of this run usually have is therefore
+        assumed for the call.
+
+        max_tokens_in, max_tokens_out : largest possible numbers of tokens of the request and of the answer
+        max_cost : cost of these tokens in USD
+
+        Returns the estimated cost in USD.
         """
         typical_usage = self._typical_usage.estimate(max_tokens_in, max_tokens_out)
         usd = call_cost(self.config, *typical_usage)

@@ -131,18 +131,23 @@ class RequestLoop:
         """Take a share of the rate limits, and wait until other processes of the run have reduced theirs."""
         if self._workers is None or self._workers.others.n_sending == 0:
             return
-        self._divide_rate_limits()
+        self._adapt_to_other_processes()
         if self._caller.rate_limiter.is_limited:
             await asyncio.sleep(2 * HEARTBEAT_SECONDS)  # each process adapts its share at its next report
 
     async def _send_queued_calls(self) -> None:
-        """Take calls from the queue and send them, one at a time, until the queue has no more."""
+        """Take calls from the queue and send them, one at a time, until the queue has no more calls.
+
+        Several tasks run this method concurrently, one per call that may be in flight. The concurrency limiter, which adapts to
+        the server, can admit fewer calls. During an outage of the server, the circuit breaker admits one call at a time, which
+        tests whether the server is back.
+        """
         concurrency = self._caller.concurrency
         is_active = True
         while is_active:
             await concurrency.acquire()
             try:
-                call = await self._queue.next()
+                call = await self._queue.next()  # None after the last call
                 is_active = call is not None
                 if call is not None:
                     async with self._caller.breaker.admit():
@@ -151,9 +156,13 @@ class RequestLoop:
                 concurrency.release()
 
     async def _send_if_leased(self, call: Call) -> None:
-        """Send a call once, and handle its outcome: an answer, a failure, or the end of the run.
+        """Send a call once and handle its outcome, provided that this process may still send the request.
 
-        Nothing is sent if the run has to end, or if the lease (right to send the request) may have expired.
+        A lease is the exclusive right to send a request. If the lease may have expired, the call is left to the process that may
+        have the lease now. If the run has to end, nothing is sent. The method first waits until most earlier outcomes are on
+        disk, so that few paid answers are lost if the process dies.
+
+        call : call from the queue, which stays open until it has an outcome
         """
         await self._wait_for_flush()
         if self._stop.is_stopped:
@@ -172,7 +181,14 @@ class RequestLoop:
                 self._flush_needed.set()
 
     async def _send_and_handle_outcome(self, call: Call) -> None:
-        """Send a call once, record the cost, and handle the outcome."""
+        """Make one attempt at a call, record its cost, and decide by its outcome what happens to the call.
+
+        An answer ends the call. After a failure, the call is sent again, ends, or is left to another process if the lease may
+        have expired during the attempt. If the budget does not allow the call, the run ends. If the call may itself be the
+        cause of an outage, a request that was answered before first tests whether the server works.
+
+        call : call whose request this process may send
+        """
         n_expiries_before = self._n_possible_expiries
         call.last_usd = 0.0  # the cost of its last attempt is booked already
         try:
@@ -347,7 +363,7 @@ class RequestLoop:
             self._flush_needed.clear()
 
             try:
-                await self._write_outcomes_and_renew_leases()
+                await self._run_maintenance_round()
 
                 # a flush because of many outcomes may come earlier than the next check
                 is_check_due = time.monotonic() - last_check >= FLUSH_INTERVAL_SECONDS
@@ -358,16 +374,25 @@ class RequestLoop:
             except YoudenError as error:
                 self._stop.request_stop_with_error(error)
 
-    async def _write_outcomes_and_renew_leases(self) -> None:
-        """Write outcomes to the store, renew the leases and the share of the rate limits, and release calls set aside."""
+    async def _run_maintenance_round(self) -> None:
+        """Run one round of maintenance: store outcomes, renew leases, and divide the rate limits again.
+
+        A lease is the exclusive right to send a request. If the leases may have expired, the calls that are not in flight are
+        left to other processes. If an outage of the server has set all calls aside, the calls are queued again, so that one of
+        them is sent as the next test of the server.
+
+        Raises: YoudenError if the store cannot be written.
+        """
         if self._dispatcher.leases.maybe_expired:
             self._n_possible_expiries += 1
+
             # other processes may send the requests of all calls that are not in flight, so wait for their answers
             unsent_calls = self._queue.withdraw_all()
             self._dispatcher.leased_by_others |= {call.key: call for call in unsent_calls}
+
         await asyncio.to_thread(self._flush_and_renew)
         self._flushed.set()
-        self._divide_rate_limits()
+        self._adapt_to_other_processes()
 
         # in an outage, if all calls were set aside, put them back, so that one of them is sent as the next probe
         if self._queue.is_empty:
@@ -378,10 +403,12 @@ class RequestLoop:
         self._store.flush()
         self._dispatcher.leases.renew()
 
-    def _divide_rate_limits(self) -> None:
-        """Divide the rate limits equally among the processes that send requests for the run, and show their number.
+    def _adapt_to_other_processes(self) -> None:
+        """Adapt this process to the number of other processes that send requests for the same run.
 
-        If this process could no longer report to the others (`WorkerGroup.lost`), the end of the run is requested.
+        The rate limits of the provider hold for all processes together, so this process takes an equal share of them. The
+        progress display shows the number of the other processes and of their answers. If this process cannot report to the
+        others any more (`WorkerGroup.lost`), the end of the run is requested. Without a worker group, nothing is done.
         """
         if self._workers is None:
             return

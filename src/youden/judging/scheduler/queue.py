@@ -285,9 +285,15 @@ class Dispatcher:
             await asyncio.to_thread(self.leases.release, ended_keys)
 
     def _end_if_sent_elsewhere(self, call: Call, outcome: Completion | Failure | None, *, is_batched: bool) -> bool:
-        """End a call that another process has answered or sent in a batch, and return whether the call ended.
+        """End a call if another process has stored its outcome or sent its request in a batch in the meantime.
 
-        outcome : stored outcome of the request, None if there is none
+        The outcome of a batch, a file of requests that a provider answers later, is not awaited here; its trials are counted
+        in `n_batched_rows`.
+
+        outcome : outcome of the request that the store contains now; None if there is none
+        is_batched : whether a batch in progress contains the request
+
+        Returns whether the call ended, so that its request must not be sent.
         """
         is_new = outcome != call.cached  # stored by another process since the call was looked up
         if outcome is not None and is_new and is_final(outcome):

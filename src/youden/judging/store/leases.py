@@ -118,7 +118,15 @@ class Leases:
                 self._dead_holders.append(holder)
 
     def _read_other_holders(self, now: float) -> dict[str, tuple[float, float]]:
-        """Return the expiry time of each other holder, and the time since which it is unchanged."""
+        """Read the other holders of leases from the store, and determine since when each has not renewed its leases.
+
+        A holder is a process that has the right to send some requests until its leases expire. The clocks of machines differ.
+        Therefore, a changed expiry time shows that the holder is alive, and the clock of this process measures the time since.
+
+        now : time of this process's clock, in seconds
+
+        Returns, by name of the holder, the expiry time of its leases and the time on this clock since which it is unchanged.
+        """
         # if this process did not reach the store, the others may not have reached it either: restart their times
         previous_holders = {} if self.maybe_expired else self._other_holders
 

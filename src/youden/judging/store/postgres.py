@@ -221,7 +221,14 @@ class PostgresBackend(SqlBackend):
         time.sleep(_RECONNECT_SECONDS)
 
     def _open_connection(self) -> Connection:
-        """Open a connection with limits on waiting, and with commits that survive a power cut of the server."""
+        """Open a connection to the PostgreSQL server of the store, and set it up for this process.
+
+        The server ends transactions of a client that is late or disconnected, so that the locks of this client do not block
+        other processes. Commits are written to the disk of the server before it confirms them, so that a power cut loses none.
+        A password in the address is registered as a secret, which messages do not show.
+
+        Raises: psycopg.OperationalError if the server cannot be reached in time.
+        """
         timeout_seconds = int(min(_CONNECT_TIMEOUT_SECONDS, max_wait()))
         with self._watchdog.warn_during():
             connection = _WatchedConnection.connect(
@@ -229,20 +236,26 @@ class PostgresBackend(SqlBackend):
             )
         connection.watchdog = self._watchdog
         register_secrets([connection.info.password])
+
         connection.execute(_SET_LIMITS.encode(), ([*_LIMITS], [*_LIMITS.values()]))
         connection.execute(_SET_DURABLE.encode())
         return connection
 
     def _check_and_create_tables(self, connection: Connection, *, read_only: bool) -> None:
-        """Check the server, the version of the store and the rights of the role; create the tables of a new store.
+        """Check that this version of youden can use the store in the database, and create the tables of a new store.
 
-        Raises: ConfigError [store-server-old], [store-missing], [store-version]; JudgeError [store-read-only].
+        read_only : whether the store is only read; it must then exist, and the role needs no right to write
+
+        Raises: ConfigError [store-server-old] if the server is older than version 13, [store-missing] if there is no store to
+        read, [store-version] if another version of youden wrote the store; JudgeError [store-read-only] if the role may not
+        write.
         """
         if connection.info.server_version < MIN_SERVER_VERSION:
             raise ConfigError(
                 f"The PostgreSQL server of {self.name} is older than version 13. Upgrade it, or pass another store.",
                 slug="store-server-old",
             )
+
         version = self._read_version(connection)
         if version is None and read_only:
             raise ConfigError(

@@ -160,10 +160,15 @@ class WorkerGroup:
         self._exchange_reports(needed, is_leaving=False)
 
     def _exchange_reports(self, needed: int, *, is_leaving: bool) -> None:
-        """Update this member's row in the store, and set the attributes of this object from the rows of all members.
+        """Report this member's amounts to the store, and learn what the other members of the group have reported.
 
-        needed : picodollars needed in addition to those spent and reserved
-        is_leaving : whether the member leaves the group, and requests no more
+        A member is a process that works on the run. Each member has a row in the store, with what it has spent and what it may
+        spend. All rows are read and replaced in one transaction, so that all members together keep the cost cap.
+
+        needed : picodollars that this member needs in addition to those that it has spent and reserved
+        is_leaving : whether this member leaves the group, and needs no more of the cap
+
+        Raises: JudgeError [run-busy] or [lease-lost] if another process is the coordinator; the errors of the store.
         """
         with self._report_lock:
             report = BudgetReport(0, 0, 0)
@@ -178,8 +183,9 @@ class WorkerGroup:
                 return self._update_rows(now, rows, report.without(used_before), is_leaving=is_leaving)
 
             new_rows = self._store.backend.replace_members(self._run, update_rows)
-            if self._was_removed(read_rows[-1]):
-                self._record_removal(read_rows[-1], report)
+            previous_rows = read_rows[-1]
+            if self._was_removed(previous_rows):
+                self._record_removal(previous_rows, report)
             self._joined = True
             self._set_attributes(new_rows, report.without(self._used_before_removal))
 
@@ -249,7 +255,17 @@ class WorkerGroup:
         return [*other_rows, self_row]
 
     def _update_other_rows(self, now: float, rows: Sequence[Member]) -> list[Member]:
-        """Return the rows of the living members, and one row for all ended members. Raises: see `_update_rows`."""
+        """Return the new rows of the other members: one row per living member, and one row for all ended members together.
+
+        A member has ended if its process has ended, or if it did not renew its row in time. The whole amount that an ended member
+        was granted counts as spent, because the member may have spent it after its last report. If a coordinator starts while
+        no other member is alive, all rows are dropped, because the run then starts with the whole cap.
+
+        now : time of the database, in seconds
+        rows : rows of all members so far
+
+        Raises: JudgeError [run-busy] or [lease-lost] if this member and a living other member are both the coordinator.
+        """
         # a store that someone else wrote could contain a negative amount, which would raise the cap
         others = [replace(row, granted=max(0, row.granted)) for row in rows if row.name != self._name]
         living = [row for row in others if _is_alive(row, now=now)]
