@@ -1,8 +1,8 @@
 """Coordinate the processes that send requests for one run, and divide the run's cost cap among them.
 
 The members are rows in the store, so that any host can join. At most one process is the coordinator, which writes the
-run folder. A member that stops renewing its row has ended: what it may have spent counts as spent, and the rest of its
-grant is free again. The cap holds for all members together, because the worst-case cost of each request is reserved in
+run folder. A member that stops renewing its row has ended; its whole grant counts as spent, because it may have spent it
+after its last report. The cap holds for all members together, because the worst-case cost of each request is reserved in
 the store before it is sent.
 """
 
