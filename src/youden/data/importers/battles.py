@@ -244,7 +244,7 @@ def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], 
     """Select the column of each role, such as "model_a" or "winner", from the rows of a file of battles.
 
     path : file of the battles, for error messages
-    rows : cells of the file, with one row per battle
+    rows : cells of the file
     columns : column by role, as named by the user
     notes : receives a remark if several columns may identify the items
 
@@ -353,8 +353,8 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
 def _check_no_ambiguous_winner(path: Path, table: pd.DataFrame, number: pd.Series[float]) -> None:
     """Check that no winner is the name of a model and may also state another result.
 
-    For example, if a model with the name "A" is shown second, the winner "A" may be this model or the first one. A winner is
-    ambiguous only if all winners may state a result by a word or number, or if its word may also mean a tie.
+    For example, if model_b has the name "A", the winner "A" may mean model_b or model_a. A winner is ambiguous only if all
+    winners may state a result by a word or number, or if its word may also mean a tie.
 
     path : file of the battles, for the error message
     table : battles, with the columns model_a, model_b and winner as texts

@@ -135,7 +135,7 @@ def _find_column_positions(
     header : names of the columns, as the file has them; None for a column without a name
     records : cells of the lines below the header
     file : file of the table, for messages
-    note : function that is called with a remark and its location if several columns have the same name
+    note : function that is called with a remark and the name of the file if several columns have the same name
 
     Returns the position of each column, counted from 0, by its unique name, such as "answer" or "answer (3)".
 
