@@ -100,9 +100,16 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
 
 
 def _number_names(path: Path, names: pd.Series[str]) -> tuple[Ids, tuple[str, ...]]:
-    """Return the position of each name among the sorted distinct names, int32 array (n_names,), and the distinct names.
+    """Assign a number to each distinct name of a model or an item, from 0 in sorted order.
 
-    Raises ImportFormatError [import-agents] if a name cannot be an id.
+    The trials of a plan refer to agents and items by these numbers.
+
+    path : file of the names, for the error message
+    names : text series (n_names,), in which a name may occur several times
+
+    Returns the number of each name, int32 array (n_names,), and the distinct names in the order of their numbers.
+
+    Raises: ImportFormatError [import-agents] if a name cannot be an id.
     """
     positions, distinct_names = pd.factorize(names, sort=True)
     for name in distinct_names:
@@ -113,12 +120,21 @@ def _number_names(path: Path, names: pd.Series[str]) -> tuple[Ids, tuple[str, ..
 
 
 def _make_verdicts(plan: Plan, answer: Floats, judges: pd.Series[str], notes: list[str]) -> Verdicts:
-    """Return the answers as verdicts, with the notes as warnings; NaN is a missing answer."""
+    """Make the verdicts of imported battles: a plan, and the answer of a judge to each of its trials.
+
+    plan : plan with one trial per battle
+    answer : float array (n_battles,), preference for the model that was shown first, from 0 to 1; NaN if the battle has no
+        winner, which counts as a missing answer
+    judges : name of the judge of each battle; "" if the file does not name the judge
+    notes : remarks on the import, which become warnings; changed in place if battles have no winner
+
+    The judge of the verdicts has the names of one or two judges. It is called "imported" if there are more, or none.
+    """
     is_missing = np.isnan(answer)
     if is_missing.any():
         notes.append(f"{is_missing.sum():,} of {len(answer):,} battles have no winner and count as missing answers")
     missing_reason = np.where(is_missing, MISSING_REASONS.index("unparsed"), 0).astype(np.int8)
-    hard_answer = np.where(is_missing, np.nan, answer > 0.5)
+    hard_answer = np.where(is_missing, np.nan, answer > 0.5)  # 0 or 1; a tie counts as 0
 
     judge_names = sorted(set(judges) - {""})
     judge_name = ", ".join(judge_names) if len(judge_names) in (1, 2) else "imported"
@@ -225,10 +241,18 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
 
 
 def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], notes: list[str]) -> pd.DataFrame:
-    """Return one column per role of `_COLUMNS`, as in `_read_table`, but with winners as texts.
+    """Select the column of each role, such as "model_a" or "winner", from the rows of a file of battles.
 
+    path : file of the battles, for error messages
+    rows : cells of the file
     columns : column by role, as named by the user
-    notes : receives the name of the column of items, if the table has several
+    notes : receives a remark if several columns may identify the items
+
+    Returns a table with one column per role of `_COLUMNS`. The values are those that `_read_table` describes, except that
+    the winners are still texts, such as "model_a" or "tie".
+
+    Raises: ImportFormatError [battles-columns] if a required column is missing; [battles-value] if a model or an item has
+        no name, or if an order is unknown.
     """
     table = pd.DataFrame("", index=rows.index, columns=list(_COLUMNS), dtype=object)
     for role in _COLUMNS:
@@ -236,11 +260,13 @@ def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], 
         if column is not None:
             table[role] = _read_text(rows[column])
             _check_filled(path, table[role], role, column)
+
     item_columns = [name for name in _COLUMNS["item"] if name in rows]
     if "item" not in columns and len(item_columns) > 1:
         notes.append(
             f"{item_columns[0]} identifies the items, not {item_columns[1]}; --column item=COLUMN sets another one"
         )
+
     has_order = bool((table["order"] != "").any())
     table["order"] = _to_numbers(path, table["order"], _ORDERS, role="order") if has_order else np.nan
     return table
@@ -325,25 +351,46 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
 
 
 def _check_no_ambiguous_winner(path: Path, table: pd.DataFrame, number: pd.Series[float]) -> None:
-    """Raise ImportFormatError [battles-value] if a winner such as A, 1 or tie is a model's name and may state another result.
+    """Check that no winner is the name of a model and may also state another result.
 
-    number : each winner as a number; NaN if it is none
+    For example, if model_b has the name "A", the winner "A" may mean model_b or model_a. A winner is ambiguous only if all
+    winners may state a result by a word or number, or if its word may also mean a tie.
+
+    path : file of the battles, for the error message
+    table : battles, with the columns model_a, model_b and winner as texts
+    number : float series (n_battles,), winner as a number; NaN if the winner is not a number
+
+    Raises: ImportFormatError [battles-value] if a winner is ambiguous.
     """
     winner = table["winner"]
-    is_a = winner == table["model_a"]
-    is_name = is_a | (winner == table["model_b"])
-    preference = number.where(number.between(0, 1))
-    stated = preference.fillna(winner.str.casefold().map(dict(_PREFERENCES)))
-    is_ambiguous = is_name & stated.notna() & (stated != is_a)
-    may_be_statements = (stated.notna() | (winner == "")).all() | (is_ambiguous & (stated == 0.5)).any()
-    if is_ambiguous.any() and may_be_statements:
+    is_model_a = winner == table["model_a"]
+    is_name = is_model_a | (winner == table["model_b"])
+
+    # preference for model_a that a winner states as a number or a word; NaN for other winners
+    number_in_range = number.where(number.between(0, 1))
+    preference_of_word = winner.str.casefold().map(dict(_PREFERENCES))
+    stated_preference = number_in_range.fillna(preference_of_word)
+
+    # the name of model_a means a preference of 1, and the name of model_b a preference of 0
+    states_result = stated_preference.notna()
+    is_ambiguous = is_name & states_result & (stated_preference != is_model_a)
+    may_all_state_results = (states_result | (winner == "")).all()
+    has_ambiguous_tie = (is_ambiguous & (stated_preference == 0.5)).any()
+    if is_ambiguous.any() and (may_all_state_results or has_ambiguous_tie):
         value = winner[is_ambiguous].iloc[0]
         problem = f"a value of `winner` is the name of a model, and may also state another result: got {value!r}."
         raise import_error(path, f"{problem} Use model_a, model_b and tie.", slug="battles-value")
 
 
 def _check_preferences(path: Path, preferences: pd.Series[float], notes: list[str]) -> None:
-    """Raise ImportFormatError [battles-value] if a number is outside [0, 1]; note how the numbers 0 and 1 are read."""
+    """Check that the numbers in the column `winner` are preferences for model_a, from 0 to 1.
+
+    path : file of the battles, for the error message
+    preferences : float series (n_battles,), number of each battle; NaN if the battle has no winner
+    notes : receives a remark if all numbers are 0 or 1, because a file may also use them as numbers of the two models
+
+    Raises: ImportFormatError [battles-value] if a number is less than 0 or greater than 1.
+    """
     if ((preferences < 0) | (preferences > 1)).any():
         problem = (
             f"preferences in `winner` are not from 0 to 1: got {preferences.min():g} to {preferences.max():g}. Rescale them "

@@ -74,14 +74,23 @@ class ColumnCandidates:
         self.item_columns = self._find_item_columns()
 
     def _group_by_role(self) -> dict[str | None, list[str]]:
-        """Return the columns by the role that the user or their names give; None for names that suggest no role."""
+        """Group the names of the columns by role, such as "agent", "item" or "text".
+
+        A role has the column that the user named for it or, if the user named none, the columns whose names suggest the
+        role. Columns of folders and files are left out unless the user named them.
+
+        Returns the names of the columns of each role, the most reliable first. The key None has the columns whose names
+        suggest no role.
+        """
         columns_by_role: dict[str | None, list[str]] = {}
         excluded = {*self.given_text_columns, *self.given.values(), *self.location_columns}
         for name in self.table.names:
             if name not in excluded:
                 columns_by_role.setdefault(infer_role(name), []).append(name)
+
         for role in NAMES:
             columns_by_role.get(role, []).sort(key=partial(get_name_priority, role=role))
+
         for role, column in self.given.items():
             columns_by_role[role] = [column]
         return columns_by_role

@@ -121,17 +121,25 @@ class _RoleSearch(WideTableSearch):
     def find_roles_of_long_table(
         self, agents: tuple[str, ...], *, are_agents_certain: bool, is_ambiguous: bool
     ) -> Roles:
-        """Return the roles of a table in which one column has the responses of all agents.
+        """Find the roles of the columns of a long table, in which one column has the responses of all agents.
 
         agents : columns that together name an agent
         are_agents_certain : whether the agents were found by the items that they have in common
-        is_ambiguous : whether folders and files may both be the agents, which is an error
+        is_ambiguous : whether the folders and the files of the table could equally well be the agents
+
+        Returns the columns by role, and the columns without a role.
+
+        Raises: UnclearColumnsError if no column or several columns may hold the responses, if `is_ambiguous` is True, or if
+            several agents are not certain and the user did not name the column of items.
         """
         # agents share questions, but no two agents give the same response
-        prose = [name for name in self.unnamed_columns if self.table[name].is_prose]
-        prose.sort(key=lambda name: self.table[name].mean_length)
-        unshared_prose = [name for name in prose if self.table.count_shared_cells(agents, name) == 0]
-        text = self.choose_text_column(prose, unshared_prose, agents=agents, are_agents_certain=are_agents_certain)
+        prose_columns = [name for name in self.unnamed_columns if self.table[name].is_prose]
+        prose_columns.sort(key=lambda name: self.table[name].mean_length)
+        unshared_prose = [name for name in prose_columns if self.table.count_shared_cells(agents, name) == 0]
+        text = self.choose_text_column(
+            prose_columns, unshared_prose, agents=agents, are_agents_certain=are_agents_certain
+        )
+
         if is_ambiguous:
             raise UnclearColumnsError(
                 f"folders and files may both be the agents: add --column 'agent={FOLDER}' or --column 'agent={FILE}'"
@@ -409,10 +417,21 @@ class _RoleSearch(WideTableSearch):
                 raise UnclearColumnsError(f"{chosen!r} and {name!r} could both hold the responses", text=chosen)
 
     def list_rival_text_columns(self, chosen: str, agents: tuple[str, ...], unshared_prose: Sequence[str]) -> list[str]:
-        """List the columns that may hold the responses as well as `chosen`, among them those of `unshared_prose`."""
+        """List the columns that may hold the responses instead of the column that was chosen for them.
+
+        These are the columns of `unshared_prose`, and the columns with a name such as "output" in which no two agents have the
+        same text. If the chosen column has a usual name for responses, such as "response", columns named like a part of a
+        response, such as its reasoning, are left out.
+
+        chosen : column that was chosen for the responses
+        agents : columns that together name an agent
+        unshared_prose : columns of prose whose names suggest no role, and in which no two agents have the same text
+        """
         rivals = list(unshared_prose)
-        if normalize_name(chosen) in NAMES["text"]:
+        has_usual_name = normalize_name(chosen) in NAMES["text"]
+        if has_usual_name:
             rivals = [name for name in unshared_prose if not is_part_of_response(name)]
+
         for name in self.text_columns[1:]:
             is_rival = self.is_rival_text_column(name, chosen=chosen)
             if is_rival and self.table.count_shared_cells(agents, name) == 0:

@@ -188,13 +188,18 @@ def _fill_row(
     merged: Mapping[tuple[int, int], int],
     latest_ranges: dict[int, _MergedRange],
 ) -> None:
-    """Fill the empty cells of `record`, a row, by merged ranges that began above it.
+    """Copy the values of merged cells from the rows above into the empty cells of a row.
 
+    In a file, only the first cell of a merged range has the value.
+
+    record : cells of the row, changed in place
+    row_number : number of the row, from 1
     merged : last row of each merged range, by its first row and its column, numbered from 1
-    latest_ranges : latest range by column, for all columns of `merged`; changed if a range begins in the row
+    latest_ranges : the merged range that began last in each column of `merged`; changed in place if a range begins in the row
     """
     for column, latest_range in latest_ranges.items():
-        if (row_number, column) in merged:
+        begins_range = (row_number, column) in merged
+        if begins_range:
             first_value = record[column - 1] if column <= len(record) else None
             latest_ranges[column] = _MergedRange(merged[row_number, column], first_value)
         else:

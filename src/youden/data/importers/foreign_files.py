@@ -93,14 +93,21 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> 
 
 
 def _find_files_in_folder(folder: Path, patterns: Sequence[str], *, what: str) -> list[Path]:
-    """Return the matching files in a folder, at any depth, sorted; raise ImportFormatError [import-empty] without any.
+    """Find the files in a folder and its subfolders whose names match at least one of several patterns.
 
-    patterns : glob patterns for the names of files; case is ignored
-    what : expected kind of file, for messages
+    folder : folder that is searched at any depth
+    patterns : glob patterns, such as "*.json", for the names of files; upper and lower case are not distinguished
+    what : expected kind of file for the error message, such as "an Inspect log"
+
+    Returns the paths of the files, sorted.
+
+    Raises: ImportFormatError [import-empty] if no file matches.
     """
+    # one regular expression that matches what any of the patterns matches
     any_pattern = re.compile("|".join(fnmatch.translate(pattern.lower()) for pattern in patterns))
     paths_with_name = [path for path in folder.rglob("*") if any_pattern.fullmatch(path.name.lower())]
     matches = sorted(path for path in paths_with_name if path.is_file())
+
     if not matches:
         n_other_files = sum(path.is_file() for path in folder.rglob("*"))
         other_files = format_count(n_other_files, "other file")

@@ -147,25 +147,32 @@ def _read_log(path: Path, replaced: Replacements) -> _Log:
 
 
 def _read_archive(path: Path, replaced: Replacements) -> _Log:
-    """Read an .eval archive of Inspect, like `_read_log`.
+    """Read the header of a log that Inspect stored as an .eval archive, which is a ZIP file.
 
-    Its header is the member (file) header.json or, if the run did not finish, the first member of its journal.
+    The header describes the run. It is the member (file in the archive) header.json or, if the run did not finish, the first
+    member of its journal. The samples are not read before `read_samples` of the returned log is called.
+
+    path : the archive
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+
+    Raises: ImportFormatError [import-format] if the file is not a log or is damaged.
     """
     try:
         with ZipFile(path) as archive:
             names = archive.namelist()
     except (BadZipFile, OSError) as error:
         raise _archive_error(path, error) from error
-    header = next((name for name in _HEADERS if name in names), None)
-    if header is None:
+
+    header_name = next((name for name in _HEADERS if name in names), None)
+    if header_name is None:
         raise import_error(
             path,
             "it has neither header.json nor a journal, so it is not an Inspect log. Pass a log of Inspect.",
             slug="import-format",
         )
+    header = next(_read_members(path, [header_name], replaced))
     sample_names = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
-    content = next(_read_members(path, [header], replaced))
-    return _Log(path, content, partial(_read_members, path, sample_names, replaced))
+    return _Log(path, header, partial(_read_members, path, sample_names, replaced))
 
 
 def _read_members(path: Path, names: Sequence[str], replaced: Replacements) -> Iterator[dict[str, Json]]:
@@ -221,7 +228,15 @@ def _unpack_member(file: BinaryIO, info: ZipInfo, limit: UnpackLimit) -> bytes:
 
 
 def _read_compressed(file: BinaryIO, info: ZipInfo) -> bytes:
-    """Read the compressed bytes of a member of an open zip archive."""
+    """Read the bytes of a member (file) of a zip archive as they are stored, without decompressing them.
+
+    `ZipFile` cannot return these bytes. Therefore, they are located by the header that precedes them.
+
+    file : the open archive, whose reading position is changed
+    info : position of that header, and number of compressed bytes
+
+    Returns the compressed bytes, or the content itself if the member is not compressed.
+    """
     # The local header is 30 bytes long. Its last two fields, of two bytes each, are the lengths of the name and of the
     # extra field, which follow the header.
     file.seek(info.header_offset + 26)
@@ -276,9 +291,15 @@ def _format_steps(sample: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _format_message(message: Json, attachments: Json) -> Iterator[str]:
-    """Yield the text of a message and each of its tool calls as one line.
+    """Format a message of a sample, and the calls of tools in it, as parts of a transcript.
 
-    attachments : long texts of the sample by id
+    A message of a tool contains the result of a call, or the error of the tool.
+
+    message : message with a role such as "assistant" or "tool", as Inspect stores it
+    attachments : long texts of the sample by id, to which a message may refer
+
+    Yields the text of the message after its role, as in "assistant: Done", or after "result" for a tool, and then one text per
+    call. A message without a text yields only its calls.
     """
     role = get_nested(message, "role")
     text = _get_text_or_attachment(message, attachments)
@@ -375,14 +396,23 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
 
 
 def _read_rows_of_first_filter(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yield the rows of a file of samples with their locations, only for the first filter of each document.
+    """Yield the samples of a file of lm-evaluation-harness, each document once.
 
-    Each further filter repeats all rows, with the same raw responses.
+    A filter extracts the answer from a raw response, for example by a regular expression. If a task has several filters, the
+    file repeats each sample for each filter, with the same raw responses. Only the samples of the first filter of a document
+    are read.
+
+    file : a file samples_*.jsonl
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+
+    Yields the location of each sample, for messages, and its values by key.
     """
     first_filters: dict[str, Json] = {}
     for location, row in read_lines(file, replaced):
+        document = str(row.get("doc_id"))
         filter_name = row.get("filter")
-        if first_filters.setdefault(str(row.get("doc_id")), filter_name) == filter_name:
+        first_filter = first_filters.setdefault(document, filter_name)
+        if filter_name == first_filter:
             yield location, row
 
 

@@ -136,7 +136,15 @@ def _name_agents_of_files(generators: Mapping[Path, set[str | None]]) -> dict[Pa
 
 
 def _name_agents_by_generator(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
-    """Name the agents of the files with one generator after it, or after the folder if the rows name none (None)."""
+    """Name the agent of each file whose rows all have the same generator, which is the model that wrote the outputs.
+
+    An agent is named after its generator or, if the rows do not name a generator, after the folder of the file. A part of the
+    path is added to equal names, in parentheses.
+
+    generators : generators in the rows of each file; None for rows that name no generator
+
+    Returns the name of the agent by file. Files with several generators are left out.
+    """
     files = [file for file in generators if len(generators[file]) == 1]
     names = []
     for file in files:
@@ -386,9 +394,17 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
 
 
 def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> list[_Result]:
-    """Return the results of a file of promptfoo; raise ImportFormatError [import-empty] if there are none.
+    """Read all results in a file of promptfoo, which is a CSV, JSON or JSON Lines file.
 
-    The parameters are those of `_read_results`.
+    A result is the output of one provider, which is a model, for one test.
+
+    file : the file; its suffix determines the format
+    tests_by_variables : number of each test that has none in its file, by its encoded variables; see `_read_results`
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+
+    Returns the results in the order of the file, at least one.
+
+    Raises: ImportFormatError [import-empty] if the file has no results; others if the file has another layout.
     """
     if file.suffix.lower() == ".csv":
         results = list(_read_csv(file, replaced))

@@ -221,10 +221,19 @@ def load_agents(file: Path) -> PaperAgentsFile:
 
 
 def _load_examples(files: Sequence[Path]) -> list[Example]:
-    """Read the files of items; raise ImportFormatError [import-agents] if their agents differ or have invalid names."""
+    """Read the files of a results folder, one per item, and check that all of them have the same agents.
+
+    files : files of the items; at least one
+
+    Returns the scores of each item, in the order of `files`.
+
+    Raises: ImportFormatError [import-agents] if the agents of two files differ, also in their order, or if a name cannot be
+        the id of an agent; others if the content of a file is not consistent (see `_load_example`).
+    """
     examples = [_load_example(file) for file in files]
     conditions = examples[0].condition_keys
     _check_names(files[0], conditions)
+
     for file, example in zip(files, examples, strict=True):
         if example.condition_keys != conditions:
             difference = _describe_difference(conditions, example.condition_keys)
@@ -263,7 +272,15 @@ def _load_example(file: Path) -> Example:
 
 
 def _check_shapes(file: Path, example: Example) -> None:
-    """Raise ImportFormatError [import-shape] unless there is one row and column, and one score, per agent."""
+    """Check that the matrix and the list of scores of an item have the sizes that the number of its agents requires.
+
+    The matrix must have one row and one column per agent, and the list one score per agent.
+
+    file : file of the item, for the error message
+    example : content of the file
+
+    Raises: ImportFormatError [import-shape] if a size is different.
+    """
     n_agents = len(example.condition_keys)
     n_rows = len(example.tvd_mi_matrix)
     row_lengths = {len(row) for row in example.tvd_mi_matrix}
@@ -278,8 +295,18 @@ def _check_shapes(file: Path, example: Example) -> None:
 
 
 def _check_scores(file: Path, example: Example) -> None:
-    """Raise ImportFormatError [import-scores] unless each score is the mean of its row without the diagonal, which is 0."""
+    """Check that the score of each agent for an item is the mean of the values in its row of the matrix.
+
+    A score that differs shows that the file was changed or damaged. The diagonal, which compares an agent with itself, is not
+    part of the mean.
+
+    file : file of the item, for the error message
+    example : content of the file; the diagonal of its matrix is 0
+
+    Raises: ImportFormatError [import-scores] if a score differs from its mean by more than `SCORE_TOLERANCE`.
+    """
     matrix = np.array(example.tvd_mi_matrix)
+    # the sum of a row has n_agents - 1 terms, because the diagonal is 0
     means = matrix.sum(axis=1) / (len(matrix) - 1)
     deviations = np.abs(means - np.array(example.tvd_mi_scores))
     if deviations.max() > SCORE_TOLERANCE:

@@ -208,7 +208,15 @@ class PoolBuilder:
             self._set_prompt(item_id, _text_or_none(prompt), location)
 
     def _drop_if_id_invalid(self, agent_id: str, item_id: str, location: str) -> bool:
-        """Count a response as dropped if an id is not a valid name; return whether it was dropped."""
+        """Count a response as dropped if the id of its agent or its item is not a valid name in a pool.
+
+        The item is also recorded, so that a note can report it if all responses to the item are dropped.
+
+        agent_id, item_id : ids of the agent and the item of the response
+        location : file and line, for messages
+
+        Returns whether the response was counted as dropped. If the result is True, the response must not be added.
+        """
         for kind, id_ in (("agent", agent_id), ("item", item_id)):
             problem = find_name_fault(id_)
             if problem:
@@ -426,7 +434,12 @@ class PoolBuilder:
         return Pool(tuple(agents), tuple(items), texts[0], name=self.name, repeat_texts=repeat_texts)
 
     def _arrange_texts(self) -> Objects:
-        """Return the responses as an object array (max_repeats, n_agents, n_items); None for a missing one."""
+        """Arrange the texts of all added responses in an array, as a pool needs them.
+
+        Returns an object array (max_repeats, n_agents, n_items), where max_repeats is the largest number of responses of one
+        agent to one item. Agents and items are in the order in which they were added. Several responses of an agent to an item
+        are in the order of `_order_repeats`. An element is None if there is no such response.
+        """
         agent_positions = {name: position for position, name in enumerate(self._groups)}
         item_positions = {name: position for position, name in enumerate(self._item_prompts)}
         max_repeats = max(map(len, self._responses.values()))

@@ -146,18 +146,27 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
 
 
 def _find_table_of_elements(table: SourceTable, columns: Mapping[str, str]) -> SourceTable | None:
-    """Return a table whose rows are the objects of the lists in the first column that has responses in them, or None.
+    """Make a table with one row per element of a list, if the responses of a table are in lists of objects.
 
+    For example, a row may have a question and a list of objects with the names of models and their answers. Each object then
+    becomes a row, which also has the other values of its original row.
+
+    table : table without a column of responses
     columns : column by role, as named by the user
+
+    Returns the table for the first column whose objects contain responses; None if no column has such objects.
     """
     for column in table.columns:
-        if any(is_list_of_objects(row.get(column)) for row in table.flat_rows):
-            element_rows: Rows = []
-            for location, row in table.rows:
-                element_rows += [(location, element) for element in split_into_rows(row, column)]
-            table_of_elements = table._replace(rows=element_rows)
-            if table_of_elements.find_layout(columns) is not None:
-                return table_of_elements
+        has_lists = any(is_list_of_objects(row.get(column)) for row in table.flat_rows)
+        if not has_lists:
+            continue
+
+        element_rows: Rows = []
+        for location, row in table.rows:
+            element_rows += [(location, element_row) for element_row in split_into_rows(row, column)]
+        table_of_elements = table._replace(rows=element_rows)
+        if table_of_elements.find_layout(columns) is not None:
+            return table_of_elements
     return None
 
 

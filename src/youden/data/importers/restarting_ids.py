@@ -439,10 +439,16 @@ def _with_items_by_prompt(roles: Roles) -> Roles:
 
 
 def _holds_item_groups(prompt_column: str, responses: _Responses) -> bool:
-    """Return whether a supposed column of prompts holds groups of items instead, such as subjects.
+    """Return whether a column that was taken for prompts holds groups of items instead, such as subjects.
 
-    Groups have several ids on average, and for at least one agent. They have no spaces, unless the column is named like
-    subjects.
+    A group contains several items, whereas a prompt belongs to one item. Three conditions must hold:
+
+    - The values of the column have no spaces, unless the name of the column suggests subjects.
+    - A value occurs with at least two ids of items on average.
+    - At least one agent has responses with several ids and the same value.
+
+    prompt_column : name of the column
+    responses : rows of the table, with their ids and with the values of the column as prompts
     """
     groups = responses.prompts
     distinct_groups = set(groups) - {None}
@@ -455,6 +461,7 @@ def _holds_item_groups(prompt_column: str, responses: _Responses) -> bool:
     if len(items) < 2 * len(distinct_groups):
         return False
 
+    # there are more triples than pairs if an agent has several ids in a group
     n_agent_group_pairs = len(set(zip(responses.agents, groups, strict=True)))
     n_triples_with_id = len(set(zip(responses.agents, groups, responses.ids, strict=True)))
     return n_triples_with_id > n_agent_group_pairs

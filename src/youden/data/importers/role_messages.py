@@ -47,9 +47,18 @@ def unclear_columns_error(
 
 
 def _format_remedy(path: Path, columns: Sequence[str], options: Mapping[str, str]) -> str:
-    """Return a sentence with the command that names the columns; `options` maps roles to columns, or is empty."""
+    """Format the sentence of an error message that tells the user how to name the columns of a table.
+
+    path : file or folder, for the command
+    columns : names of all columns of the table
+    options : column by role that resolves the ambiguity, for the command; empty if no solution is known
+
+    Returns a sentence with a complete command or, if `options` is empty, with the options to be set. If commas in the names of
+    columns prevent this, the sentence asks the user to remove them.
+    """
     proposed_columns = options.get("text", "").split(",")
-    has_commas = any(name not in columns for name in proposed_columns if name)  # names that the split has cut
+    # a part of a name that contains a comma is not the name of a column
+    has_commas = any(name not in columns for name in proposed_columns if name)
     if has_commas:
         return "Remove the commas from the names of the columns, and run the command again."
     if not options:

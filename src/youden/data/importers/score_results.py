@@ -182,14 +182,26 @@ def _read_swe_bench(files: list[Path]) -> LocatedRows:
 
 
 def _read_swe_bench_report(file: Path) -> tuple[dict[str, list[str]], list[list[str]]]:
-    """Return the resolved instances by model, and the lists of all instances; empty if the file is no report."""
+    """Read the ids of instances (tasks) in a report of SWE-bench, which states the tasks that models have resolved.
+
+    A report has one of two layouts. The report of one model has a list of instances for each outcome, such as "resolved_ids"
+    and "error_ids". A report of several models has a list of resolved instances for each model.
+
+    Returns the ids of the resolved instances by model, and all lists of ids in the report. Both are empty if the file has
+    another layout.
+    """
     content = read_json(file)
     id_lists = _get_id_lists(content)
+
     resolved_keys = [key for key in _RESOLVED_KEYS if key in id_lists]
-    if resolved_keys:  # the report of one model
+    if resolved_keys:
+        model = _find_model_name(file)
+        resolved_by_model = {model: id_lists[resolved_keys[0]]}
         outcome_keys = [key for key in id_lists if _OUTCOMES.fullmatch(key.removesuffix("_ids"))]
-        return {_find_model_name(file): id_lists[resolved_keys[0]]}, [id_lists[key] for key in outcome_keys]
-    if id_lists == content:  # the keys are models
+        return resolved_by_model, [id_lists[key] for key in outcome_keys]
+
+    are_keys_models = id_lists == content
+    if are_keys_models:
         return id_lists, list(id_lists.values())
     return {}, []
 

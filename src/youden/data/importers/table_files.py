@@ -437,10 +437,14 @@ def _decode_windows_text(file: Path) -> str | None:
 
 
 def _decode_separated_file(file: Path, note: Note, replaced: Replacements | None, *, strict: bool) -> str:
-    """Return the text of a CSV or TSV file in UTF-8 or, unless `strict` is True, Windows-1252.
+    """Read the text of a CSV or TSV file and detect its encoding.
 
-    note : receives each assumption about the file, and its location
-    replaced : counter of replaced characters; None to count none
+    The file is read as UTF-8 or in the encoding that its byte order mark states. A file that is neither is read as
+    Windows-1252, the encoding that Excel uses in Western Europe.
+
+    note : function that is called with each assumption about the file, and its location
+    replaced : counter of the characters that are replaced because they are not valid; None to count none
+    strict : whether Windows-1252 is not tried, and null bytes are accepted
 
     Raises: ImportFormatError [import-encoding] if the file cannot be decoded or has many null bytes; [import-format] if
         it is a ZIP archive.
@@ -455,7 +459,9 @@ def _decode_separated_file(file: Path, note: Note, replaced: Replacements | None
             raise
         text = decoded
         note("not UTF-8, read as Windows-1252", file.name)
-    if text.count("\0") > 0.2 * len(text) and not strict:
+
+    has_many_null_bytes = text.count("\0") > 0.2 * len(text)
+    if has_many_null_bytes and not strict:
         problem = (
             "it contains many null bytes, as a file in UTF-16 without a byte order mark does. Save the file as UTF-8."
         )
@@ -587,7 +593,14 @@ def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
 
 
 def _list_text_files(folder: Path) -> list[Path]:
-    """List the texts in the subfolders of a folder. Raises: ImportFormatError [import-empty] if there are none."""
+    """List the files with the suffix .txt or .md in the subfolders of a folder, where each file holds one text.
+
+    A subfolder, such as that of an agent, may have subfolders of its own. Files directly in the folder are left out.
+
+    Returns the paths of the files, sorted.
+
+    Raises: ImportFormatError [import-empty] if there are no such files.
+    """
     paths = sorted(folder.rglob("*/*"))
     files = [path for path in paths if path.is_file() and path.suffix.lower() in _TEXT_EXTENSIONS]
     if not files:

@@ -89,7 +89,16 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
 
 
 def _split_at_header(records: Records, file: Path, note: Note) -> tuple[list[Json], Records]:
-    """Return the names in the header of a table, and the lines below it without repeated headers and totals.
+    """Split the lines of a table into its header, which names the columns, and the rows below the header.
+
+    Empty lines, titles above the header, repeated headers and totals at the end are left out. A header of two lines is joined
+    into one.
+
+    records : location and cells of each line
+    file : file of the table, for messages
+    note : function that is called with a remark and its location if lines are joined or left out, except empty lines
+
+    Returns the cells of the header, and the location and cells of each row.
 
     Raises: ImportFormatError [import-empty] if no line is below a header.
     """
@@ -99,6 +108,7 @@ def _split_at_header(records: Records, file: Path, note: Note) -> tuple[list[Jso
         n_lines = format_count(len(lines), "filled line")
         problem = f"it has no row below a header: got {n_lines}. Pass a table with a header and at least one row."
         raise import_error(file, problem, slug="import-empty")
+
     n_above = _find_header_position(lines, candidates)
     if n_above > 0:
         first_location, _ = lines[0]
@@ -111,6 +121,7 @@ def _split_at_header(records: Records, file: Path, note: Note) -> tuple[list[Jso
         header = joined_header
         body = body[1:]
         note(f"two header lines joined, as in {_get_longest_name(header)!r}", file.name)
+
     body = _remove_repeated_headers(body, header, note)
     return header, _remove_totals(body, note)
 
@@ -118,9 +129,16 @@ def _split_at_header(records: Records, file: Path, note: Note) -> tuple[list[Jso
 def _find_column_positions(
     header: Sequence[Json], records: Sequence[Sequence[Json]], file: Path, note: Note
 ) -> dict[str, int]:
-    """Return the position of each column with a name or values, by its unique name.
+    """Find the positions of the columns that have a name or values, and give each of these columns a unique name.
 
+    A column with the name and the cells of an earlier column is left out.
+
+    header : names of the columns, as the file has them; None for a column without a name
     records : cells of the lines below the header
+    file : file of the table, for messages
+    note : function that is called with a remark and the name of the file if several columns have the same name
+
+    Returns the position of each column, counted from 0, by its unique name, such as "answer" or "answer (3)".
 
     Raises: ImportFormatError [import-csv] if several columns have a name that only one can have, such as "prompt".
     """
@@ -137,7 +155,17 @@ def _find_column_positions(
 
 
 def _check_repeated_names(header: Sequence[Json], file: Path, note: Note) -> None:
-    """Note that a name is repeated; raise ImportFormatError [import-csv] if only one column can have it."""
+    """Check whether several columns of a table have the same name, and record a note if they have.
+
+    This is an error for a name such as "prompt", because only one column can hold the prompts, so that the file may contain
+    several tables.
+
+    header : names of the columns; None for a column without a name
+    file : file of the table, for messages
+    note : function that is called with the note and the name of the file
+
+    Raises: ImportFormatError [import-csv] if the name suggests a role that only one column can have.
+    """
     repeated = [name for name, n in Counter(filter(None, header)).items() if n > 1]
     for name in repeated:
         if infer_role(str(name)) in _ROLES_OF_ONE_COLUMN:
@@ -153,21 +181,28 @@ def _check_repeated_names(header: Sequence[Json], file: Path, note: Note) -> Non
 
 
 def _find_header_position(lines: Records, candidates: Sequence[int]) -> int:
-    """Return the position of the header: the first candidate that is not a title, such as "Export | May 2026".
+    """Find the header of a table, which may be below titles such as "Export | May 2026".
+
+    The header is a candidate below the first one if it looks like a header (`_is_header`) and all candidates above it may be
+    titles. A candidate may be a title if at most half of the columns have a cell in it, and if it is not the first of two
+    header lines. Otherwise, the header is the first candidate.
 
     lines : location and cells of each line that is not empty
-    candidates : positions of the lines with several cells, at least one
+    candidates : positions in `lines` of the lines with several cells, at least one
+
+    Returns the position of the header in `lines`.
     """
     n_columns = max(count_cells(record) for _, record in lines)
     for position, next_position in pairwise(candidates[:_MAX_TITLES]):
         _, record = lines[position]
-        rows = [row for _, row in lines[position + 1 : position + 3]]
-        has_two_header_lines = _join_header_lines(record, rows) is not None
-        if count_cells(record) > 0.5 * n_columns or has_two_header_lines:
+        next_two_lines = [row for _, row in lines[position + 1 : position + 3]]
+        has_two_header_lines = _join_header_lines(record, next_two_lines) is not None
+        may_be_title = count_cells(record) <= 0.5 * n_columns and not has_two_header_lines
+        if not may_be_title:
             break
 
-        candidate_and_row = [row for _, row in lines[next_position : next_position + 2]]
-        if _is_header(candidate_and_row, n_columns=n_columns):
+        next_candidate_and_row = [row for _, row in lines[next_position : next_position + 2]]
+        if _is_header(next_candidate_and_row, n_columns=n_columns):
             return next_position
     return candidates[0]
 
@@ -235,9 +270,12 @@ def _get_longest_name(header: Sequence[Json]) -> str:
 
 
 def _have_repeated_labels(labels_of_names: Sequence[Sequence[Json]], values: Sequence[Json]) -> bool:
-    """Return whether at least two names have the same labels, which are unique words and do not recur in the next line.
+    """Return whether the line below a header has labels that name the columns together with the header.
 
-    labels_of_names : labels below each name
+    For example, each of the names "gpt" and "llama" may have the labels "answer" and "score" below it. At least two names must
+    have the same labels. These must be at least two different words, and must not recur in the next line, as values may do.
+
+    labels_of_names : for each name in the header, the cells below the columns of this name
     values : cells of the line below the labels
     """
     n_names_by_labels = Counter(map(tuple, labels_of_names))

@@ -186,11 +186,18 @@ def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> d
 def _make_response_reader(
     file: Path, row: Mapping[str, Json], columns: Mapping[str, str], *, agent: str, builder: PoolBuilder
 ) -> ResponseReader:
-    """Create the reader of a table whose columns are named, and note unused columns and repeats in `builder`.
+    """Create the reader that adds the responses of a table to a pool, for a table whose columns of each role are known.
 
+    Repeats are several responses of an agent to an item. If no column has the role `repeat`, a column with a usual name, such
+    as "epoch", distinguishes them.
+
+    file : file of the table, for messages
     row : first row of the table
-    columns : column by role, or `ROW_ORDER` for repeats; a column such as "epoch" is added if there are none
+    columns : column by role; the role `repeat` may have the value `ROW_ORDER`, so that repeats have the order of the rows
     agent : name of the agent if no column names agents
+    builder : pool to which the reader adds responses; notes on repeats and unused columns are added now
+
+    Raises: ImportFormatError [import-columns] if a column is missing (see `parse_column_paths`).
     """
     column_by_role = dict(columns)
     usual_columns = [name for name in REPEATS if name in row and name not in columns.values()]
@@ -265,15 +272,24 @@ def _get_named_roles(column_names: Collection[str], columns: Mapping[str, str]) 
 def _read_unnamed_columns(
     paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str], previous_pool: Pool | None
 ) -> ImportedPool:
-    """Read tables, and find the roles of the columns that are not named.
+    """Import tables and infer the roles, such as agent or prompt, of the columns that the user did not name.
 
+    Tables with their responses in the same columns have the same layout, and are read together. Tables without responses are
+    searched for prompts only.
+
+    paths : paths that the user passed; the first one names the pool
     files : files of the tables; empty for folders of texts
     columns : column by role, as named by the user
-    previous_pool : earlier import of the same path, whose prompts keep their item ids
+    previous_pool : earlier import of the same path, whose prompts keep their item ids; None if there is none
+
+    Returns the pool, with a description of the columns that were used.
+
+    Raises: ImportFormatError [import-columns] if a role is not clear; others as in `read_table`.
     """
     path = paths[0]
     builder = PoolBuilder(path.stem, merges=True)
-    tables, others = split_by_responses(path, _read_source_tables(path, files, columns, builder), columns)
+    all_tables = _read_source_tables(path, files, columns, builder)
+    tables, others = split_by_responses(path, all_tables, columns)
     if others:
         builder.add_note(_describe_unread_tables(others))
     location_columns = add_location_columns(tables)
@@ -296,8 +312,8 @@ def _read_unnamed_columns(
 
     imported = builder.build()
     _check_files_share_items(path, imported.pool, tables, location_columns)
-    choices = f"{_count_rows(tables)}: {'; '.join(descriptions)}"
-    return replace(imported, used_columns=choices, question=question, unused=tuple(unused))
+    used_columns = f"{_count_rows(tables)}: {'; '.join(descriptions)}"
+    return replace(imported, used_columns=used_columns, question=question, unused=tuple(unused))
 
 
 def _group_by_layout(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> list[list[SourceTable]]:
@@ -355,9 +371,14 @@ class _TableImporter:
         return "text" not in self.columns and "text" in detect_known_layout(table.first_row)
 
     def add_known_layout(self, table: SourceTable) -> str:
-        """Add the responses of a table with the columns of a known data set.
+        """Add the responses of a table with the columns of a known public data set to the pool.
 
-        Returns a description for display, such as "'chosen,rejected' for texts, 'id' for items".
+        The roles of these columns are known, so that they need not be inferred. If no column names agents, the folder and
+        the file of the table name the agent.
+
+        table : table for which `has_known_layout` is True
+
+        Returns a description of the columns for display, such as "'chosen,rejected' for texts, 'id' for items".
         """
         column_by_role = {**detect_known_layout(table.first_row), **self.columns}
 
@@ -376,7 +397,17 @@ class _TableImporter:
         return ", ".join(descriptions)
 
     def add_unknown_layout(self, tables: Sequence[SourceTable]) -> Roles:
-        """Add the responses of at least one table with the same columns, and return the roles of the columns."""
+        """Infer the roles of the columns of tables with the same layout, and add the responses of the tables to the pool.
+
+        If each agent has a column, a note lists the columns without any value.
+
+        tables : at least one table; all have their responses in the same columns, which are not those of a known data set
+
+        Returns the columns by role, and the columns without a role.
+
+        Raises: ImportFormatError [import-columns] if roles are unclear or if responses are texts in some rows and objects in
+            others; [import-ids] if it is unclear what identifies the items.
+        """
         rows = [row for table in tables for row in table.flat_rows]
         has_ordered_rows = self.columns.get("repeat") == ROW_ORDER and not any(ROW_ORDER in row for row in rows)
         roles = self.find_roles(rows, has_ordered_rows=has_ordered_rows)
@@ -385,6 +416,7 @@ class _TableImporter:
             if empty_columns:
                 self.builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
 
+        # the values of the rows are not nested, so that each path is a single column
         reader = ResponseReader(
             {role: ColumnPath((column,)) for role, column in roles.columns.items()},
             _make_agent_paths(roles),
@@ -402,10 +434,15 @@ class _TableImporter:
         return roles
 
     def find_roles(self, rows: Sequence[dict[str, Json]], *, has_ordered_rows: bool) -> Roles:
-        """Find the roles of the columns of rows, and add combined columns and columns of prompts to the rows.
+        """Find the roles of the columns of tables, such as agent, item and text, and add missing columns to the rows.
 
-        rows : rows of tables with responses in the same column, changed in place
-        has_ordered_rows : whether rows of one agent and item are repeats, in their order
+        The columns that are added are combined columns, such as "subject+id", and the column of prompts if another table has
+        the prompts.
+
+        rows : rows of all tables with the same layout, changed in place
+        has_ordered_rows : whether the user chose that rows of one agent and item are repeats, in the order of the rows
+
+        Returns the columns by role, and the columns without a role.
 
         Raises: ImportFormatError [import-columns] if roles are unclear; [import-ids] if it is unclear what identifies
             items.
@@ -434,7 +471,16 @@ class _TableImporter:
         return roles
 
     def make_unclear_error(self, error: UnclearColumnsError, rows: Sequence[Row]) -> ImportFormatError:
-        """Make the error that the roles of the columns of rows are unclear; it names the sheets that were not read."""
+        """Make the error message for the user from the problem that the search for the roles of columns found.
+
+        If only the first sheet of a spreadsheet was read, the responses may be in another sheet. Therefore, the message names
+        the sheets that were not read.
+
+        error : the problem, and the columns that would solve it
+        rows : rows of the tables, whose columns the message lists
+
+        Returns the error [import-columns], to be raised by the caller.
+        """
         problem = error.problem
         unread_sheets = self.builder.get_locations(SHEETS_NOT_READ)
         if unread_sheets:
@@ -570,9 +616,14 @@ def _add_combined_columns(tables: Sequence[SourceTable], columns: Mapping[str, s
 
 
 def _check_named_columns_exist(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> None:
-    """Raise ImportFormatError [import-columns] if the user named a column that no table has.
+    """Check that each column that the user named exists in at least one table.
 
-    The value `ROW_ORDER` of the role `repeat` is not a column.
+    path : file or folder that the user named, for the error message
+    columns : column by role, as named by the user. The role `text` may have several columns, separated by commas. The value
+        `ROW_ORDER` of the role `repeat` is not a column, and is not checked.
+    tables : all tables, with and without responses
+
+    Raises: ImportFormatError [import-columns] if no table has one of the columns.
     """
     named_columns: list[str] = []
     for role, option in columns.items():

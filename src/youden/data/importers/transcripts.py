@@ -155,15 +155,27 @@ def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], 
 
 
 def _read_traces(paths: Sequence[Path], replaced: Replacements) -> list[tuple[str, list[_Span]]]:
-    """Return the location of the first span of each trace in files, and its spans in order of time.
+    """Read the traces in files of OpenTelemetry, and join the spans of each trace.
 
-    replaced : counter of values such as NaN that a pool cannot hold
+    A trace records one run of an agent. It consists of spans, which are timed operations such as calls of a model. The spans of
+    a trace may be in several files.
+
+    paths : files, and folders of files, in OTLP JSON
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+
+    Returns the location of the first span that was read of each trace, for messages, and all spans of the trace, sorted by
+    their start.
+
+    Raises: ImportFormatError if a file is not OTLP JSON, or if there are no files.
     """
+    # id of the trace → location of its first span, and all its spans
     traces: dict[str, tuple[str, list[_Span]]] = {}
     for file in find_files(paths, ("*.json", "*.jsonl"), what="an OTLP JSON file"):
         for location, span in _read_spans(file, replaced):
-            _, spans = traces.setdefault(to_text(span.get("traceId")), (location, []))
+            trace_id = to_text(span.get("traceId"))
+            _, spans = traces.setdefault(trace_id, (location, []))
             spans.append(_make_span(span, location, replaced))
+
     for _, spans in traces.values():
         spans.sort(key=attrgetter("start"))
     return list(traces.values())

@@ -81,7 +81,14 @@ class WideTableSearch(ColumnCandidates):
         return tuple(agent_columns)
 
     def set_item_columns(self, question: str | None, prose_columns: Sequence[str]) -> None:
-        """Set the candidates for the columns of items, and of prompts if there is a column of questions."""
+        """Set the attributes `item_columns` and `prompt_columns` of a wide table, in which each agent has a column.
+
+        Items may be identified by a column of ids or by the questions. Without questions, addresses and UUIDs may identify the
+        items, and `prompt_columns` is not changed.
+
+        question : column of questions; None if the table has no such column
+        prose_columns : columns of prose, which hold questions or responses, so that they are not ids
+        """
         candidates = [name for name in self.get_candidates("item") if name not in prose_columns]
         id_columns = [name for name in candidates if self.table[name].can_be_id]
         if question is not None:
@@ -119,10 +126,14 @@ class WideTableSearch(ColumnCandidates):
         return doubtful_columns if n_certain > 1 else []
 
     def may_be_unread_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
-        """Return whether an unused column may hold the responses of an agent.
+        """Return whether a column that is not among the columns of agents may also hold the responses of an agent.
 
-        It is then between columns of agents, or over a fifth of its values are prose, and its name suggests nothing
-        else.
+        The column must be between two columns of agents, or more than a fifth of its values must be prose. The result is False
+        if the column holds addresses or UUIDs, if it has another meaning (`has_other_meaning`), or if it holds numbers and has
+        no name or a name that recurs.
+
+        name : column to be tested
+        agent_columns : columns that each hold the responses of one agent; at least one
         """
         column = self.table[name]
         names = self.table.names
@@ -130,8 +141,10 @@ class WideTableSearch(ColumnCandidates):
             return False
 
         # a measurement may have the same name for each agent
-        recurs = _REPEATED.search(name) or any(other_name.startswith(f"{name} (") for other_name in names)
-        if not column.is_text and (_UNNAMED.fullmatch(name) or recurs):
+        is_repetition = _REPEATED.search(name) is not None
+        name_recurs = is_repetition or any(other_name.startswith(f"{name} (") for other_name in names)
+        is_unnamed = _UNNAMED.fullmatch(name) is not None
+        if not column.is_text and (is_unnamed or name_recurs):
             return False
 
         positions = [names.index(agent) for agent in agent_columns]
@@ -373,13 +386,18 @@ def _denotes_remarks(words: Sequence[str]) -> bool:
 
 
 def _list_part_columns(words_by_column: Mapping[str, list[str]], *, n_remarks: int) -> list[str]:
-    """List the columns such as "gpt thinking" if each agent has such a column and another one, such as "gpt".
+    """List the columns that hold a part of the responses of each agent, such as the reasoning, instead of a whole response.
 
-    words_by_column : words in the name of each column
-    n_remarks : number of columns of remarks
+    For example, a table may have the columns "gpt" and "gpt thinking", and the same two columns for each other agent. If only
+    some agents have such a second column, this column may be an agent of its own.
+
+    words_by_column : words in the name of each column that may hold the responses of an agent
+    n_remarks : number of columns of remarks among these columns
+
+    Returns the names of the columns; empty unless at least two agents, and all agents, have two columns.
     """
     parts = [name for name, words in words_by_column.items() if words[-1] in PARTS]
-    words_of_agents = [words_by_column[name][:-1] for name in parts]
+    words_of_agents = [words_by_column[name][:-1] for name in parts]  # "gpt" for "gpt thinking"
     columns_with_part = [name for name, words in words_by_column.items() if words in words_of_agents]
     n_other_columns = len(words_by_column) - len(parts) - n_remarks
     has_part_per_agent = len(parts) == len(columns_with_part) == n_other_columns
