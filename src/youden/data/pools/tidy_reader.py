@@ -501,8 +501,8 @@ def _set_prompts_or_groups(
     positions : int array (n_rows,), position in `ids` of the item or agent of each row
     first_number : number of the first row in the table, from 1
 
-    Returns whether all values are valid. If a value is too long
-    or contradicts another one, some of the valid values are not stored.
+    Returns whether all values are valid. If a value is too long or contradicts another one, some of the valid values
+    may not be stored.
     """
     if column.null_count == len(column):
         return True

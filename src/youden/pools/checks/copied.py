@@ -411,8 +411,8 @@ class _NgramTable:
     def _find_contained(self, start: int, end: int) -> Bools:
         """Find which responses to one item contain which other responses.
 
-        A response contains a clearly shorter one if most n-grams (sequences of five words) of the shorter one occur in it.
-        An agent whose responses contain those of several others has probably joined copies of them.
+        A response contains a clearly shorter one if most n-grams (sequences of five words) of the shorter one occur in
+        it. An agent whose responses contain those of several others has probably joined copies of them.
 
         start, end : range of the positions of the responses to the item, without `end`
 

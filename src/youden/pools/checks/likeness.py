@@ -99,7 +99,7 @@ def _count_same_responses(sample: SampledTexts) -> tuple[Ids, Ids]:
     sample : responses to compare
 
     Returns two int arrays (n_agents, n_agents): the numbers of items with the same response, 0 on the diagonal, and
-    the numbers of items with responses of both agents.
+    the numbers of items on which the responses of both agents have enough words.
     """
     n_agents = sample.pool.n_agents
     n_same, n_common = np.zeros((2, n_agents, n_agents), dtype=np.int32)

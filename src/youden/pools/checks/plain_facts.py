@@ -126,7 +126,8 @@ def _find_gaps(pool: Pool) -> Iterator[Finding]:
 def _find_disjoint_agents(pool: Pool) -> Iterator[Finding]:
     """Report agents that have no item in common with at least one other agent.
 
-    The judge never compares such a pair of agents on an item, so their ranks depend on agents that are compared with both.
+    The judge never compares such a pair of agents on an item, so their ranks depend on agents that are compared with
+    both.
 
     Yields one finding that lists all these agents, or nothing if any two agents have an item in common.
     """

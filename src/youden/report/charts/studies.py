@@ -180,7 +180,7 @@ def _make_attack_frame(attacks: Sequence[AttackResult]) -> Frame:
     attacks : results of the attacks, each with the rank of its best planted agent by ranking method
 
     Returns a frame with one row per attack and ranking method. Its columns include the rank of the best attacker, the
-    mean absolute change in the ranks of the other agents (`others`); and whether a check or an alarm detects the
+    mean absolute change in the ranks of the other agents (`others`), and whether a check or an alarm detects the
     attack.
     """
     attack_of_dot = [attack for attack in attacks for _ in attack.ranks_after]

@@ -358,7 +358,7 @@ def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
 def _iter_check_findings(
     evidence: Evidence, summary: Summary, pair_grid: PairGrid, groups: Sequence[GroupLine]
 ) -> Iterator[Finding]:
-    """Run the checks of a ranking that need the table of pairs of agents, and yield their findings.
+    """Run the checks of a ranking for which pairs of agents were measured, and yield their findings.
 
     The checks concern the discrimination of the judge, flagged pairs, the lengths of responses, the agreement of two
     halves of the items, and groups of agents that influence the ranking or favour their own members.
