@@ -89,7 +89,9 @@ class Tally:
         return ", ".join(parts.values())
 
     def _format_parts(self, now: float, *, ended: bool) -> dict[str, str]:
-        """Return the texts of the progress line by name, in the order of the line. Counts that are 0 are left out.
+        """Return the texts of the progress line by name, in the order of the line.
+
+        Counts that are 0 are left out, except those of finished and of answered trials; so is a time below one second.
 
         now : current time, in seconds of the clock that gave `began`
         ended : whether the work has ended, so that the duration is given instead of the remaining time

@@ -198,14 +198,16 @@ def load_config(path: Path, overrides: Overrides) -> RunConfig:
     Returns
     -------
     RunConfig
-        Config with its store.
+        Config, with its store if a recorded or a default store is used.
 
     Raises
     ------
     click.UsageError
         If both --robust and --trusted are set.
     ConfigError
-        If the config is invalid, or its judge, design or pool cannot be found.
+        If the config is invalid, or its judge or design cannot be found.
+    PoolError
+        [pool-not-found]: if there is no such pool.
     """
     from youden.data.folder.run_config import load_run_config, with_default_store
 

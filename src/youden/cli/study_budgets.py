@@ -330,9 +330,9 @@ def sparsity_command(
     """Estimate how few cells or calls predict held-out cells of RUNs.
 
     Reproduces Tables 3 and 4 and Figure 2 of the paper on dense RUNs, with random holdouts. A regime is a design with a number
-    of observed cells. For each regime, the numbers of cells and calls, the RMSE of the predictions, and the ρ, τ and AUC of the
-    ranking are printed. The AUC measures how well a ranking separates --top-groups from --bottom-groups. --html also writes a
-    page with the figures.
+    of observed cells. For each regime, the percentage of observed cells, the number of calls, the RMSE of the predictions, and
+    the ρ, τ and AUC of the ranking are printed. The AUC measures how well a ranking separates --top-groups from
+    --bottom-groups. --html also writes a page with the figures.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.stats.curl.link_table import compare_links

@@ -217,7 +217,7 @@ def label_key_path(path: Path) -> Path:
 def _read_used_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | None]]:
     """Return the location, the fields and the hidden id of each row; rows with a hidden id and no label are left out.
 
-    Raises: ImportFormatError [labels-empty] if no row is left.
+    Raises: ImportFormatError [labels-empty] if the table has rows, and none is left.
     """
     n_rows = 0
     used_rows: list[tuple[str, Mapping[str, object], str | None]] = []

@@ -38,7 +38,9 @@ class LocatedFrame(NamedTuple):
 
 
 def locate_frame_rows(table: object) -> LocatedFrame:
-    """Return the rows of a table in memory. Its index becomes a column, unless it has no name and whole numbers.
+    """Return the rows of a table in memory.
+
+    Its index becomes a column, unless it has no name and whole numbers, or has the name of a column.
 
     Parameters
     ----------

@@ -351,8 +351,9 @@ class _TableReader:
         scores : columns of scores, one per item or per model
         score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
 
-        Raises: ImportFormatError [scores-scale] if `score_range` is None, a column has words such as yes (1) and no (0), and
-            another column has scores above 1; the errors of `average_cells`, for example for scores outside `score_range`.
+        Raises: ImportFormatError, if `score_range` is None and a score is above 1: [scores-scale] if a column has words such as
+            yes (1) and no (0), [scores-percent] if only some columns have percent signs; also the errors of `average_cells`,
+            for example for scores outside `score_range`.
         """
         self.notes.append(f"rows are {'models' if models else 'items'} ({' + '.join(models or items)})")
 
@@ -387,9 +388,9 @@ class _TableReader:
     def choose_score_columns(self, labels: Sequence[str], *, is_long: bool) -> list[str]:
         """Choose the columns of scores, and add a note that lists the columns that are not used.
 
-        Columns of numbers that are not scores, such as ranks, averages and prices, are left out, and so are columns that equal
-        the mean or the sum of the others. If a long table has a
-        complete column with a usual name, such as "score", all other columns are left out, too.
+        Columns of numbers that are not scores, such as ranks, averages and prices, are left out, and so are, unless the table
+        is long, columns that equal the mean or the sum of the others. If a long table has a complete column with a usual name,
+        such as "score", all other columns are left out, too.
 
         labels : columns that name models and items; the column of models is the first
         is_long : whether the table has one row per model and item; otherwise its columns of scores are models or items

@@ -82,7 +82,8 @@ def run_on_ray(work: Callable[[], T], placement: RayPlacement) -> T:
     work : callable
         Picklable function without arguments, which each worker calls.
     placement : RayPlacement
-        Number and resources of the workers, where they run, and functions that receive status messages.
+        Number and resources of the workers, where they run, a function that receives status messages, and one that is
+        called every second.
 
     Returns
     -------
@@ -93,8 +94,8 @@ def run_on_ray(work: Callable[[], T], placement: RayPlacement) -> T:
     ------
     ConfigError
         [ray-extra]: if Ray is not installed; [ray-unreachable]: if the cluster cannot be reached; [ray-sqlite]:
-        if the workers share a file and the cluster has several nodes; [ray-package]: if a node has no youden,
-        or another version.
+        if the workers share a file, and the cluster has several nodes or a ray:// address; [ray-package]: if a node has no
+        youden, or another version.
     IncompleteRunError
         [ray-workers]: if all workers are lost.
     YoudenError

@@ -204,7 +204,7 @@ def estimate(
     -------
     Cost
         The estimate. `calls`, tokens, `usd` and `minutes` are those of all trials; `stored` counts the trials with an
-        outcome in the store, and `usd_left` is the cost of the others. An unknown price gives None.
+        outcome in the store, and `usd_left` is the cost of the others, None if no outcome is stored. An unknown price gives None.
     """
     if config.judges:
         costs = [estimate(plan, judge, environment=environment, store=store, keys=keys) for judge in config.judges]
@@ -242,7 +242,8 @@ def _with_remaining_cost(
 ) -> Cost:
     """Add to an estimate how many trials have a stored outcome, and what the remaining calls cost.
 
-    The tokens of the remaining requests are estimated from their fraction of all characters.
+    The input tokens of the remaining requests are estimated from their fraction of all characters, and the output tokens from
+    their number as a fraction of the trials.
 
     cost : estimate for all trials
     store : store of the outcomes

@@ -559,9 +559,9 @@ def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[s
 def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts | None:
     """List the false-positive rates of the agents, highest first, and compute their share in the variance of abilities.
 
-    The rates are estimated from independent trials, which show responses to different items. The result also has the
-    number of further independent trials that would halve the standard errors of the rates. The share and this number
-    are None if no ability has an interval.
+    The rates are estimated from independent trials, which show responses to different items. The result also has the number of
+    further independent trials that would halve the standard errors of the rates. The share and this number are None if no
+    ability has a known variance to which its rate contributes.
 
     Returns None if no agent has an independent trial.
     """

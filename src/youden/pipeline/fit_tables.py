@@ -170,8 +170,8 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, settings: FitSettings) ->
     pool : agents and items of the run, and notes about the import, which become findings
     settings : target population of the intervals, and rules of alternative rankings (families, panel, clones)
 
-    Raises RunFolderError if a file is damaged, [disk-full] if the disk is full; StatisticsError if the scores cannot be
-    fitted, or the main ranking cannot be made.
+    Raises RunFolderError if a file is damaged; StatisticsError if the scores cannot be fitted, or the main ranking cannot be
+    made.
     """
     rates = folder.read_rates()
     fit = _fit_imported_rates(rates, pool, settings)

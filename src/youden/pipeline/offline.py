@@ -453,7 +453,7 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_d
     ImportFormatError
         If the file cannot be read, with the reason; [out-not-empty]: if `out` holds something else; [import-dropped]: if more
         than 1% of the battles have no winner; [trial-none], [cluster-agents]: if fewer than 2 agents have battles on 2 items.
-        Nothing is written then.
+        No file of the run remains then.
     """
     from youden.data.importers.battles import read_battles  # loads pandas
 

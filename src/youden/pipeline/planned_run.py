@@ -98,8 +98,8 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     folder : folder of the run, with or without a plan
 
     Raises RunFolderError: [run-mismatch] if the folder has answers to another plan, [run-extended] if the stored plan has
-    more extensions than the config. PoolError, PlanError or ConfigError ([run-config], [focus-invalid]) are raised if
-    pool, plan and config do not fit each other.
+    more extensions than the config. PoolError, PlanError or ConfigError (such as [focus-invalid]) are raised if pool, plan
+    and config do not fit each other, and StatisticsError [self-target] if self-trials cannot estimate the target.
     """
     pools = read_run_pools(config)
     if not folder.has("plan.parquet"):

@@ -626,7 +626,8 @@ def format_forecast(forecast: PrecisionForecast, *, usd_per_call: float | None =
     ------
     str
         A sentence about the trials per agent and their half-width, the calls that a requested half-width or maximum
-        regret takes, ρ and recall, the expected regret, or the source of the forecast.
+        regret takes, ρ and recall, the expected regret, the share of the variance due to the false-positive rates, or the
+        source of the forecast and its limits.
     """
     # trials and half-widths, at the plan's calls and at multiples of them
     labels = {0.5: "at half the calls", 2.0: "at twice the calls"}

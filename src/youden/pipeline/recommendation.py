@@ -129,7 +129,8 @@ def recommend(
     max_regret : float, optional
         Maximum regret for which the run searched. Default: the run was no search.
     warnings : sequence of Finding, default ()
-        Findings about the run. For those that limit the recommendation, a sentence is added to its text.
+        Findings about the run. Those that limit the recommendation add a clause to the first sentence of its text, and
+        set its `caution`; a recommendation of no agent stays unchanged.
 
     Returns
     -------

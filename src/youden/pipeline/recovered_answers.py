@@ -174,7 +174,8 @@ def _combine_answers(
 ) -> Verdicts:
     """Combine saved and new answers into verdicts on `plan`, with a warning that the texts of the saved ones are lost.
 
-    The judge and the warnings of the result are those of `new`, or of `saved` if there are no new answers.
+    The judge and the other warnings of the result are those of `new`, or of `saved` if there are no new answers; the
+    `response_models` of the judge are those of both.
 
     saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
     new : answers to the trials with −1, in their order; None if all answers are saved

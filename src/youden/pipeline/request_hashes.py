@@ -70,7 +70,7 @@ def _has_valid_hash_file(folder: RunFolder, questions: Questions, plan: Plan, lo
 
 
 def get_hash_reader(folder: RunFolder) -> KeySource:
-    """Return a function that takes the questions to a judge and a plan, and yields the request hash of each trial.
+    """Return a function that takes the questions to a judge and a plan, and yields the row and the request hash of each trial.
 
     The hashes are read from the run folder if it has a file for the plan and the judge. Otherwise, they are computed from
     the requests, which takes longer.

@@ -148,7 +148,7 @@ class Audit:
 
     @property
     def summary(self) -> tuple[str, ...]:
-        """Sentences on missing cells, reliability, groups, influential items and items to add, in this order."""
+        """Sentences on missing cells, reliability, groups, equal differences, influential items, items to add, and residuals."""
         details = self.details
         first, second = self.ranking["agent"].tolist()[:2]
         size = f"{len(self.ranking)} models on {len(self.items):,} items"

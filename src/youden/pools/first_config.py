@@ -180,7 +180,7 @@ def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, forma
     """Check that an imported pool can be ranked.
 
     Raises ImportFormatError if too many responses were dropped or no item has two of them, and PoolError [init-columns] if
-    there are fewer than three agents.
+    there are fewer than three agents, unless the agents have repeats that can be compared with each other.
     """
     check_dropped(imported)
     check_shared_items(imported, source, format_)

@@ -236,7 +236,7 @@ def _draw_different_items(
 
     first, second : int64 array (n_pairs,), the agents
     eligible : bool array (n_agents, n_items), cells that may be used
-    codes : int64 array, numbers of the earlier comparisons, as made by `_comparison_codes`
+    codes : int64 array, numbers of the earlier comparisons, as made by `_encode_comparisons`
 
     Returns the comparisons (item, first, second, other_item), int64 array (n, 4); their codes, int64 array (n,); and
     whether each pair has one, bool array (n_pairs,).

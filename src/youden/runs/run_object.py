@@ -326,9 +326,11 @@ class Run(RunView):
         ------
         ConfigError
             [extend-options]: if nothing, or more than one kind, is added, or options contradict each other;
-            [calls-invalid]: if `calls` is not a budget; [extend-width]: if no number of calls attains the
-            half-width, or the run has it already; [extend-search]: if the search is for all agents, or some agents
+            [calls-invalid]: if `calls` is a text and a pool or `focus` is given; [extend-width]: if no number of calls attains
+            the half-width, or the run has it already; [extend-search]: if the search is for all agents, or some agents
             cannot be compared.
+        PlanError
+            [calls-invalid]: if `calls` is a text, but not a budget. Also if the calls cannot be planned.
         PoolError
             If a pool does not fit the run.
         RunFolderError

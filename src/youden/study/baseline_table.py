@@ -134,7 +134,7 @@ def study_baselines(
     -------
     BaselinesStudy
         One row per estimator: RMSE on held-out cells, Spearman's ρ and Kendall's τ with the dense ranking, and the AUC
-        for `groups` (NaN without groups), over the splits. Standard errors over items come from resampled items,
+        for `groups` (None without groups), over the splits. Standard errors over items come from resampled items,
         without new fits.
 
     Raises

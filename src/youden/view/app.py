@@ -148,7 +148,7 @@ class Viewer:
     def _get_live_state(self, request: Request) -> Response:
         """Return as JSON the progress of an unfinished run, and the ranking by its answers so far.
 
-        The JSON is {"done": true} if the run is fitted.
+        The JSON is {"done": true} if the run is fitted or incomplete.
         """
         name, folder = self._find_run(request.path_params["name"])
         status = get_state(folder)

@@ -235,7 +235,7 @@ def _make_record(
 
 
 def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
-    """Summarize the duration and the cost in USD of the calls of a judge, including calls of earlier commands.
+    """Summarize the duration and the cost per call of a judge, including calls of earlier commands, and the USD spent now.
 
     The cost per call of a jury is the sum over its judges. Durations are None if no call recorded one. Costs are None if a
     price is unknown.

@@ -125,7 +125,8 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     Notes
     -----
     "paired" and "independent" trials are random samples of those of the plan, without probes and without a second
-    comparison of two agents on an item. Planted texts are made of responses of at least median length.
+    comparison of two agents on an item. Missing independent trials are new random ones, except for self-trials. Planted texts are
+    made of responses of at least median length.
     """
     pool = plan.pool
     n_wanted = {kind: round(calls * details.per_150_calls / 150) for kind, details in KIND_DETAILS.items()}

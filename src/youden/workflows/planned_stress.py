@@ -65,8 +65,9 @@ def compute_abilities(
 ) -> dict[str, Floats]:
     """Compute the abilities of all agents by each ranking method; higher is better.
 
-    The answers to each pair of agents are averaged after subtracting the means of the items. An ability is the weighted
-    mean over the partners of an agent, minus its false-positive rate. Only answered paired trials count.
+    Additive effects of the agents are fitted to the answers minus the means of the items, with weights of the partners
+    (`fit_weighted_abilities`). An ability is the effect of the agent, minus its false-positive rate. Only answered paired
+    trials count.
 
     Parameters
     ----------

@@ -218,7 +218,8 @@ def _average_by_answer(
     label : name of the label
     scale : lowest and highest possible label; None for (0, 1)
 
-    Raises ConfigError [quality-none] if there are no labels, [quality-scale] if one is outside the scale.
+    Raises ConfigError [quality-none] if there are no labels, [quality-scale] if one is outside the scale, or if the scale is not
+    two numbers in ascending order.
     """
     if not rows:
         raise ConfigError("No response of a ranked agent has a label. Add labels.", slug="quality-none")

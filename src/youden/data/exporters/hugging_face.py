@@ -241,7 +241,8 @@ def _with_files_in_folder(config: RunConfig, folder: Path) -> RunConfig:
     """Return a copy of a config in which all paths lead to files directly in `folder`.
 
     These are the paths of pools, judges, prompts and of the run itself. Pools that are shipped with youden keep their
-    paths. The copy has no store and no unfinished extension.
+    paths. The copy has no store and no unfinished extension. Paths in the keys of a judge become plain file names, which are
+    relative to the config in `folder`.
     """
     changes: dict[str, object] = {"out": str(folder), "store": None, "unfinished": None}
     if not config.pool.startswith("datasets/"):

@@ -73,7 +73,7 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
     Raises
     ------
     ImportFormatError
-        [import-format]: if the file cannot be read; [battles-columns]: if it lacks a column;
+        [import-format]: if the file cannot be read; [battles-columns]: if it lacks a column, or if a role is unknown;
         [battles-value]: if a winner or an order is unknown, or a model or an item has no name;
         [import-agents]: if a name cannot be an id; [import-empty]: if no battle is left.
     """
@@ -305,8 +305,8 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
 
     notes : receives how the numbers 0 and 1 are read
 
-    Raises: ImportFormatError [battles-value] if a winner is unknown, or if it is both the name of a model and a word or
-    number that means another result.
+    Raises: ImportFormatError [battles-value] if a winner is unknown, if a number is not from 0 to 1, or if a winner is both the
+    name of a model and a word or number that means another result.
     """
     winner = table["winner"]
     is_a = winner == table["model_a"]

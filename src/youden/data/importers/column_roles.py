@@ -541,8 +541,9 @@ class _RoleSearch(WideTableSearch):
 
         It is the first of these columns that exists:
 
-        1. a column whose name suggests prompts, and in which each item has one prompt;
-        2. a column whose name suggests prompts;
+        1. a column whose name suggests prompts, or a further column whose name suggests responses, in which each item has one
+           prompt;
+        2. such a column in which items may have several prompts;
         3. a column of prose whose name suggests no role, in which each item has one prompt, and fewer than two items have
            the same prompt on average.
 

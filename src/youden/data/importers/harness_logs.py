@@ -198,7 +198,7 @@ def _unpack_member(file: BinaryIO, info: ZipInfo, limit: UnpackLimit) -> bytes:
     """Return the content of a member (file) of a zip archive.
 
     Inspect compresses by Zstandard, which `zipfile` supports only from Python 3.14 on. Therefore, the member is located
-    here.
+    by `_read_compressed` and decompressed here.
 
     file : the open archive
     info : position, size and compression of the member

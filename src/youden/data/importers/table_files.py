@@ -496,7 +496,7 @@ def _read_exact_rows(
 ) -> Iterator[tuple[str, Row]]:
     """Yield the location and the values of each record; all values of a blank line are None.
 
-    records : location and fields of each line, the header first
+    records : location and fields of each line after the header
 
     Raises: ImportFormatError [import-csv] if two columns have the same name, or if a record repeats the header or has another
         number of fields.

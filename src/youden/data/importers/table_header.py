@@ -59,24 +59,25 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     file : Path
         File of the table, for error messages.
     note : callable
-        Receives a sentence and its location if there are lines above the header, two header lines, lines of totals, or
-        several columns of one name.
+        Receives a sentence and its location if there are lines above the header, two header lines, repeated headers, lines of
+        totals, or several columns of one name.
     ragged : bool, default False
         Whether rows may be longer than the header; the additional columns get names.
 
     Returns
     -------
     list of (str, dict)
-        Location and values by column of each row, None for a missing cell. Columns without name and values are left
-        out. A column with values but without a name, or with the name of an earlier one, gets a unique name with its
-        number, such as "column 3". The names of two header lines are joined, as in "gpt answer". Lines of totals at the
-        end are left out.
+        Location and values by column of each row, None for a missing cell. Columns without name and values, and
+        columns with the name and the cells of an earlier one, are left out. A column with values but without a name is
+        called, for example, "column 3", and another one with the name of an earlier column "name (3)". The names of two
+        header lines are joined, as in "gpt answer". Repeated headers, and lines of totals at the end, are left out.
 
     Raises
     ------
     ImportFormatError
         [import-empty]: if no row is below a header; [import-csv]: if a row is longer than the header, unless
-        `ragged` is True, or if there are several tables, below each other or next to each other.
+        `ragged` is True, if there are several tables below each other, or if several columns have a name that only one
+        column can have, such as "prompt", for example in tables next to each other.
     """
     header, body = _split_at_header(records, file, note)
     _check_no_second_table(records, header, [location for location, _ in body])

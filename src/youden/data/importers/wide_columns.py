@@ -43,8 +43,9 @@ class WideTableSearch(ColumnCandidates):
         """Find the columns of a wide table that each hold the responses of one agent.
 
         The responses are in columns of prose or, if there are fewer than two of these, in columns of short texts. If at least
-        two columns hold responses, they are returned, and `prompt_columns` and `item_columns` are set to the candidates among
-        the other columns. Otherwise the table is not wide: the result is empty, and nothing is changed.
+        two columns hold responses, they are returned, `item_columns` is set to the candidates among the other columns and, if
+        there is a column of questions, `prompt_columns` to that column. Otherwise the table is not wide: the result is empty,
+        and nothing is changed.
 
         Raises: UnclearColumnsError if a column may hold responses or describe items.
         """

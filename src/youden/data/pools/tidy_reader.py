@@ -358,9 +358,10 @@ class _TidyRows:
             self._set_prompt_or_group(self._groups, agent, group, f"group of agent {agent!r}", number)
 
     def add_batch(self, columns: Sequence[pa.LargeStringArray], *, number: int) -> bool:
-        """Add many rows at once, if all of them are valid and none has a repeat; return whether they were added.
+        """Add many rows at once, if all are valid, none has a repeat and no text is long; return whether they were added.
 
-        If they were not, the caller must add each row with `add`, which names the invalid row in its error. Until then, some
+        A long text has more than `LONG_TEXT` characters. If the rows were not added, the caller must add each of them with
+        `add`, which names an invalid row in its error, and warns about a long text. Until then, some
         ids, groups and prompts of the rows may already be stored. This has no effect, because `add` stores the same ones.
 
         columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing

@@ -317,7 +317,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         return tuple(folder / DOTENV for folder in dict.fromkeys((*self._env_folders, Path())))
 
     def describe_connections(self) -> list[str]:
-        """Describe where this judge sends texts, and with which key; one line for each judge of a jury."""
+        """Describe where this judge sends texts, and with which key; one line for each judge that makes calls."""
         if self.judges:
             return list(chain.from_iterable(judge.describe_connections() for judge in self.judges))
         if not self.makes_calls:

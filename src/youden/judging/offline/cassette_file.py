@@ -289,8 +289,8 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
     Raises
     ------
     InputError
-        [cassette-unreadable] if the file cannot be opened; [cassette-head] if it is not a cassette; [cassette-version]
-        if it is of a newer version.
+        [cassette-unreadable] if the file cannot be opened; [cassette-head] if it is not a cassette; [cassette-version] if it is
+        of another version.
     """
     first_line, *entry_lines = _read_lines(path) or [b""]
     head = _parse_head(path, first_line)
@@ -400,7 +400,9 @@ def _to_json(value: object) -> bytes:
 def _redact_completion(
     completion: Completion, *, read: Callable[[Completion], Reading], labels: Iterable[str]
 ) -> Completion:
-    """Replace the text of a completion by a text that `read` parses to the same result.
+    """Replace the text of a completion by its hash, or by a typical answer if only that is read like the original.
+
+    If no typical answer is read like the original, the hash is used. A refusal is replaced by its hash, too.
 
     read : function that parses an answer
     labels : labels of the prompt

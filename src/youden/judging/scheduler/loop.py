@@ -335,8 +335,9 @@ class RequestLoop:
     async def _maintenance_loop(self) -> None:
         """Regularly write outcomes to the store, renew the leases, and check the results of other processes.
 
-        This is done at every flush interval, and earlier if many outcomes are not on disk yet. An error of the store ends
-        the run; the loop itself runs until it is cancelled.
+        Outcomes are written and leases renewed at every flush interval, and earlier if many outcomes are not on disk yet. The
+        results of other processes are checked at most once per interval. An error of the store ends the run; the loop itself
+        runs until it is cancelled.
         """
         last_check = time.monotonic()
         while True:

@@ -233,7 +233,7 @@ class PlanAnswers:
         rows, keys : sequence of int, of str
             Positions of the trials in the plan, and their request hashes.
         readings : sequence of (Reading, Completion or None)
-            The parsed answer of each trial, and the completion that it was parsed from; None for a failure.
+            The parsed answer of each trial, and the completion that it was parsed from; None if there is none.
         """
         positions = np.array(rows, dtype=np.int64)
         parsed = [reading for reading, _ in readings]

@@ -441,8 +441,8 @@ def find_text_reuse(
     clones : frozenset of str, default empty
         Ids of agents that are reported as clones. They are not reported again, but other agents that reuse their texts are.
     excluded : frozenset of str, default empty
-        Ids of agents with another finding. They are not reported. Their texts are ignored, because they are often
-        manipulated copies of responses of other agents.
+        Ids of agents with another finding. They are not reported for reuse, and their texts are then ignored, because they
+        are often manipulated copies of responses of other agents. They may still be reported as concatenating.
 
     Yields
     ------

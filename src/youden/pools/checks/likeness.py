@@ -238,8 +238,9 @@ def _count_ring_items(sample: SampledTexts) -> Counter[tuple[int, ...]]:
     """Count for each group of agents the items on which it shares a private word.
 
     A word is private to a group if all its agents, and no others, use the word in their responses to an item. The word must not
-    occur in the prompt of the item or in responses to other items. Groups with fewer than `MIN_RING_SIZE` agents, or with more
-    than half of the agents, do not count.
+    occur in the prompt of the item or in responses to other items. Groups with fewer than `MIN_RING_SIZE` agents, with more
+    than half of the agents (in a small pool: more than `MIN_RING_SIZE`), or with all agents that responded to the item, do not
+    count.
 
     Returns the number of items by group, a tuple of the ascending positions of its agents.
     """

@@ -291,7 +291,7 @@ def _make_requests(
 def _configure_model(model: JudgeConfig, agent: AgentSpec, repeat: int) -> JudgeConfig:
     """Return the config of an agent's model for one of its responses to an item.
 
-    repeat : number of the response to the item, from 1; it is added to the seed, so that the responses differ
+    repeat : number of the response to the item, from 1; the number minus 1 is added to the seed, so that the responses differ
     """
     seed = None if agent.seed is None else agent.seed + repeat - 1
     parameters: dict[str, Json] = {"temperature": agent.temperature, "max_tokens": agent.max_tokens, "seed": seed}

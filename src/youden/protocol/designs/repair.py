@@ -119,7 +119,8 @@ def draw_comparisons(
     Returns
     -------
     Trials
-        Paired trials, sorted by item, then by first agent, then by second agent.
+        Paired trials, sorted by item; then by first and second agent if "ordered", or by the lower and the higher agent
+        of the pair if "unordered".
     """
     n_agents, n_items = chosen.shape
     shape = (n_items, n_agents, n_agents)

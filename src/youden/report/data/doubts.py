@@ -336,7 +336,7 @@ def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
     Returns
     -------
     RankingChecks
-        A finding for every check, also for those that detected no problem.
+        A finding for every check that can be made, also for those that detected no problem.
     """
     agents = evidence.agent_ids
     pairs = evidence.pairs

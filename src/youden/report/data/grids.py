@@ -331,7 +331,7 @@ def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) ->
     Returns
     -------
     tuple of FalsePositiveRate
-        Rate of each agent with its interval, and whether it is suspiciously high.
+        Rate of each agent with its interval, and whether an alarm names the agent, alone or in a pair.
 
     Notes
     -----

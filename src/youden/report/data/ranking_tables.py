@@ -315,7 +315,7 @@ def labels_table(validation: Validation) -> Table:
 
 
 def disagreements_table(label: LabelFacts) -> Table:
-    """Return a table of the agents whose ranks by a label and by ability differ, one row per agent."""
+    """Return a table of the agents whose ranks by a label and by ability differ most, one row per agent."""
     heads = ["agent", f"by {label.name}", "its ranks", "ability", "rank, and its interval", "explained"]
     rows = [
         [

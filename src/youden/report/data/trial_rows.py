@@ -241,7 +241,10 @@ class TrialRows:
         return np.asarray(self.start + rows[order], dtype=np.int64)
 
     def values(self, condition: TrialFilter, *, by: Column) -> Floats:
-        """Return the values of the column `by` for the trials that match a filter, in the order of the rows."""
+        """Return the sort keys of the column `by` for the trials that match a filter, in the order of the rows.
+
+        Ids of agents and items are represented by their alphabetical ranks.
+        """
         return self._compute_sort_keys(by)[self._find_matching(condition)]
 
     def _find_matching(self, condition: TrialFilter) -> Positions:

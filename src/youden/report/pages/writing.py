@@ -263,8 +263,8 @@ def _format_headline(run: Summary) -> list[str]:
 def _format_run_numbers(data: ReportData) -> list[str]:
     """Format the numbers of a run below its ranking as lines of Markdown.
 
-    These are calls and cost, the prediction error, split-half reliability, variance components, and changes by the last
-    extension, as far as they are known.
+    These are the numbers of calls, the cost of reused answers, the prediction error, the split-half correlation over partners,
+    variance components, and changes by the last extension, as far as they are known.
     """
     run = data.summary
     lines = _format_numbers_of_calls(data)

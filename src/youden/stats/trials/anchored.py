@@ -496,7 +496,7 @@ def compute_linked_influence(
 
     Notes
     -----
-    U_ij = scale·[Σ_t (r_t − effect_i)/n_i − q_j·(1 − Σ_l p_il·β_l)·r̄_j] − Σ_k p_ik·U_kj.
+    U_ij = scale·[Σ_t (r_t − effect_i)/n_i − q_j·(1 − Σ_l p_il·β_l)·r̄_j] − Σ_k p_ik·(U_kj − Ū_j).
 
     - scale is `effect_scale`. The sum over t is over those of the agent's n_i trials that are on item j, with r the
       residuals from the scale.
