@@ -144,16 +144,22 @@ def iter_unpacked(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.
 
 
 def _split_into_chunks(row_sizes: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
-    """Yield the first row, the number of rows (at least 1) and of bytes of each chunk of about `CHUNK_BYTES`.
+    """Divide the rows of a table into consecutive chunks whose decompressed size is about `CHUNK_BYTES`.
 
-    row_sizes : bytes of each row, int64 array (n_rows,)
+    The rows of a chunk are decompressed together. A row that is larger than `CHUNK_BYTES` is a chunk of its own.
+
+    row_sizes : int64 array (n_rows,), number of bytes of each row after decompression
+
+    Yields the position of the first row, the number of rows, and the number of bytes of each chunk.
     """
     end_bytes = np.cumsum(row_sizes)
     start = start_byte = 0
     while start < len(row_sizes):
-        n_rows_that_fit = int(np.searchsorted(end_bytes, start_byte + CHUNK_BYTES, side="right"))
-        end = max(start + 1, n_rows_that_fit)
+        # `end_bytes` is cumulative, so the chunk may extend to CHUNK_BYTES after the end of the previous chunk
+        end_by_size = int(np.searchsorted(end_bytes, start_byte + CHUNK_BYTES, side="right"))
+        end = max(start + 1, end_by_size)  # at least one row
         end_byte = int(end_bytes[end - 1])
+
         yield start, end - start, end_byte - start_byte
         start, start_byte = end, end_byte
 

@@ -162,7 +162,13 @@ class ProgressBar:
             self._notebook_output = display(cell, raw=True, display_id=True)
 
     def _start_bar(self, tally: Tally) -> None:
-        """Show a bar in the terminal, or only text if the terminal is narrow."""
+        """Start a display in the terminal that is redrawn in place as the trials are done.
+
+        The display is a bar followed by a line of text. A narrow terminal shows only the text. The display is removed
+        when the task ends.
+
+        tally : number of trials of the task, and the counts so far, which the text states
+        """
         from rich.progress import BarColumn, Progress, TextColumn
 
         bar = BarColumn(bar_width=BAR_WIDTH)

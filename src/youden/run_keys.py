@@ -374,7 +374,7 @@ def _parse_declaration(hint: Any) -> DeclaredKey:
 
     Returns the types of the key without None, its limits by name (`ge`, `gt`, `le`, `lt`), and its description, the `Key`.
     """
-    types, metadata = _split_hint(hint)
+    types, metadata = _split_type_hint(hint)
     limits: dict[str, Any] = {}
     for element in metadata:
         if isinstance(element, Ge | Gt | Le | Lt):
@@ -383,12 +383,22 @@ def _parse_declaration(hint: Any) -> DeclaredKey:
     return DeclaredKey(types, limits, description)
 
 
-def _split_hint(hint: Any) -> tuple[tuple[Any, ...], list[Any]]:
-    """Return the types of an `Annotated` hint, without None, and its metadata with those of the members of a union."""
+def _split_type_hint(hint: Any) -> tuple[tuple[Any, ...], list[Any]]:
+    """Split the type hint of a config key into the types of its values and its metadata.
+
+    Metadata are the additional arguments of `Annotated`, such as limits. The members of a union may be annotated as
+    well, as in `Annotated[Annotated[int, Ge(1)] | str | None, Key(...)]`.
+
+    hint : an `Annotated` type
+
+    Returns the types without None, and a list of all metadata, in which those of the members of a union come last.
+    """
     annotation, *metadata = get_args(hint)
     is_union = get_origin(annotation) in (Union, UnionType)
+    members = get_args(annotation) if is_union else (annotation,)
+
     types = []
-    for member in get_args(annotation) if is_union else (annotation,):
+    for member in members:
         if get_origin(member) is Annotated:
             metadata += member.__metadata__
             types.append(member.__origin__)

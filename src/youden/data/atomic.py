@@ -77,14 +77,17 @@ def move_into_place(new_path: Path, path: Path) -> None:
 
 
 def _flush_to_disk(path: Path) -> None:
-    """Flush a file, or the entries of a directory, to the disk.
+    """Flush a file, or the list of files in a directory, from the buffers of the system to the disk.
 
-    A directory that cannot be opened or flushed, as on Windows, on some network file systems, or without read
-    permission, is skipped.
+    After a power failure, the disk then has the new content of the file, or the new names of renamed files.
+
+    path : file or directory; a directory that cannot be flushed is skipped, for example on Windows, on some network
+        file systems, or without read permission
     """
     flags = os.O_RDONLY
     if LOCKS_OPEN_FILES and path.is_file():  # Windows flushes only files that are open for writing
         flags = os.O_RDWR
+
     try:
         descriptor = os.open(path, flags)
         try:

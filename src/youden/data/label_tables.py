@@ -126,12 +126,19 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
 
 
 def _find_label_columns(path: Path, rows: Sequence[Mapping[str, object]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns of labels, which have a name and a number, and then all others but ids and aliases.
+    """Find the columns of a table that contain labels, which are all named columns with at least one number.
 
-    Raises: ImportFormatError [labels-columns] if there are no labels.
+    path : file of the table, for the error message
+    rows : rows of the table, by name of the column
+
+    Returns the names of the columns with labels, and the names of the columns that are left out. Columns with ids of
+    agents or items, or with aliases, are in neither.
+
+    Raises ImportFormatError [labels-columns] if no column contains labels.
     """
     columns = dict.fromkeys(name for row in rows for name in row)
     candidates = {name: [row.get(name) for row in rows] for name in columns if name not in _ID_COLUMNS}
+
     labels = tuple(name for name, values in candidates.items() if name.strip() and _has_number(values))
     if not labels:
         listed = format_excerpt(", ".join(candidates)) if candidates else "none"
@@ -141,7 +148,9 @@ def _find_label_columns(path: Path, rows: Sequence[Mapping[str, object]]) -> tup
             "accuracy, or set 1 and 0 in place of other words.",
             slug="labels-columns",
         )
-    return labels, tuple(name for name in candidates if name not in labels)
+
+    left_out = tuple(name for name in candidates if name not in labels)
+    return labels, left_out
 
 
 def _parse_row_ids(

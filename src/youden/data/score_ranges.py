@@ -87,10 +87,21 @@ def is_loss(name: str, values: Floats) -> bool:
 
 
 def find_aggregates(scores: Floats) -> list[int]:
-    """Return the positions of columns that are the mean or the sum of all other columns, up to rounding of all columns.
+    """Find columns that contain the mean or the sum of all other columns, such as an average over benchmarks.
 
-    scores : float array (n_rows, n_columns), NaN if missing. At least three rows without missing scores and three
-        different values of a column are needed.
+    A column is an aggregate if it equals the mean or the sum in all rows, up to the rounding of all columns. This can
+    be decided only from at least three columns and three rows without missing scores, and if the column has at least
+    three different values.
+
+    Parameters
+    ----------
+    scores : float array (n_rows, n_columns)
+        Scores; NaN if missing.
+
+    Returns
+    -------
+    list of int
+        Positions of the aggregates, ascending.
     """
     complete = scores[~np.isnan(scores).any(axis=1)]
     n_rows, n_columns = complete.shape
@@ -105,6 +116,7 @@ def find_aggregates(scores: Floats) -> list[int]:
             column = complete[:, position]
             others = np.delete(complete, position, axis=1)
             tolerance = _find_rounding_error(column) + _find_rounding_error(others) + 1e-9
+
             is_precise = tolerance < 0.02 * np.ptp(complete)  # coarse values agree by chance
             if is_precise and largest_difference[position] <= tolerance and len(np.unique(column)) >= 3:
                 aggregates.add(position)

@@ -80,7 +80,13 @@ def locate_frame_rows(table: object) -> LocatedFrame:
 
 
 def _move_index_into_columns(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame whose index is a column, unless it only numbers the rows or has the names of columns."""
+    """Convert the index of a data frame to columns, because the index may contain the names of models or items.
+
+    An index that only numbers the rows is dropped. A level of the index with the name of an existing column is
+    dropped as well. A level without a name becomes the column "index 1", "index 2" and so on.
+
+    Returns the converted frame; the frame that is passed does not change.
+    """
     index = frame.index
     is_row_number = index.names == [None] and index.dtype.kind in "iu"
     repeated_levels = [level for level, name in enumerate(index.names) if name is not None and name in frame.columns]

@@ -241,16 +241,23 @@ class _TableReader:
         return self.collect_wide_scores(models, items, scores, score_range)
 
     def choose_name_columns(self, given_scores: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the columns that name the models, and those that name the items; one list is empty in a wide table.
+        """Choose the columns that contain the names of the models, and those that contain the names of the items.
 
-        given_scores : columns of scores that the user named, if any
+        A long table has one row per score, with the names of both. In a wide table, the names of the models or of the
+        items are the headers of columns, so one of the lists is empty.
 
-        Raises: ImportFormatError [import-empty] if the table has no rows; [scores-columns] if no column names them.
+        given_scores : columns of scores that the user named, in which no names are expected
+
+        Returns the names of the columns for models and for items.
+
+        Raises ImportFormatError [import-empty] if the table has no rows, and [scores-columns] if no column contains
+        names.
         """
         models = self.get_given_columns("model")
         items = self.get_given_columns("item")
         other_columns = [name for name in self.columns if name not in (*models, *items, *given_scores)]
         text_columns = [name for name in other_columns if name not in self.numeric]
+
         if not models:
             models = self.choose_model_columns([name for name in text_columns if is_model_name(name)])
         if not items:
@@ -311,15 +318,21 @@ class _TableReader:
         raise import_error(self.source, f"{problem} Set --column ignore={name}.", slug="scores-scale")
 
     def check_columns_of_percentages(self, scores: Sequence[str], *, highest: float) -> None:
-        """Raise ImportFormatError [scores-percent] if only some columns have percent signs, and a score is above 1.
+        """Check that the columns of scores have the same unit: percentages with a percent sign, or other numbers.
+
+        Percentages have been divided by 100. If other columns contain scores above 1, these are probably percentages
+        without a sign, so that columns would not be comparable.
 
         scores : columns of scores
         highest : highest score, after division of percentages by 100
+
+        Raises ImportFormatError [scores-percent] if only some columns have percent signs, and a score is above 1.
         """
         with_sign = [name for name in scores if any(map(is_percentage, self.columns[name].converted))]
         without_sign = [name for name in scores if name not in with_sign]
         if not with_sign or not without_sign or highest <= 1:
             return
+
         problem = (
             f"some columns have percent signs, such as {with_sign[0]!r}, and others have none, such as {without_sign[0]!r}: "
             f"got scores up to {highest:g}. Write all of them in the same way."
@@ -507,7 +520,12 @@ class _TableReader:
             self.check_percentages(name)
 
     def check_commas(self, name: str) -> None:
-        """Raise ImportFormatError [scores-value] if a comma may separate thousands or decimals, as in 1,234."""
+        """Check that no score has an ambiguous comma, as in 1,234, which is 1234 in some languages and 1.234 in others.
+
+        name : column of scores
+
+        Raises ImportFormatError [scores-value] for the first such score. The message states both ways to write it.
+        """
         column = self.columns[name]
         for position in np.flatnonzero(column.is_converted).tolist():
             value = column.unique_values[position]
@@ -517,7 +535,13 @@ class _TableReader:
                 raise import_error(self.locate(column, position), problem, slug="scores-value")
 
     def check_percentages(self, name: str) -> None:
-        """Raise ImportFormatError [scores-percent] if a score has no percent sign."""
+        """Check that all scores of a column have a percent sign, for a column in which some have one.
+
+        name : column of scores
+
+        Raises ImportFormatError [scores-percent] for the first score without a percent sign; missing scores are
+        ignored.
+        """
         column = self.columns[name]
         filled = np.flatnonzero(~np.isnan(column.unique_numbers)).tolist()
         without_sign = [position for position in filled if not is_percentage(column.unique_values[position])]
@@ -570,7 +594,7 @@ class _TableReader:
         """
         import pandas as pd  # takes long to load
 
-        is_used = ~np.isnan(values) & ~self.are_totals(models, items)
+        is_used = ~np.isnan(values) & ~self.mark_totals(models, items)
         model, model_ids = pd.factorize(models[is_used])
         item, item_ids = pd.factorize(items[is_used])
         values = values[is_used]
@@ -588,8 +612,16 @@ class _TableReader:
         names = tuple(model_ids), tuple(item_ids)
         return ScoreTable(self.source, *names, mean, n_scores, low, high, tuple(self.notes))
 
-    def are_totals(self, models: NDArray[np.object_], items: NDArray[np.object_]) -> Bools:
-        """Return whether each score (n_scores,) has a model or item with a name such as "total", and note these names."""
+    def mark_totals(self, models: NDArray[np.object_], items: NDArray[np.object_]) -> Bools:
+        """Mark the scores whose model or item has a name such as "total" or "average".
+
+        Such a score summarizes several models or items, so it is not used. The names are added to the notes for the
+        user.
+
+        models, items : ids of the model and of the item of each score, arrays (n_scores,)
+
+        Returns a bool array (n_scores,).
+        """
         import pandas as pd  # takes long to load
 
         totals = self.find_totals([*pd.unique(models), *pd.unique(items)])
@@ -623,12 +655,18 @@ class _TableReader:
 def _average_by_cell(
     model: Positions, item: Positions, scores: Floats, *, shape: tuple[int, int]
 ) -> tuple[Floats, Positions]:
-    """Return the mean and the number of the scores in each cell, as arrays of a shape (n_models, n_items).
+    """Average the scores of each cell (a model on an item), because a table may have several scores of the same cell.
 
-    model, item : position of the model and the item of each score (n_scores,)
+    model, item : int arrays (n_scores,), position of the model and of the item of each score
+    scores : float array (n_scores,)
+    shape : numbers of models and items
+
+    Returns the mean score of each cell, NaN if it has no score, and its number of scores: arrays (n_models, n_items).
     """
     n_models, n_items = shape
     n_cells = n_models * n_items
+
+    # number the cells row by row
     cell = model * n_items + item
     n_scores = np.bincount(cell, minlength=n_cells)
     total = np.bincount(cell, scores, minlength=n_cells)

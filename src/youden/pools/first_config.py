@@ -196,14 +196,26 @@ def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, forma
 
 
 def _suggest_more_agents(imported: ImportedPool, source: Path, pool_path: Path, format_: str) -> str:
-    """Return a sentence on how to import further agents."""
+    """Suggest how to add agents to an imported pool that has too few of them for a ranking.
+
+    The suggestion depends on how the source states the agents: as one file per agent, as columns of a table with one
+    column per agent, or as values in a column.
+
+    source : file or folder that was imported
+    pool_path : path at which the pool is written
+    format_ : name of the import format, "table" for a table
+
+    Returns a sentence for an error message, with a command if one is useful.
+    """
     if format_ != "table":
         return "Pass a folder with the files of all agents."
+
     has_agent_columns = "agents by each of" in imported.used_columns
     if has_agent_columns:
         agents = ",".join(agent.id for agent in imported.pool.agents)
         command = format_command(["youden", "init", str(source), "--column", f"text={agents},NAME"])
         return f"If other columns hold responses, add their names: {command}"
+
     options = f"--column agent=NAME --column text=NAME --out {pool_path.as_posix()}"
     command = f"youden import table {format_command([str(source)])} {options}"
     return f"Rename the column with the agents to `model`, or pass its name: {command}"

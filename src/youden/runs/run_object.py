@@ -126,14 +126,21 @@ def run(
 
 
 def _check_arguments(out: PathOrText, labels: PathOrText | None, judge: object) -> None:
-    """Check the types of arguments of `run`.
+    """Check the types of the arguments of `youden.run` before anything is read or written.
 
-    Raises ConfigError [argument-type], [run-out] for an empty path, or [judge-config] for a function as the judge.
+    out : folder of the run
+    labels : table of labels, or None
+    judge : anything but a function; a function can only be passed to `youden.judge`
+
+    Raises ConfigError [argument-type] if a path has a wrong type, [run-out] if `out` is an empty path, and
+    [judge-config] if the judge is a function.
     """
     check_argument("out", out, str | PathLike, "Pass the folder of the run.")
     if fspath(out) == "":
         raise ConfigError("The folder of the run is an empty path: got ''. Set `out` to a new folder.", slug="run-out")
+
     check_argument("labels", labels, str | PathLike | None, "Pass the path of a table of labels.")
+
     if callable(judge):
         raise ConfigError(
             f"youden.run takes no function as a judge: got {judge!r}. Pass the function to youden.judge, with a plan of "

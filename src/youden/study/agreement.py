@@ -404,7 +404,15 @@ def _describe_common_recommendation(names: Sequence[str], recommendations: Seque
 
 
 def _describe_shared_agents(recommendations: Sequence[Recommendation]) -> str:
-    """Describe in one sentence which agents all recommendations name; each of them names an agent."""
+    """Describe in one sentence which agents are recommended, or listed as candidates, by all runs.
+
+    A run recommends agents, or lists as candidates the agents that may be the best.
+
+    recommendations : recommendation of each run; each of them names at least one agent
+
+    Returns a sentence that states whether the runs agree, with the first three of the shared agents in the order of
+    the first run. The runs agree if all of them recommend the same agents.
+    """
     agent_sets = [set(recommendation.agents) for recommendation in recommendations]
     in_every_run = set.intersection(*agent_sets)
     shared = [agent for agent in recommendations[0].agents if agent in in_every_run]  # in the order of the first run

@@ -174,16 +174,26 @@ def study_baselines(
 
 
 def _summarize_models(tables: Mapping[str, Floats]) -> tuple[BaselineRow, ...]:
-    """Summarize the measures of models over seeds, and compare the models with the first one.
+    """Summarize the prediction errors of models over seeds, and compare each model with the first one.
 
-    tables : by model, float array (n_seeds, 4 + 2 · n_items): RMSE, ρ, τ, AUC, then sums and counts of squared errors by item
+    tables : by name of the model, float array (n_seeds, 4 + 2 · n_items). Each row has the RMSE, Spearman's ρ,
+        Kendall's τ and the AUC at one seed, then the sums of squared errors by item, and then the numbers of squared
+        errors by item.
+
+    Returns one row per model. The significance of a difference in RMSE is corrected for the number of comparisons
+    (Bonferroni).
     """
     measures = np.stack([table[:, :4] for table in tables.values()], axis=1)
+
+    # standard errors over items, from arrays (n_seeds, n_models, n_items)
     by_item = np.stack([table[:, 4:].reshape(len(table), 2, -1) for table in tables.values()], axis=2)
     squares, counts = by_item.swapaxes(0, 1)
     se_items = _compute_item_std_error(np.ascontiguousarray(squares), np.ascontiguousarray(counts)).tolist()
+
     rmse = measures[:, :, 0]  # (n_seeds, n_models)
     rmse_difference = rmse - rmse[:, :1]
+
+    # two-sided normal quantile with the error rate divided by the number of comparisons
     n_comparisons = max(len(tables) - 1, 1)
     critical_value = float(ndtri(1 - (1 - LEVEL) / 2 / n_comparisons))
     return tuple(

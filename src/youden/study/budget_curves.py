@@ -224,14 +224,33 @@ class PlanLimit(NamedTuple):
         return self.budget.value if self.budget is not None and self.budget.unit == "%" else np.nan
 
     def draw_plan(self, pool: Pool, design: str, *, seed: int) -> Plan:
-        """Draw a plan of a design within this limit, without held-out cells.
+        """Draw a plan of a design whose number of calls respects this limit, without held-out cells.
 
-        For a half-width, "cyclic" is planned as "fixed-width", which adds calls until the intervals are narrow enough.
+        If the limit is a half-width, the design must be able to add calls until the intervals are narrow enough. For
+        this purpose, "cyclic" is planned as "fixed-width".
 
-        Raises PlanError if the plan cannot be drawn, for example [width-design] if the design cannot plan for a half-width.
+        Parameters
+        ----------
+        pool : Pool
+            Responses of the agents.
+        design : str
+            Name of a registered design.
+        seed : int
+            Seed of the random draws.
+
+        Returns
+        -------
+        Plan
+            The plan, or its first round if the design plans in rounds.
+
+        Raises
+        ------
+        PlanError
+            If the plan cannot be drawn, for example [width-design] if the design cannot plan for a half-width.
         """
         if self.budget is not None:
             return make_plan(pool, design=design, calls=self.budget.plain, holdout=0.0, seed=seed)
+
         if design not in ("cyclic", "adaptive", "fixed-width"):
             raise PlanError(
                 f"The design '{design}' cannot plan for a half-width. Set cyclic, adaptive or fixed-width.",
@@ -464,19 +483,30 @@ def _compute_measures(
 
 
 def _measure_ranking(plan: Plan, estimate: Estimate, dense_ability: Floats) -> _Measures:
-    """Measure the size of a plan with the trials of all rounds, and how well its abilities agree with those by all answers."""
+    """Compute the size of a plan, and measure how well its ranking agrees with the ranking by all answers.
+
+    plan : plan with the trials of all rounds
+    estimate : abilities by the trials of the plan, with their intervals
+    dense_ability : float array (n_agents,), abilities by the answers to all possible trials
+
+    Returns the measures. Their regret is the largest dense ability minus that of the agent that the plan ranks first.
+    """
     n_paired = int((plan.trial_type == PAIRED).sum())
+    trials_per_agent = 2 * n_paired / plan.n_agents  # a trial has two agents
     coverage, half_width = _measure_intervals(estimate, dense_ability)
+
     selected = np.nanargmax(estimate.ability)
+    regret = float(np.nanmax(dense_ability) - dense_ability[selected])
+
     return _Measures(
         calls=len(plan),
-        trials=2 * n_paired / plan.n_agents,
+        trials=trials_per_agent,
         cells=compute_coverage(plan).cells,
         blocks=int(plan.block.max()) + 1,
         rho=rank_correlation(estimate.ability, dense_ability),
         coverage=coverage,
         half_width=half_width,
-        regret=float(np.nanmax(dense_ability) - dense_ability[selected]),
+        regret=regret,
     )
 
 

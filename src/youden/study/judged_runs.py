@@ -226,7 +226,7 @@ class AlignedRuns:
             [judges-items] if they share too few agents or items; [judges-number] if items cannot be matched by number;
             [judges-trials] if two judges answered no unit in common; [judge-family] if `families` names another judge.
         """
-        _check_one_pool(runs)
+        _check_same_pool(runs)
 
         # agents and items that all runs have
         keys = [_get_item_keys(run, match) for run in runs]
@@ -286,12 +286,20 @@ class AlignedRuns:
         return [families.get(name, run.family) for name, run in zip(self.names, runs, strict=True)]
 
 
-def _check_one_pool(runs: Sequence[JudgedRun]) -> None:
-    """Raise ConfigError [judges-few] for fewer than two runs, [judges-pools] if they judged different pools."""
+def _check_same_pool(runs: Sequence[JudgedRun]) -> None:
+    """Check that there are two or more runs, and that they judged the same pool of texts.
+
+    An extension can change the pool of a run. Runs are therefore also accepted if their pools are those of one run
+    before and after its extensions. An imported run without a digest of its pool is not checked.
+
+    Raises ConfigError [judges-few] if there are fewer than two runs, and [judges-pools] if the runs judged different
+    pools.
+    """
     if len(runs) < 2:
         raise ConfigError(
             f"A comparison needs two runs or more: got {len(runs)}. Add a run of another judge.", slug="judges-few"
         )
+
     digests = {run.digest for run in runs if run.digest is not None}
     is_one_pool = len(digests) <= 1 or any(digests <= run.pool_digests for run in runs)
     if not is_one_pool:
@@ -304,9 +312,15 @@ def _check_one_pool(runs: Sequence[JudgedRun]) -> None:
 def _score_shared_cells(
     runs: Sequence[JudgedRun], indices: Sequence[tuple[Ids, Ids]], kind: ScoreKind
 ) -> tuple[Floats, Floats]:
-    """Return the scores of the shared cells by each run and their weights: float arrays (n_runs, n_agents, n_items).
+    """Compute the scores of each run in the cells that all runs share, for comparisons of judges.
 
-    indices : position of each agent and item of a run among the shared ones, −1 if it is not shared
+    A cell is an agent on an item.
+
+    indices : for each run, two int arrays with the position of each of its agents, and of its items, among the shared
+        ones; −1 if an agent or item is not shared
+    kind : kind of the scores, "symmetric" or "row"
+
+    Returns the scores and their weights, two float arrays (n_runs, n_agents, n_items) of the shared agents and items.
     """
     values, weights = [], []
     for run, (agent_index, item_index) in zip(runs, indices, strict=True):
@@ -452,7 +466,16 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
 
 
 def _make_trial_key(plan: Plan, agent_index: Ids, item_index: Ids) -> dict[str, NDArray[np.integer]]:
-    """Return the columns that identify a trial in every run, by name, arrays (n_trials,)."""
+    """Return the columns that together identify a trial, with the same values in every run.
+
+    Each run numbers its agents and items, so the columns contain positions among those that all runs share.
+
+    plan : plan of one run
+    agent_index, item_index : int arrays, position of each agent and item of the run among the shared ones, −1 if it
+        is not shared
+
+    Returns int arrays (n_trials,) by name. `other_item` is `_NO_OTHER_ITEM` for a trial on a single item.
+    """
     trials = plan.trials
     if trials.first_repeat is None:  # each agent has one response per item
         trials = trials.with_first_repeats()

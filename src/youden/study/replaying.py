@@ -368,13 +368,21 @@ def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers
 
 
 def _predict_answers(model: ClippedLinear, std_error: Floats) -> Floats:
-    """Predict the mean answer to each ordered pair of agents by shrunk effects: float array (n_items, n_agents, n_agents).
+    """Predict the mean answer of the judge to each ordered pair of agents on each item, from the fit of a pilot run.
 
+    The effects of agents and items are shrunk towards their means by their reliability, because noise in a small
+    pilot makes agents look more different than they are.
+
+    model : additive model, fitted to the scores of the pilot
     std_error : float array (n_agents,), standard errors of the fitted abilities, NaN if unknown
+
+    Returns a float array (n_items, n_agents, n_agents).
     """
     n_agents = len(std_error)
     ability_error = np.where(np.isnan(std_error), np.nanmean(std_error), std_error)
     ability = _shrink_to_mean(model.ability_, ability_error)
+
+    # standard error of a difficulty: standard deviation of the residuals / √(number of scores of the item)
     n_scores = (~np.isnan(model.residual_)).sum(axis=0)
     residual_sd = np.sqrt(np.nanmean(model.residual_**2))
     difficulty_error = residual_sd / np.sqrt(np.maximum(n_scores, 1))
@@ -382,6 +390,8 @@ def _predict_answers(model: ClippedLinear, std_error: Floats) -> Floats:
 
     # an ability averages an agent's effect with those of its partners: a_i = (K − 1)/(K − 2)·(θ_i − mean θ)
     effect = (n_agents - 1) / (n_agents - 2) * (ability - ability.mean())
+
+    # mean answer on item j to agents i and k: c + a_i + a_k − b_j
     mean: Floats = ability.mean() + effect[:, None] + effect[None, :] - difficulty[:, None, None]
     return mean
 

@@ -313,7 +313,15 @@ def _observe_regime(
 
 
 def _observe_plan(plan: Plan, recorded: RecordedAnswers, kind: ScoreKind) -> _Observation:
-    """Return the training scores by the trials of a plan, and the cost of the trials."""
+    """Compute the training scores that the trials of a plan give, and what these trials cost.
+
+    The trials are answered from recorded answers of a dense run, without calls.
+
+    kind : kind of the scores, "symmetric" or "row"
+
+    Returns the scores, with weight 0 for a cell (an agent on an item) that no trial observes; and the cost: the
+    number of training calls, and the observed cells as a share of all cells and of the training cells.
+    """
     scores = replay(plan, recorded).rates().training_scores(kind=kind)
     coverage = compute_coverage(plan)
     n_scored = float((scores.weight > 0).sum())

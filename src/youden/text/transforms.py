@@ -139,10 +139,14 @@ def _rank_by_centrality(sentences: tuple[str, ...]) -> NDArray[np.int64]:
 
 
 def _compute_similarity(sentences: Sequence[str]) -> Floats:
-    """Return the similarity of each pair of sentences, of section 3 of the paper: float array (n_sentences, n_sentences).
+    """Compute the similarity of each pair of sentences by their shared words, as in section 3 of the paper on TextRank.
 
-    similarity(a, b) = pairs of equal words / (log length(a) + log length(b))
+    The similarity of sentences a and b is the number of pairs of equal words, divided by log length(a) + log
+    length(b). The divisor keeps long sentences from being similar to all others.
+
+    Returns a float array (n_sentences, n_sentences).
     """
+    # how often each word (column) occurs in each sentence (row)
     counts = [Counter(split_words(sentence)) for sentence in sentences]
     vocabulary = sorted(set().union(*counts))
     occurrences = np.array([[count[word] for word in vocabulary] for count in counts], dtype=np.float64)
@@ -150,6 +154,8 @@ def _compute_similarity(sentences: Sequence[str]) -> Floats:
     n_shared = occurrences @ occurrences.T
     log_length = np.log(np.maximum(occurrences.sum(axis=1), 1.0))
     norm = log_length[:, None] + log_length
+
+    # if both sentences have one word, the divisor is 0, and the number of pairs is used
     similarity: Floats = np.divide(n_shared, norm, out=n_shared.copy(), where=norm > 1e-8)
     return similarity
 

@@ -147,9 +147,14 @@ class TextsInFile:
         return self._read_texts(self._start, self._n_bytes)
 
     def _read_texts(self, start: NDArray[np.int64], n_bytes: NDArray[np.int64]) -> NDArray[np.object_]:
-        """Read texts at positions of the file into an object array of the shape of `start`; None for no text.
+        """Read texts from the file, given the position and the size of each text.
 
-        start, n_bytes : first byte and number of bytes of each text, int64 arrays of one shape; `start` is −1 for no text
+        Adjacent texts are read together, which takes fewer read operations.
+
+        start : int64 array, position of the first byte of each text, −1 for no text
+        n_bytes : int64 array of the same shape, number of bytes of each text
+
+        Returns an object array of this shape, with None for no text.
         """
         array: NDArray[np.object_] = np.full(start.size, None, dtype=object)
 

@@ -346,7 +346,16 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
 
 
 def _describe_faults(measures: Measures) -> list[str]:
-    """Describe the position bias, intransitivity and nondeterminism of a judge, if any, in one string each."""
+    """Describe the faults of a judge that a calibration detects: position bias, intransitivity and nondeterminism.
+
+    A judge is intransitive if it often answers that a and b, and b and c, have the same source, but that a and c do
+    not.
+
+    measures : measures of the answers of the judge, with their intervals
+
+    Returns one paragraph per fault, which states its size, its consequences and a remedy. The list is empty if no
+    fault is detected.
+    """
     faults = []
     has_length_bias = measures.longer_first.low > 0 or measures.longer_first.high < 0
     has_position_bias = measures.position_bias.low > 0
@@ -356,6 +365,7 @@ def _describe_faults(measures: Measures) -> list[str]:
             f"the yes rate changes by {measures.longer_first.value:+.2f} if the longer text is first. Both orders and symmetric "
             "scores, the defaults, average this out."
         )
+
     paths = measures.open_paths
     if paths.low > MAX_OPEN_PATHS:
         faults.append(
@@ -363,6 +373,7 @@ def _describe_faults(measures: Measures) -> list[str]:
             f"not the same source), against {paths.expected:.0%} if its answers were independent. Do not read groups of equal "
             "responses or amounts of information from single answers; abilities do not need transitivity."
         )
+
     if measures.retest_flips.value > 1 - _MIN_RETEST_AGREEMENT:
         faults.append(
             f"It is nondeterministic: {measures.retest_flips.value:.0%} of trials get another answer if the same request is "

@@ -198,15 +198,26 @@ def _split_in_two(rows: Positions) -> tuple[Positions, Positions]:
 
 
 def _split_independent(plan: Plan, added: Positions, rng: np.random.Generator) -> tuple[Positions, Positions]:
-    """Split the independent trials of a plan without probes at random, and add every second of the rows `added` to each half.
+    """Divide the independent trials of a plan at random into two halves, for trials of two kinds.
 
-    The second half gets added trials only if it has few trials.
+    The first half is used for a random sample. From the second half, trials are selected by the lengths of their texts
+    (the kind "balanced").
+
+    plan : plan of the run; its probes are left out
+    added : int array, rows of independent trials that were added to those of the run
+    rng : source of the random order
+
+    Returns the rows of both halves. Each half gets every second added trial, but the second half only if it has fewer
+    than `_MIN_BALANCED_POOL` trials of the run.
     """
-    rows = rng.permutation(np.flatnonzero((plan.trial_type == INDEPENDENT) & (plan.role != PROBE)))
+    is_usable = (plan.trial_type == INDEPENDENT) & (plan.role != PROBE)
+    rows = rng.permutation(np.flatnonzero(is_usable))
     first_half, second_half = _split_in_two(rows)
+
     if len(second_half) < _MIN_BALANCED_POOL:
         second_half = np.append(second_half, added[1::2])
-    return np.append(first_half, added[0::2]), second_half
+    first_half = np.append(first_half, added[0::2])
+    return first_half, second_half
 
 
 def _add_independent(plan: Plan, rng: np.random.Generator) -> Plan:
@@ -245,9 +256,15 @@ def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Gen
 
 
 def _compare_with_third(paired: Trials, third: Ids) -> Trials:
-    """Return two trials per paired trial, which compare its texts a (first) and b with the text c of a third agent.
+    """Make the trials that compare both texts of each paired trial with the text of a third agent.
 
-    They are (b, c) and (c, a) of the first paired trial, then of the second one, and so on.
+    With the trial (a, b), the trials (b, c) and (c, a) show whether the answers of a judge are transitive. Each text
+    comes first once.
+
+    paired : n trials of a first text a and a second text b
+    third : int array (n,), the agent of text c for each trial
+
+    Returns 2·n trials: (b, c) and (c, a) of the first paired trial, then of the second one, and so on.
     """
     has_repeats = paired.first_repeat is not None
     extended = paired if has_repeats else paired.with_first_repeats()

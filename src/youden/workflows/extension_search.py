@@ -90,9 +90,18 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
 def _allocate_by_regret(
     ranked: Abilities, pairwise: Differences, *, top: int, max_regret: float
 ) -> tuple[Bools, int] | None:
-    """Return the agents that need further trials, bool array (n_agents,), and the number of trials of each of them.
+    """Decide which agents of a search need further trials, and how many, until the regret bound is small enough.
 
-    Returns None if the regret bound is at most `max_regret`.
+    The regret of a selection is the ability of the best agent minus that of the selected one; the bound is its upper
+    confidence bound.
+
+    ranked : abilities, with the interim analyses of the search so far if the run was planned as a search
+    pairwise : differences of these abilities
+    top : number of agents to select
+    max_regret : regret bound to reach
+
+    Returns a bool array (n_agents,) of the agents that need further trials, and the number of trials for each of
+    them. Returns None if the bound is at most `max_regret`.
     """
     if ranked.search is not None and ranked.search.top == top:
         analysis = ranked.search.analyses[-1]
@@ -100,8 +109,10 @@ def _allocate_by_regret(
     else:
         analysis = analyse_extended_run(ranked, top=top, max_regret=max_regret)
         selection = select_best(ranked.ability, ranked.covariance, pairwise, top=top)
+
     if selection is not None and selection.regret_bound <= max_regret:
         return None
+
     is_active, trial_fraction, _ = next_allocation(
         pairwise,
         analysis.upper_bounds,
@@ -109,4 +120,5 @@ def _allocate_by_regret(
         alpha_fraction=analysis.final_alpha_fraction,
         max_regret=max_regret,
     )
-    return is_active, ceil(trial_fraction * float(ranked.n_trials[is_active].max()))
+    most_trials = float(ranked.n_trials[is_active].max())
+    return is_active, ceil(trial_fraction * most_trials)

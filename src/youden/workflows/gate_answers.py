@@ -263,11 +263,15 @@ def _make_preference_forecaster(verdicts: Verdicts, abilities: Abilities) -> For
 
 
 def _forecast_by_preferences(fit: PreferenceFit, forecast: Forecaster, new: int, old: int) -> DifferenceForecast:
-    """Forecast the difference of the agents at two positions, new minus old.
+    """Forecast the difference of two agents, new minus old, that a judge compared by preferences.
 
-    Its variance is at least that of the ranking. An agent without an interval in the ranking has none here.
+    The variance is at least that of the ranking, so that a gate does not report a narrower interval than the ranking. An
+    agent with too few effective items for an interval in the ranking has no interval here either. The variance is NaN
+    if no chain of comparisons links the two agents.
 
-    forecast : forecaster by the influence of the items
+    fit : fit of the preferences, from which the ranking is computed
+    forecast : forecaster that estimates the variance from the influence of each item
+    new, old : positions of the agents
     """
     result = forecast(new, old)
     difference = result.difference
@@ -286,9 +290,13 @@ def _forecast_by_preferences(fit: PreferenceFit, forecast: Forecaster, new: int,
 
 
 def _forecast_self_consistency(abilities: Abilities, new: int, old: int) -> DifferenceForecast:
-    """Estimate the difference in self-consistency of the agents at two positions, new minus old.
+    """Estimate the difference in self-consistency of two agents, new minus old, for a plan of self-trials.
 
-    More calls on the same items add no information, so the other arrays of the forecast have length 0.
+    A self-trial compares two responses of one agent. More calls on the same items add no information about the
+    self-consistency, so nothing is forecast: the arrays for additional calls have length 0.
+
+    abilities : self-consistency of each agent, with the covariance matrix
+    new, old : positions of the agents
     """
     df = abilities.covariance.df[[new, old]]  # number of items of each agent, minus 1
     difference = ConservativeDifference(
@@ -299,6 +307,8 @@ def _forecast_self_consistency(abilities: Abilities, new: int, old: int) -> Diff
         unseen_effect_square=0.0,  # it is part of the covariance
         min_items=int(df.min()) + 1,
     )
+
+    # no forecasts, for no numbers of additional calls
     no_numbers: Positions = np.empty(0, dtype=np.int64)
     no_factors: Floats = np.empty(0)
     remaining = RemainingVariance(agent_item=no_factors, residual=no_factors)
@@ -314,10 +324,14 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
 
 
 def _forecast_on_these_items(abilities: Abilities, forecast: Forecaster, new: int, old: int) -> DifferenceForecast:
-    """Forecast the difference of the agents at two positions, new minus old, on exactly the items of a run.
+    """Forecast the difference of two agents, new minus old, on exactly the items of a run.
+
+    The estimate is that of a forecaster for similar items. Only its variance changes, because the choice of the items
+    causes no error if the result refers to exactly these items.
 
     abilities : abilities with the covariance for exactly these items
-    forecast : forecaster for items like these
+    forecast : forecaster for items like those of the run
+    new, old : positions of the agents
     """
     result = forecast(new, old)
 

@@ -139,7 +139,16 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
 
 
 def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> str:
-    """Describe how many items decide if no number of calls on the present items suffices."""
+    """Describe how many items an undecided gate needs if further calls on the present items cannot decide it.
+
+    The conditional power is the probability of a decision, given the answers so far.
+
+    required : numbers of items that are needed, and the conditional power with all comparisons on the present items
+    is_imported : whether the run was imported, so that no calls can be added
+
+    Returns one or more sentences: the reason, the number of items, and the number that is enough if the estimate is
+    correct.
+    """
     reason = "Every comparison on these items has been made"
     if required.conditional_power is not None:
         reason = (
@@ -148,10 +157,12 @@ def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> s
         )
     elif is_imported:
         reason = "An imported run cannot be extended"
+
     addition = f"about {required.items:,} items" if required.items else "more items or independent trials"
     message = f"{reason}. A conditional power of 90% needs {addition}, or a wider margin."
     if not required.items_at_current_difference:
         return message
+
     return (
         f"{message} If the true difference equals the estimate, {required.items_at_current_difference:,} items with as many "
         "comparisons each as now are enough for a decision."

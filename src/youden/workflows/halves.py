@@ -139,13 +139,24 @@ def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
 
 
 def _assign_halves(plan: Plan, rng: np.random.Generator) -> Trials:
-    """Return the trials of a plan with each response assigned to a random half of its agent."""
+    """Assign each response of a plan to one of two random halves of its agent, and number the halves as agents.
+
+    rng : source of the random halves
+
+    Returns the trials of the plan, in the same order. In place of agent i, they have the agent i if the response is
+    in the first half, and the agent n_agents + i if it is in the second half. They have no numbers of repeats and of
+    blocks.
+    """
     n_agents = plan.n_agents
     first_repeat, second_repeat = _get_repeat_numbers(plan.trials)
-    half_by_response = _draw_halves((n_agents, plan.n_items, _count_repeats(plan.trials)), rng)
+    n_repeats = _count_repeats(plan.trials)
+    half_by_response = _draw_halves((n_agents, plan.n_items, n_repeats), rng)
+
+    # half (0 or 1) of the first and the second response of each trial; repeats are numbered from 1
     first_item, second_item = plan.trials.text_cells
     first_half = half_by_response[plan.first, first_item, first_repeat - 1]
     second_half = half_by_response[plan.second, second_item, second_repeat - 1]
+
     return replace(
         plan.trials,
         first=(plan.first + n_agents * first_half).astype(np.int32),

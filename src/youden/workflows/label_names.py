@@ -108,7 +108,7 @@ def quote_with_suggestions(
         as "3 more" follows if there are further names.
     """
     unknown = list(dict.fromkeys(names))
-    closest = _find_closest(unknown[:MAX_NAMES_COMPARED], candidates)
+    closest = _find_closest_candidates(unknown[:MAX_NAMES_COMPARED], candidates)
     sort_keys = {name: (candidate in labelled, -similarity) for name, (candidate, similarity) in closest.items()}
     no_match = (True, 0.0)
     unknown.sort(key=lambda name: sort_keys.get(name, no_match))
@@ -120,8 +120,17 @@ def quote_with_suggestions(
     return quoted + _format_remainder(unknown)
 
 
-def _find_closest(names: Iterable[str], candidates: Iterable[str]) -> dict[str, tuple[str, float]]:
-    """Return the most similar candidate and its similarity in [0, 1] by name, without names that resemble no candidate."""
+def _find_closest_candidates(names: Iterable[str], candidates: Iterable[str]) -> dict[str, tuple[str, float]]:
+    """Find the most similar known name for each unknown name, to suggest it in an error message.
+
+    Case and surrounding spaces are ignored.
+
+    names : unknown names
+    candidates : known names
+
+    Returns by unknown name the most similar candidate, and their similarity from 0 to 1. A name that resembles no
+    candidate is left out.
+    """
     candidate_by_key = {candidate.strip().casefold(): candidate for candidate in candidates}
     closest = {}
     for name in names:

@@ -379,7 +379,14 @@ def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_id
 
 
 def _describe_labelled_agents(table: LabelTable, ranking: Sequence[RankingRow]) -> list[str]:
-    """Describe labelled agents that are renamed, unknown or without an ability, and agents without a label."""
+    """Describe how the agents of a table of labels differ from the agents of a run.
+
+    table : labels, with the names in the table that stand for agents with another name
+    ranking : ranking of the run, one row per agent
+
+    Returns one sentence for each kind of difference that exists: agents that the table names differently, labelled
+    agents that are not in the run, agents of the run without a label, and labelled agents without an ability.
+    """
     ranked = dict.fromkeys(row.agent for row in ranking)
     labelled = dict.fromkeys(table.agents)
     notes = []

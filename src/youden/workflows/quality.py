@@ -247,9 +247,17 @@ def _average_by_answer(
 
 
 def _parse_scale(scale: tuple[float, float] | None) -> tuple[float, float]:
-    """Return the lowest and the highest possible label, (0, 1) for None; raise [quality-scale] unless these are numbers."""
+    """Convert the scale of labels, as a user passes it, to the lowest and the highest possible label.
+
+    scale : two numbers, or None for labels from 0 to 1
+
+    Returns both numbers. Their order is not checked here. Raises ConfigError [quality-scale] if the scale does not
+    consist of two numbers.
+    """
+    if scale is None:
+        return 0.0, 1.0
     try:
-        low, high = map(float, (0, 1) if scale is None else scale)
+        low, high = map(float, scale)
     except (TypeError, ValueError):
         raise ConfigError(
             f"The scale of the labels is not two numbers: got {scale!r}. Set the lowest and the highest possible label, such as "

@@ -163,17 +163,24 @@ def _to_evaluation_result(run: _Run, name: str, row: RankingRow) -> dict[str, Js
 
 
 def _to_score_details(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
-    """Return the `score_details` of an agent in a ranking, with the uncertainty of its ability if there is one.
+    """Convert one agent's row of a ranking to the `score_details` of the schema of Every Eval Ever.
 
-    name : name of the ranking
+    run : the run to export
+    name : name of the ranking: "plain", or an alternative ranking such as "robust"
+    row : the agent's row in this ranking
+
+    Returns the ability as `score`; the other columns of the row and facts on the ranking as `details`; and
+    `uncertainty`, if the ability has a standard error or an interval.
     """
     facts = run.facts
     details: dict[str, Json] = {
         column: value for column, value in fields_of(row).items() if column not in _OTHER_FIELDS
     }
+    # facts that are the same for all agents of this ranking
     details["n_agents"] = len(run.pool.agents)
     details["interval_speaks_of"] = facts.target
     details["heads_the_ranking"] = name == facts.ranked_by
+
     score: dict[str, Json] = {"score": row.ability, "details": _to_strings(details)}
     uncertainty = _describe_uncertainty(row, facts)
     if uncertainty:
@@ -182,7 +189,14 @@ def _to_score_details(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
 
 
 def _describe_uncertainty(row: RankingRow, facts: RunFacts) -> dict[str, Json]:
-    """Return the `uncertainty` of an ability: its standard error and its interval, as far as it has them."""
+    """Convert the uncertainty of an ability to the object `uncertainty` of the schema of Every Eval Ever.
+
+    row : row of a ranking, with the ability of one agent
+    facts : facts on the run, with the method and the confidence level of its intervals
+
+    Returns the standard error and the confidence interval. The one that the ability lacks is left out, so the result
+    is empty if it lacks both.
+    """
     uncertainty: dict[str, Json] = {}
     if row.std_error is not None:
         uncertainty["standard_error"] = {"value": row.std_error, "method": facts.interval}

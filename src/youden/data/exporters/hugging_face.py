@@ -86,7 +86,16 @@ def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, options: Export
 
 
 def _write_pool_dataset(pool: Pool, folder: Path) -> dict[str, int]:
-    """Write the dataset of a pool, with a dataset card (README.md), and return the number of rows by table."""
+    """Write a pool as a dataset for Hugging Face: its three files and a README.md.
+
+    The hub shows README.md as the card of the dataset. Its front matter states the files of the dataset and the types
+    of their columns.
+
+    pool : pool to write
+    folder : existing folder, which gets the files
+
+    Returns the number of rows by name of the table: responses, items and agents.
+    """
     write_pool(pool, folder)
     metadata: dict[str, Json] = {
         "pretty_name": pool.name,
@@ -104,7 +113,13 @@ def _write_pool_dataset(pool: Pool, folder: Path) -> dict[str, int]:
 
 
 def _describe_pool(pool: Pool) -> list[str]:
-    """Return the paragraphs of the dataset card of a pool, as Markdown, with its files and agents as tables."""
+    """Write the paragraphs of the dataset card of a pool, which the card shows below its title.
+
+    They state the size and the digest of the pool, its files, how to read them, and that the dataset has no licence.
+    A table lists the agents with their groups; of a large pool, only the first `_MAX_LISTED_AGENTS`.
+
+    Returns the paragraphs as Markdown.
+    """
     response_columns = "agent, item, text"
     if pool.repeat_texts is not None:
         response_columns += ", repeat"
@@ -134,11 +149,20 @@ def _describe_features(config: str, text_column: str) -> Json:
 
 
 def _write_run_dataset(run: RunFolder, folder: Path) -> dict[str, int]:
-    """Write the dataset of a run, with a dataset card (README.md), and return the number of rows by table."""
+    """Write a fitted run as a dataset for Hugging Face: its files, its tables and a README.md.
+
+    The hub shows README.md as the card of the dataset. Trials are not written as a table, because the copied files contain them.
+
+    run : fitted run
+    folder : existing folder, which gets the files
+
+    Returns the number of rows by name of the table.
+    """
     paragraphs = _describe_run(run)
     _copy_run_files(run, folder)
+
     tables = read_run_tables(run)
-    tables.pop("trials", None)  # copied as a file
+    tables.pop("trials", None)  # among the copied files
     configs = _write_tables(tables, folder)
     trial_files = [name for name in ("verdicts.parquet", "rates.parquet") if run.has(name)]
     if trial_files:

@@ -56,9 +56,15 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
 
 
 def _resolve_extension_paths(extension: object, folder: Path) -> object:
-    """Return the keys of an extension, with the paths of its pools joined to a folder.
+    """Join the relative paths in the config of one extension to the folder of the config file.
 
-    An unfinished extension contains another one under `step`. A value that is not a mapping is returned unchanged.
+    An extension adds agents, items or calls to a run. Only the keys for its pools contain paths. An unfinished
+    extension contains another one under the key `step`, which is converted as well.
+
+    extension : keys of the extension; a value that is not a mapping is not valid, and returned unchanged
+    folder : folder to which the paths are relative
+
+    Returns a converted copy of the keys.
     """
     if not isinstance(extension, dict):
         return extension

@@ -126,7 +126,13 @@ def write_scores(path: Path, scores: Scores) -> None:
 
 
 def _iter_score_fields(scores: Scores) -> Iterator[list[str]]:
-    """Yield for each agent a text per item: its score, or an empty text for an unobserved cell."""
+    """Format the scores of each agent as the fields of a row of a CSV file.
+
+    scores : scores of cells (an agent on an item), of which some may be unobserved
+
+    Yields one list per agent, in the order of the agents. The list has one text per item: the score, or an empty text
+    if the cell is unobserved.
+    """
     cells, values, _ = scores.cells
     order = cells.by_agent
     item_positions = cells.item[order].tolist()
@@ -135,6 +141,7 @@ def _iter_score_fields(scores: Scores) -> Iterator[list[str]]:
     # in this order, the cells of agent k are bounds[k]:bounds[k + 1]
     n_cells_per_agent = np.bincount(cells.agent, minlength=cells.n_agents)
     bounds = [0, *np.cumsum(n_cells_per_agent).tolist()]
+
     for start, end in pairwise(bounds):
         fields = [""] * cells.n_items
         for item, text in zip(item_positions[start:end], number_texts[start:end], strict=True):

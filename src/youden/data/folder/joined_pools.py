@@ -219,7 +219,7 @@ def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
     responses: dict[tuple[int, int], list[str]] = {}
     for cell in zip(*np.nonzero(pool.present), strict=True):
         old_responses = _get_responses(pool.texts_by_repeat, cell)
-        responses[cell] = old_responses + _list_additions(old_responses, _get_responses(new_texts, cell))
+        responses[cell] = old_responses + _list_added_responses(old_responses, _get_responses(new_texts, cell))
 
     texts_by_repeat = _stack_by_repeat(responses, pool.texts.shape)
     joined = Pool.from_repeats(pool.agents, pool.items, texts_by_repeat, pool.name)
@@ -228,13 +228,22 @@ def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
     return joined
 
 
-def _list_additions(old_responses: Sequence[str], new_responses: Sequence[str]) -> list[str]:
-    """Return the new responses without as many equal texts as there are old ones, in their order."""
-    n_unmatched = Counter(old_responses)
+def _list_added_responses(old_responses: Sequence[str], new_responses: Sequence[str]) -> list[str]:
+    """List the new responses of an agent to an item that the old pool does not have yet.
+
+    A text can occur several times, because an agent may give the same response twice. Each old response therefore
+    accounts for only one of the equal new responses.
+
+    old_responses, new_responses : responses in the old and in the new pool
+
+    Returns the remaining new responses in their order.
+    """
+    n_unmatched = Counter(old_responses)  # old responses that no new response equals so far, by text
     additions = []
     for text in new_responses:
-        n_unmatched[text] -= 1
-        if n_unmatched[text] < 0:
+        if n_unmatched[text] > 0:
+            n_unmatched[text] -= 1
+        else:
             additions.append(text)
     return additions
 
@@ -323,13 +332,19 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
 
 
 def _merge_members(members: Sequence[M], new_members: Sequence[M], *, keep: bool) -> tuple[M, ...]:
-    """Return the agents or items of two pools, the old ones first.
+    """Merge the agents, or the items, of an old and a new pool by their ids.
 
-    keep : whether a member of both pools is that of the old pool
+    members : agents or items of the old pool
+    new_members : agents or items of the new pool
+    keep : whether the old pool defines the group or prompt and the metadata of a member of both pools; otherwise, the
+        new pool defines them
+
+    Returns the old members in their order, then the members that only the new pool has.
     """
     members_by_id = {member.id: member for member in members}
     for member in new_members:
-        if not keep or member.id not in members_by_id:
+        is_added = member.id not in members_by_id
+        if is_added or not keep:
             members_by_id[member.id] = member
     return tuple(members_by_id.values())
 

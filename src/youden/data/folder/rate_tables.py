@@ -202,11 +202,18 @@ def read_pairs(path: Path, *, ranking: Path) -> Pairs:
 
 
 def _read_pair_matrices(table: ParquetTable[PairsMetadata]) -> dict[str, Floats]:
-    """Return the measures of pairs as arrays (n_agents, n_agents); NaN, or 0 in `n`, if the pair has no row."""
+    """Read the measures of ordered pairs of agents from their table, and arrange each measure as a matrix.
+
+    table : table with one row per ordered pair of agents, and its metadata, which contain the ids of the agents
+
+    Returns the measures by name, arrays (n_agents, n_agents) with the first agent as the row. A pair without a row
+    has NaN, and in `n`, the number of its trials, 0.
+    """
     agents = table.metadata.agents
     columns = table.read(PAIRS, {"agents": agents})
     first = columns.pop("first")
     second = columns.pop("second")
+
     matrices = {}
     for name, column in columns.items():
         matrices[name] = np.full((len(agents), len(agents)), np.nan)

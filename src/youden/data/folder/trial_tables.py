@@ -191,16 +191,24 @@ def read_plan_without_trials(path: Path) -> PlanWithoutTrials:
 
 
 def _make_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
-    """Make a plan from its metadata and its trials.
+    """Make a plan from the trials and the metadata in a file of a run.
 
-    path : file of the plan, for error messages
+    Most metadata are fields of the plan. The holdout split and the rounds of an adaptive plan are stored in another
+    form and are converted here.
+
+    path : file of the plan, which error messages name
+    metadata : metadata of the file
+    trials : trials of the plan; no trials if only the other fields are needed
     """
     n_agents = len(metadata.agents)
     n_items = len(metadata.items)
+
     rounds = None
     if metadata.rounds is not None:
         starts = [(turn.start, turn.agents) for turn in metadata.rounds.turns]
         rounds = Rounds.from_json(metadata.rounds.n_paired, starts, n_agents=n_agents)
+
+    plain_fields = {name: getattr(metadata, name) for name in _PLAIN_FIELDS}
     return Plan(
         trials=trials,
         split=metadata.split.to_split(path, (n_agents, n_items)),
@@ -208,7 +216,7 @@ def _make_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
         agent_ids=metadata.agents,
         item_ids=metadata.items,
         options=metadata.options,
-        **{name: getattr(metadata, name) for name in _PLAIN_FIELDS},
+        **plain_fields,
     )
 
 

@@ -188,9 +188,15 @@ class _ResponseLines:
     cells: PoolCells = field(default_factory=PoolCells)
 
     def add_at_once(self, lines: Sequence[bytes], first_line: int) -> bool:
-        """Add many responses at once; return False, and add none, if a line is not valid or has a repeat.
+        """Add the responses in many lines in one step, which is faster than line by line.
 
-        first_line : number of the first line in the file, from 1
+        Nothing is added if a line is blank or not valid, or has a repeat number or a very long text. The caller then
+        adds the lines one by one, which handles these cases and reports errors.
+
+        lines : consecutive lines of the file
+        first_line : number of the first of these lines in the file, from 1
+
+        Returns whether the responses were added.
         """
         try:
             records = [orjson.loads(line) for line in lines]
@@ -213,11 +219,13 @@ class _ResponseLines:
         return True
 
     def add_one_by_one(self, lines: Sequence[bytes], first_line: int) -> None:
-        """Add the response in each line that is not blank.
+        """Add the responses in many lines one by one, with a precise error message if a line is not valid.
 
-        first_line : number of the first line in the file, from 1
+        lines : consecutive lines of the file; blank ones are skipped
+        first_line : number of the first of these lines in the file, from 1
 
-        Raises: PoolError if a line is not valid; [pool-unknown-id] if its agent or item is not in the pool.
+        Raises PoolError if a line is not valid, for example [pool-unknown-id] if its agent or item is not in the
+        pool.
         """
         source = self.source
         for number, record in _parse_records(source, lines, first_line, required={*_RESPONSE}, optional={"repeat"}):
@@ -225,6 +233,7 @@ class _ResponseLines:
             item = source.require_id(record["item"], "item", number)
             row = self._get_position(agent, self.rows_by_agent, AGENTS, number)
             column = self._get_position(item, self.columns_by_item, ITEMS, number)
+
             text = source.require_text(record["text"], number)
             repeat = source.parse_repeat(record.get("repeat"), number)
             self.cells.add(row, column, text, number=number, repeat=repeat)
@@ -251,12 +260,17 @@ def _to_int64(values: Iterable[int]) -> Positions:
 
 
 def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple[str, str | None, dict[str, Json]]]:
-    """Yield the id, the group or prompt, and the metadata of each agent or item in a file.
+    """Read the agents of a pool from agents.jsonl, or its items from items.jsonl.
 
+    source : the file, which error messages name
     noun : "agent" or "item", for messages
-    key : "group" or "prompt"
+    key : name of the optional text of a line: "group" for agents, "prompt" for items
 
-    Raises: PoolError if a line is not valid, or if there are none.
+    Yields for each line the id, the group or prompt (None if it is missing), and the metadata (empty if they are
+    missing).
+
+    Raises PoolError if a line is not valid, [pool-duplicate] if two lines have the same id, and [pool-empty] if there
+    are no lines.
     """
     line_by_id: dict[str, int] = {}
     records_by_chunk = (
@@ -272,6 +286,7 @@ def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple
                 f"{noun} {format_excerpt(name)} is already in line {first_line_of_id}. Remove one of them.",
                 slug="pool-duplicate",
             )
+
         value = _require_group_or_prompt(source, record.get(key), key, line)
         meta = record.get("meta", {})
         if not isinstance(meta, dict):
@@ -281,6 +296,7 @@ def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple
                 slug="pool-key",
             )
         yield name, value, meta
+
     source.log_replaced()
     if not line_by_id:
         raise source.make_error(None, f"it has no rows. Add one line per {noun}.", slug="pool-empty")
@@ -297,11 +313,15 @@ def _read_line_chunks(source: Source) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def _require_group_or_prompt(source: Source, value: Json, key: str, line: int) -> str | None:
-    """Check the group of an agent or the prompt of an item, and return it unchanged.
+    """Check that the group of an agent, or the prompt of an item, is a valid text, and return it unchanged.
 
+    An item may have an empty prompt, but an agent has no empty group. A very long prompt causes a warning.
+
+    value : group or prompt in the file; None if it is missing
     key : "group" or "prompt"
+    line : number of the line in the file, for messages
 
-    Raises: PoolError [pool-key] if it is not a text or None; [pool-id] if a group has a name that is not valid.
+    Raises PoolError [pool-key] if the value is not a text, and [pool-id] if a group has an invalid name.
     """
     is_empty_group = key == "group" and value == ""
     if not isinstance(value, str | None) or is_empty_group:
@@ -310,6 +330,7 @@ def _require_group_or_prompt(source: Source, value: Json, key: str, line: int) -
             f"the {key} is not a string: got {format_excerpt(value)}. Set a string, or remove the {key}.",
             slug="pool-key",
         )
+
     if value and key == "prompt":
         source.warn_if_long(value, key, line)
     if value and key == "group":
@@ -403,16 +424,25 @@ def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
 
 
 def find_foreign_file(agents: Sequence[Agent], items: Sequence[Item], folder: Path) -> Path | None:
-    """Return a file that writing a pool would replace, although it has other agents or items; None without one.
+    """Find a file in a folder that belongs to another pool, and that writing a pool would replace.
+
+    A file belongs to another pool if it exists and does not have exactly the agents or items of the pool to write.
+    Only agents.jsonl and items.jsonl are compared.
 
     Parameters
     ----------
     agents, items : sequence
         Agents and items of the pool to write.
     folder : Path
-        Folder for the pool, which need not exist. Only agents.jsonl and items.jsonl are compared.
+        Folder for the pool, which need not exist.
+
+    Returns
+    -------
+    Path or None
+        The first such file; None if there is none.
     """
-    for path, lines in ((folder / AGENTS, _encode_agents(agents)), (folder / ITEMS, _encode_items(items))):
+    lines_by_path = {folder / AGENTS: _encode_agents(agents), folder / ITEMS: _encode_items(items)}
+    for path, lines in lines_by_path.items():
         if path.exists() and path.read_bytes() != b"".join(lines):
             return path
     return None

@@ -97,10 +97,13 @@ class Spool:
         return cast(Objects, texts_in_file)  # which is indexed like an array of objects
 
     def _store_encoded(self, data: bytes | memoryview) -> None:
-        """Store one text in UTF-8, or several that are joined by SEPARATOR, after the earlier ones.
+        """Store the bytes of further texts after those of the earlier texts.
 
-        If the texts exceed `MAX_BYTES_IN_MEMORY`, they are moved to a temporary file, unless the system has no
-        `os.pread`.
+        Texts are kept in memory up to a total of `MAX_BYTES_IN_MEMORY`. Then all of them are moved to a temporary
+        file, to which further texts are added. If the system has no `os.pread`, which reads from the file, they stay
+        in memory.
+
+        data : one text in UTF-8, or several texts that are joined by SEPARATOR
         """
         if self._file is not None:
             with _explain_full_disk():
@@ -465,9 +468,15 @@ class PoolCells:
         return _split_rows(all_texts, n_agents)
 
     def _sort_by_cell(self, cell: Positions) -> tuple[Positions, Bools, Bools]:
-        """Return the order of the responses by cell and repeat, and how each but the first compares to its predecessor.
+        """Sort the responses by cell and repeat, so that responses of the same cell follow each other.
 
-        The other two arrays (n_responses - 1,) state whether both have the same cell, and also the same repeat.
+        A cell is an agent on an item.
+
+        cell : int array (n_responses,), number of the cell of each response
+
+        Returns three arrays: the order, int array (n_responses,); and for each response in this order but the first,
+        whether it has the same cell as the previous one, and whether it also has the same repeat, bool arrays
+        (n_responses − 1,).
         """
         repeat = np.ones(len(cell), dtype=np.int64)
         if self._repeat:
@@ -475,6 +484,7 @@ class PoolCells:
             order = np.lexsort((repeat, cell))
         else:
             order = np.argsort(cell, kind="stable")
+
         is_same_cell = np.diff(cell[order]) == 0
         is_same_repeat = np.diff(repeat[order]) == 0
         return order, is_same_cell, is_same_cell & is_same_repeat

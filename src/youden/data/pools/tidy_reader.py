@@ -116,13 +116,23 @@ def read_parquet(path: Path) -> Pool:
 
 
 def _open_table(source: Source, file: BinaryIO) -> pq.ParquetFile:
-    """Open a Parquet file. Raises: PoolError [pool-parquet] or [pool-columns] if it is none or has other columns."""
+    """Open a Parquet file as a table of responses, and check its columns.
+
+    source : the file, which error messages name
+    file : the opened file
+
+    Returns the table, of which no rows are read yet.
+
+    Raises PoolError [pool-parquet] if the file is not a Parquet file, and [pool-columns] if a required column is
+    missing, or a column is unknown or does not contain strings.
+    """
     try:
         table = open_parquet(file)
     except (pa.ArrowException, OSError) as error:
         raise source.make_error(
             None, f"it is not a Parquet file ({error}). Write it again, or pass a CSV file.", slug="pool-parquet"
         ) from error
+
     schema = table.schema_arrow
     _check_column_names(source, schema.names, number=None)
     for name in schema.names:
@@ -131,7 +141,13 @@ def _open_table(source: Source, file: BinaryIO) -> pq.ParquetFile:
 
 
 def _get_pool_columns(batch: pa.RecordBatch) -> list[pa.LargeStringArray]:
-    """Return the agents, items, texts, prompts, groups and repeats of rows; a missing column is all nulls."""
+    """Return the columns of a chunk of rows that a pool consists of, in a fixed order and with one type.
+
+    batch : rows of a Parquet table, one per response; optional columns may be missing
+
+    Returns arrays (n_rows,) of agents, items, texts, prompts, groups and repeats. A column that the table does not
+    have consists of nulls.
+    """
     columns = []
     for name in (*REQUIRED, *OPTIONAL):
         if name in batch.schema.names:
@@ -193,7 +209,7 @@ def read_frame(frame: pd.DataFrame) -> Pool:
     """
     source = Source(_FRAME, unit="row")
     tidy_frame = _to_tidy_frame(source, frame)
-    columns = [_get_values(tidy_frame, name) for name in (*REQUIRED, *OPTIONAL)]
+    columns = [_get_column_values(tidy_frame, name) for name in (*REQUIRED, *OPTIONAL)]
     rows = _TidyRows(source)
     agents_with_missing_text: dict[str, None] = {}  # an ordered set
     for number, (agent, item, text, prompt, group, repeat) in enumerate(zip(*columns, strict=True), 1):
@@ -213,7 +229,16 @@ def read_frame(frame: pd.DataFrame) -> Pool:
 
 
 def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame with one row per response. Raises: PoolError [pool-columns] if it is none or has other columns."""
+    """Convert a data frame that a user passes to one row per response, and check its columns.
+
+    Values that `youden export` protected from spreadsheet formulas are restored. A frame with one column per agent is
+    rearranged.
+
+    source : stands for the frame in error messages
+    frame : value that the user passed, which may be something else than a data frame
+
+    Raises PoolError [pool-columns] if the value is not a data frame, or its columns are not those of a pool.
+    """
     if not hasattr(frame, "columns"):
         raise source.make_error(
             None,
@@ -221,12 +246,15 @@ def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
             "`pandas.DataFrame({'agent': agents, 'item': items, 'text': texts})` with one row per response.",
             slug="pool-columns",
         )
+
     if GUARDED in frame:  # read from a CSV file that `youden export` wrote
         frame_rows = [{str(name): cell for name, cell in row.items()} for row in frame.to_dict("records")]
         frame = type(frame)([remove_guards(row) for row in frame_rows])
     if "agent" not in frame and "text" not in frame:
         frame = _melt_agents(frame)
-    _check_column_names(source, [str(name) for name in frame.columns], number=None)
+
+    column_names = [str(name) for name in frame.columns]
+    _check_column_names(source, column_names, number=None)
     return frame
 
 
@@ -251,8 +279,14 @@ def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.melt(id_vars=keys, var_name="agent", value_name="text")
 
 
-def _get_values(frame: pd.DataFrame, name: str) -> list[Any]:
-    """Return the values of a column, None if missing; ids, prompts and groups are converted to texts."""
+def _get_column_values(frame: pd.DataFrame, name: str) -> list[Any]:
+    """Return the values of one column of a data frame as a list.
+
+    A missing value, such as NaN, becomes None. Ids, prompts and groups are converted to strings, because they may be
+    numbers. Texts and repeats stay as they are and are checked later.
+
+    name : name of the column; if the frame has no such column, all values are None
+    """
     if name not in frame:
         return [None] * len(frame)
     column = frame[name]
@@ -459,20 +493,24 @@ def _set_prompts_or_groups(
     *,
     first_number: int,
 ) -> bool:
-    """Set the prompts of items, or the groups of agents, from many rows, and return whether all are valid.
+    """Store the prompts of items, or the groups of agents, from many rows at once.
 
-    After False (too long, or a contradiction), some others may not be set.
+    An item or agent may occur in many rows, which must not contradict each other.
 
-    value_by_id : prompts or groups so far; changed in place
+    value_by_id : prompt or group by id, with the number of the row that stated it; changed in place
     column : prompts or groups (n_rows,), null or empty if missing
-    positions : position in `ids` of each row's item or agent (n_rows,)
+    positions : int array (n_rows,), position in `ids` of the item or agent of each row
     first_number : number of the first row in the table, from 1
+
+    Returns whether all values are valid. If a value is too long or contradicts another one, some of the valid values
+    may not be stored.
     """
     if column.null_count == len(column):
         return True
     for position, value, row in _iter_distinct_pairs(positions, column):
         if not value:
             continue
+
         if len(value) > LONG_TEXT:
             return False
         stored_value, _ = value_by_id.setdefault(ids[position], (value, first_number + row))
@@ -482,12 +520,20 @@ def _set_prompts_or_groups(
 
 
 def _iter_distinct_pairs(positions: Positions, column: pa.LargeStringArray) -> Iterator[tuple[int, str | None, int]]:
-    """Yield each distinct pair of a position and a text (n_rows,), with its first row."""
+    """Find the distinct pairs of a position and a text in many rows, so that repeated pairs are processed only once.
+
+    positions : int array (n_rows,), from 0
+    column : texts (n_rows,), may be null
+
+    Yields for each pair the position, the text (None if it is null), and the first row that contains the pair.
+    """
     encoded = column.dictionary_encode()
     texts: list[str | None] = [*encoded.dictionary.to_pylist(), None]
     n_texts = len(texts)
     null_code = n_texts - 1
     text_codes = _to_int64(encoded.indices.fill_null(null_code))
+
+    # a pair is encoded as one integer: position · n_texts + code of the text
     pair_codes, first_rows = np.unique(positions * n_texts + text_codes, return_index=True)
     for pair_code, row in zip(pair_codes.tolist(), first_rows.tolist(), strict=True):
         position, text_code = divmod(pair_code, n_texts)
@@ -525,7 +571,15 @@ def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, lis
 
 
 def _check_record(source: Source, record: Sequence[str], header: Sequence[str], *, number: int) -> None:
-    """Raise PoolError [pool-csv] if a record has another number of fields than the header, or repeats it."""
+    """Check that a row of a CSV file has as many fields as the header, and that it does not repeat the header.
+
+    A repeated header is a sign of files that were joined.
+
+    record, header : fields of the row and of the header
+    number : number of the line on which the row starts, for the error message
+
+    Raises PoolError [pool-csv].
+    """
     if len(record) != len(header):
         raise source.make_error(
             number,
@@ -538,19 +592,25 @@ def _check_record(source: Source, record: Sequence[str], header: Sequence[str], 
 
 
 def _check_column_names(source: Source, names: list[str], *, number: int | None) -> None:
-    """Raise PoolError [pool-columns] if a required column is missing, or one is unknown or duplicate.
+    """Check that a table has all required columns of a pool, no unknown column, and no two columns with the same name.
 
-    number : number of the header's line, for errors; None without a header line
+    source : the table, which error messages name
+    names : names of its columns
+    number : number of the line with the header, for error messages; None if the table has no header line
+
+    Raises PoolError [pool-columns]. The message lists the allowed names.
     """
     allowed = (*REQUIRED, *OPTIONAL)
     missing = [name for name in REQUIRED if name not in names]
     duplicates = sorted(name for name, n in Counter(names).items() if n > 1)
     unknown = [name for name in names if name not in allowed]
+
     remedy = f"Name the columns {', '.join(REQUIRED)} and, if there are any, {', '.join(OPTIONAL)}"
     if source.path == _FRAME:
         remedy += "; or pass one row per item, with the column item and one column per agent."
     else:
         remedy += f", separated by commas; or run `youden init {source.path.name}` to detect the columns."
+
     if missing:
         raise source.make_error(
             number,
@@ -568,11 +628,16 @@ def _check_column_names(source: Source, names: list[str], *, number: int | None)
 
 
 def _check_column_type(source: Source, name: str, kind: pa.DataType) -> None:
-    """Raise PoolError [pool-columns] if a column of a Parquet file cannot be read as strings.
+    """Check that the values of a column of a Parquet file can be read as strings.
 
-    Strings, dictionaries of strings and nulls are allowed, and for `repeat` also numbers.
+    Allowed are strings, dictionaries of strings (a column that stores each distinct string once), and columns of
+    nulls. The column `repeat` may also contain numbers.
 
-    source : file of the table, for errors
+    source : file of the table, which the error message names
+    name : name of the column
+    kind : type of the column
+
+    Raises PoolError [pool-columns] if the type is not allowed.
     """
     value_type = kind.value_type if pa.types.is_dictionary(kind) else kind
     allowed_types = [pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null]

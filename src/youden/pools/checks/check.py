@@ -110,7 +110,7 @@ def estimate_costs(
     notes: list[str] = []
     for name in DESIGNS if designs is None else designs:
         try:
-            n_calls, n_characters = _count_calls(pool, name, length)
+            n_calls, n_characters = _count_calls_and_characters(pool, name, length)
         except YoudenError as error:
             notes.append(f"Cost of design '{name}': {error}")
             continue
@@ -124,16 +124,24 @@ def estimate_costs(
     return tuple(costs), tuple(notes)
 
 
-def _count_calls(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
-    """Return the number of calls of a plan, and of characters of its texts, which are estimated for a large pool.
+def _count_calls_and_characters(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
+    """Count the calls of the plan that a design makes by default, and the characters of the texts in these calls.
 
-    length : int array (n_agents, n_items), characters of each response, −1 if missing
+    The plan is drawn if the pool is small. Otherwise, and for a design that adds trials as answers arrive, both
+    numbers are estimated.
+
+    design : name of a registered design
+    length : int array (n_agents, n_items), characters of each response, −1 if it is missing
+
+    Returns the number of calls and the number of characters, from which the cost of the plan is estimated.
     """
     n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
     size = None
     if n_dense <= MAX_DENSE_CALLS_TO_DRAW and design != FixedWidth.name:
         size = _count_drawn_calls(pool, design)
-    return _estimate_calls(pool, design, length) if size is None else size
+    if size is None:
+        size = _estimate_calls(pool, design, length)
+    return size
 
 
 def _count_drawn_calls(pool: Pool, design: str) -> tuple[int, int] | None:

@@ -409,10 +409,20 @@ class _NgramTable:
         return np.asarray(total / np.maximum(1, n_texts))
 
     def _find_contained(self, start: int, end: int) -> Bools:
-        """Return which responses to an item, texts `start` to `end` − 1, contain which: matrix (containing, contained)."""
+        """Find which responses to one item contain which other responses.
+
+        A response contains a clearly shorter one if most n-grams (sequences of five words) of the shorter one occur in
+        it. An agent whose responses contain those of several others has probably joined copies of them.
+
+        start, end : range of the positions of the responses to the item, without `end`
+
+        Returns a bool array (n_responses, n_responses): whether the response of the row contains that of the column.
+        """
         has_ngram = self.has_ngram[start:end].astype(np.float32)
         n_ngrams = self.n_ngrams[start:end]
         n_shared = (has_ngram @ has_ngram.T).toarray()
+
+        # rows are the containing responses, columns the contained ones
         is_shorter = n_ngrams[None, :] <= MAX_RELATIVE_LENGTH * n_ngrams[:, None]
         is_long_enough = n_ngrams[None, :] >= MIN_NGRAMS
         is_in_other = n_shared >= MIN_CONTAINED_SHARE * n_ngrams[None, :]

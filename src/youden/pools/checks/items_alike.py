@@ -79,7 +79,8 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
     word_counts = _count_words_by_half(pool, agents, items)
     profiles = _make_profiles(word_counts, n_halves=2)
     first_half, second_half = profiles[: len(items)], profiles[len(items) :]
-    pairs = _find_similar_pairs(first_half, second_half, _compute_thresholds(first_half, second_half)).tocoo()
+    thresholds = _compute_similarity_thresholds(first_half, second_half)
+    pairs = _find_similar_pairs(first_half, second_half, thresholds).tocoo()
 
     # from positions in the sample to positions in the pool
     return csr_array((pairs.data, (items[pairs.row], items[pairs.col])), shape=(pool.n_items, pool.n_items))
@@ -94,15 +95,23 @@ def _sample_cells(pool: Pool, rng: np.random.Generator) -> tuple[Positions, Posi
     return rng.permutation(pool.n_agents)[:n_agents], items
 
 
-def _compute_thresholds(first_half: csr_array[np.float64], second_half: csr_array[np.float64]) -> Floats:
-    """Return the similarity that an item needs with another one: float array (n_items,).
+def _compute_similarity_thresholds(first_half: csr_array[np.float64], second_half: csr_array[np.float64]) -> Floats:
+    """Compute the minimum similarity at which the responses to an item count as similar to those to another item.
 
-    It is relative to the similarity of both halves on this item, or to the median similarity if the median is larger,
-    so that items with very different responses do not have a low threshold.
+    The minimum is a fraction of the similarity between the responses of two halves of the agents to the item itself. If
+    the median of this similarity over all items is larger, the median is used, so that items with very different
+    responses do not have a low threshold.
+
+    first_half, second_half : word profiles (n_items, n_distinct_words) of the responses of each half
+
+    Returns a float array (n_items,).
     """
     similarity = np.asarray(first_half.multiply(second_half).sum(axis=1), dtype=np.float64)
+
+    # median over the items on which the halves have words in common
     is_positive = similarity > 0
     median = float(np.median(similarity[is_positive])) if is_positive.any() else np.inf
+
     return MIN_RESPONSE_SIMILARITY * np.maximum(similarity, median)
 
 

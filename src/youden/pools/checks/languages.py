@@ -125,7 +125,13 @@ def _find_majority(codes: Iterable[str]) -> str | None:
 
 
 def _load_classifier() -> Callable[[str], tuple[str, float]]:
-    """Return a function that detects the language of a text. Raises: ConfigError [languages-missing]."""
+    """Load the language detector of the optional package `py3langid`.
+
+    Returns a function that takes a text, and returns the code of the most probable language, such as "en", and its
+    score.
+
+    Raises ConfigError [languages-missing] if the package is not installed.
+    """
     try:
         classify: Callable[[str], tuple[str, float]] = import_module("py3langid").classify
     except ModuleNotFoundError as error:

@@ -78,7 +78,7 @@ def find_clones(sample: SampledTexts) -> Iterator[Finding]:
         pairs = np.ix_(members, members)
         share = float(n_same[pairs].sum() / max(1, n_common[pairs].sum()))
         share *= len(members) / (len(members) - 1)  # the diagonal has common items but no same responses
-        yield _report_clones(sample.pool, select_ids(sample.pool.agents, members), min(share, 1.0))
+        yield _make_clone_finding(sample.pool, select_ids(sample.pool.agents, members), min(share, 1.0))
 
 
 def _cluster_pairs(is_pair: Bools) -> list[Positions]:
@@ -91,9 +91,15 @@ def _cluster_pairs(is_pair: Bools) -> list[Positions]:
 
 
 def _count_same_responses(sample: SampledTexts) -> tuple[Ids, Ids]:
-    """Count the items on which two agents give the same response, and those on which both have enough words.
+    """Count, for each pair of agents, the items on which both give the same response, except for some words.
 
-    Returns two int arrays (n_agents, n_agents); the diagonal of the first one is 0.
+    Responses are the same if their similarity reaches both a fixed threshold and one that depends on the item,
+    because on some items all responses are similar. Responses of very few words are not counted.
+
+    sample : responses to compare
+
+    Returns two int arrays (n_agents, n_agents): the numbers of items with the same response, 0 on the diagonal, and
+    the numbers of items on which the responses of both agents have enough words.
     """
     n_agents = sample.pool.n_agents
     n_same, n_common = np.zeros((2, n_agents, n_agents), dtype=np.int32)
@@ -101,17 +107,25 @@ def _count_same_responses(sample: SampledTexts) -> tuple[Ids, Ids]:
         is_long_enough = sample.n_words[rows] >= MIN_CLONE_WORDS
         agents = sample.agent_of[rows[is_long_enough]]
         similarity = all_similarities[np.ix_(is_long_enough, is_long_enough)]
+
+        # threshold: the median similarity m of the item, plus a fraction of 1 − m
         off_diagonal = ~np.eye(len(similarity), dtype=np.bool_)
         median = float(np.median(similarity[off_diagonal])) if len(similarity) > 1 else 0.0
         threshold = max(MIN_CLONE_SIMILARITY, median + MIN_EXCESS_SIMILARITY * (1 - median))
+
         n_common[np.ix_(agents, agents)] += 1
         n_same[np.ix_(agents, agents)] += similarity >= threshold
     np.fill_diagonal(n_same, 0)
     return n_same, n_common
 
 
-def _report_clones(pool: Pool, ids: tuple[str, ...], share: float) -> Finding:
-    """Return the finding for a cluster of clones, which give the same responses on the fraction `share` of their items."""
+def _make_clone_finding(pool: Pool, ids: tuple[str, ...], share: float) -> Finding:
+    """Make the finding for a cluster of clones, which are agents that give the same responses, except for some words.
+
+    pool : checked pool; in a pool of few agents, the remedy is more careful
+    ids : agents of the cluster
+    share : fraction of their common items on which two agents of the cluster give the same response
+    """
     remedy = "Remove all but one of them, unless you want to study clones."
     if pool.n_agents < MIN_AGENTS_FOR_COPYING:
         remedy = (
@@ -237,19 +251,26 @@ def _count_ring_items(sample: SampledTexts) -> Counter[tuple[int, ...]]:
         is_new_word = is_on_one_item.copy()
         prompt_words = sample.prompt_has_word[[item]].indices
         is_new_word[prompt_words] = False
-        groups = _find_groups(sample, slice(start, end), is_new_word)
+        groups = _find_groups_with_private_word(sample, slice(start, end), is_new_word)
         n_items_by_group.update(groups)  # each group counts once per item
     return n_items_by_group
 
 
-def _find_groups(sample: SampledTexts, responses: slice, is_new_word: Bools) -> set[tuple[int, ...]]:
-    """Return the groups of agents, of the size of a ring, that share a new word in their responses to an item.
+def _find_groups_with_private_word(sample: SampledTexts, responses: slice, is_new_word: Bools) -> set[tuple[int, ...]]:
+    """Find the groups of agents that use a private word in their responses to one item, as colluding agents may do.
 
+    All agents of a group use the word in their responses, and no other agent does. Only groups of the size of a ring
+    count: at least `MIN_RING_SIZE` agents, and at most half of the agents.
+
+    responses : range of the responses to the item in the sample
     is_new_word : bool array (n_distinct_words,), whether a word occurs neither on other items nor in the prompt
+
+    Returns the groups, tuples of ascending positions of agents.
     """
     # CSC layout: the responses with word w are response_of[starts[w]] to response_of[starts[w + 1] − 1]
     has_word = sample.has_word[responses].tocsc()
     response_of, starts = has_word.indices, has_word.indptr
+
     n_users = np.diff(starts)
     max_ring_size = max(2 * MIN_RING_SIZE, sample.pool.n_agents) / 2
     has_ring_size = (n_users >= MIN_RING_SIZE) & (n_users <= max_ring_size) & (n_users < has_word.shape[0])
@@ -431,16 +452,22 @@ def compute_recurring_shares(sample: SampledTexts) -> Floats:
 
     n_texts_of_agent = np.bincount(sample.agent_of, minlength=sample.pool.n_agents)
     min_texts = np.maximum(2, RECURRENCE_SHARE * n_texts_of_agent[agent])
-    is_recurring = _count_texts_with_phrase(agent, ngram_hash, text) >= min_texts
+    is_recurring = _count_texts_with_ngram(agent, ngram_hash, text) >= min_texts
     n_ngrams = np.bincount(text, minlength=n_texts).astype(np.float64)
     n_recurring = np.bincount(text, weights=is_recurring, minlength=n_texts)
     return _divide(n_recurring.astype(np.float64), n_ngrams)
 
 
-def _count_texts_with_phrase(agent: Positions, ngram_hash: Hashes, text: Positions) -> Positions:
-    """Count, for each occurrence of an n-gram, the texts of its agent that contain the n-gram.
+def _count_texts_with_ngram(agent: Positions, ngram_hash: Hashes, text: Positions) -> Positions:
+    """Count in how many texts an agent uses each of its n-grams (sequences of three words).
 
-    All arrays have the shape (n_occurrences,).
+    An n-gram can occur several times, in one text or in several texts. The arrays describe the occurrences.
+
+    agent : int array (n_occurrences,), agent of the text with the occurrence
+    ngram_hash : int array (n_occurrences,), hash of the n-gram
+    text : int array (n_occurrences,), position of the text
+
+    Returns an int array (n_occurrences,): the number of texts of the same agent that contain the same n-gram.
     """
     # number the distinct pairs (agent, n-gram), the phrases of the agents
     agent_and_ngram = np.stack([agent.astype(np.uint64), ngram_hash])

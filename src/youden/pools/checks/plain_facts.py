@@ -124,10 +124,17 @@ def _find_gaps(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_disjoint_agents(pool: Pool) -> Iterator[Finding]:
-    """Report agents that have no item in common with another agent."""
+    """Report agents that have no item in common with at least one other agent.
+
+    The judge never compares such a pair of agents on an item, so their ranks depend on agents that are compared with
+    both.
+
+    Yields one finding that lists all these agents, or nothing if any two agents have an item in common.
+    """
     present = pool.present.astype(np.float32)
     n_common_items = present @ present.T
-    np.fill_diagonal(n_common_items, 1)
+    np.fill_diagonal(n_common_items, 1)  # an agent is not compared with itself
+
     is_disjoint = n_common_items == 0
     if pool.n_items and is_disjoint.any():
         disjoint = select_ids(pool.agents, np.flatnonzero(is_disjoint.any(axis=1)))
@@ -221,7 +228,7 @@ def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Fin
     if pool.n_agents < MIN_LENGTH_AGENTS or pool.n_items < MIN_LENGTH_ITEMS:
         return
 
-    ratios = _compute_median_ratios(pool, length)
+    ratios = _compute_length_ratios(pool, length)
     very_long = np.flatnonzero(ratios >= MIN_LONG_RATIO)
     if len(very_long):
         ids = select_ids(pool.agents, very_long)
@@ -250,14 +257,20 @@ def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Fin
         )
 
 
-def _compute_median_ratios(pool: Pool, length: NDArray[np.int64]) -> Floats:
-    """Return how long the median response of each agent is, relative to the usual one: float array (n_agents,).
+def _compute_length_ratios(pool: Pool, length: NDArray[np.int64]) -> Floats:
+    """Compute how long the median response of each agent is, compared with the usual response.
 
-    The length of a response is divided by the median length of the responses to the item. 1 for an agent without responses.
+    The ratio of a response is its length divided by the median length of all responses to the same item. An agent
+    with a ratio far from 1 gives unusually long or short responses.
+
+    length : int array (n_agents, n_items), characters of each response, −1 if it is missing
+
+    Returns the median ratio of each agent, float array (n_agents,), which is 1 for an agent without responses.
     """
     is_answered = pool.present.any(axis=0)
     lengths = np.where(length >= 0, length, np.nan)[:, is_answered]
     ratios = lengths / np.maximum(1.0, np.nanmedian(lengths, axis=0))
+
     median_ratios = np.ones(pool.n_agents)
     for position, ratios_of_agent in enumerate(ratios):
         valid_ratios = ratios_of_agent[~np.isnan(ratios_of_agent)]

@@ -41,14 +41,22 @@ def find_unusual_repeats(pool: Pool) -> Iterator[Finding]:
             agents=equal,
         )
 
-    yield from _find_unusual_lengths(pool, _compute_length_variance(pool, has_repeats))
+    yield from _find_varying_lengths(pool, _compute_length_variance(pool, has_repeats))
 
 
-def _find_unusual_lengths(pool: Pool, variance: Floats) -> Iterator[Finding]:
-    """Report agents whose repeats differ unusually in length, by the result of `_compute_length_variance`."""
+def _find_varying_lengths(pool: Pool, variance: Floats) -> Iterator[Finding]:
+    """Report agents whose repeated responses to one item differ much more in length than those of other agents.
+
+    variance : float array (n_agents,), variance of the logarithm of the length over the repeats of an item, averaged
+        over the items of the agent; NaN if the agent has no repeats
+
+    Yields one finding that lists these agents, or nothing if there are none.
+    """
     threshold = max(_MAX_RELATIVE_SD**2 * float(np.nanmedian(variance)), _MIN_REPORTED_SD**2)
+
     unusual = select_ids(pool.agents, np.flatnonzero(variance > threshold))
     if unusual:
+        # a standard deviation of log(length) is a factor of the length
         factor = float(np.exp(np.nanmax(variance) ** 0.5))
         yield Finding(
             "repeats-wild",

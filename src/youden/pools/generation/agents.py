@@ -115,12 +115,20 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
 
 
 def _read_instruction(path: Path) -> str:
-    """Return the text of an instruction; raise ConfigError [instruction] if it cannot be read."""
+    """Read the file of an instruction, which is the template of the prompt that an agent's model receives.
+
+    A link to a file outside the folder is not followed.
+
+    Returns the text of the file.
+
+    Raises ConfigError [instruction] if the file is such a link, does not exist, or is not in UTF-8.
+    """
     if path.is_file() and not is_inside_folder(path):
         raise ConfigError(
             f"The instruction {path} links to a file outside its folder, which is not read. Pass the path of that file.",
             slug="instruction",
         )
+
     try:
         return read_regular_text(path)
     except (OSError, UnicodeDecodeError) as error:
@@ -130,7 +138,15 @@ def _read_instruction(path: Path) -> str:
 
 
 def _check_placeholders(template: str, path: Path, *, notes: bool) -> None:
-    """Check that a template has exactly the required placeholders; raise ConfigError [instruction]."""
+    """Check that the template of an instruction contains the placeholders that the agent needs, and no others.
+
+    template : text in which {{text}} stands for the prompt of the item or the response to rewrite, and {{notes}} for
+        notes that the model wrote before
+    path : file of the template, for the error message
+    notes : whether {{notes}} is required; otherwise it is not allowed
+
+    Raises ConfigError [instruction].
+    """
     placeholders = set(_PLACEHOLDER.findall(template))
     expected = {"text", "notes"} if notes else {"text"}
     if placeholders != expected:

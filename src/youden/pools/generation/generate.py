@@ -182,12 +182,15 @@ QueryFunction = Callable[[Mapping[str, AgentRequest]], Awaitable[Mapping[str, Co
 
 
 async def _generate_responses(generation: Generation, query: QueryFunction) -> Responses:
-    """Let all agents respond to all items, or transform the responses of another agent.
+    """Generate the responses of all agents to all items.
 
-    query : sends requests and returns the completions by hash
+    An agent queries a model, or transforms the responses of another agent, on which it is based. Therefore the agents
+    are processed in groups: a group contains the agents whose inputs exist.
 
-    Returns the responses by id of the agent, in the order of `generation.responses`, None if missing; SOURCE has the
-    prompts.
+    query : asynchronous function that sends requests, and returns the completions by request hash
+
+    Returns by id of the agent its responses in the order of `generation.responses`, None for a missing one. The id
+    SOURCE has the prompts of the items.
     """
     texts_by_agent: Responses = {SOURCE: [item.prompt for item, _ in generation.responses]}
     waiting = list(generation.file.sorted_agents)
@@ -195,6 +198,7 @@ async def _generate_responses(generation: Generation, query: QueryFunction) -> R
         ready = [agent for agent in waiting if agent.based_on in texts_by_agent]
         agents_with_notes = [agent for agent in ready if agent.notes_instruction]
         agents_with_model = [agent for agent in ready if agent.model]
+
         notes = await _query_agents(generation, query, agents_with_notes, texts_by_agent, None)
         answers = await _query_agents(generation, query, agents_with_model, texts_by_agent, notes)
 
@@ -255,9 +259,17 @@ async def _query_agents(
 def _make_requests(
     generation: Generation, agent: AgentSpec, instruction: Instruction, inputs: Sequence[tuple[str | None, str | None]]
 ) -> list[AgentRequest | None]:
-    """Make the requests for the responses of an agent with a model; None if an input is missing.
+    """Make the requests for the responses of an agent that queries a model.
 
-    inputs : text and notes for each response, in the order of `generation.responses`
+    Each repeat of a response has its own request. If the agent has a seed, each repeat has another seed, so that the
+    responses differ.
+
+    agent : agent with a model
+    instruction : template of the prompt
+    inputs : text and notes that replace the placeholders, one pair per response, in the order of
+        `generation.responses`
+
+    Returns one request per response; None if its text or its notes are missing.
     """
     model = agent.model or ""
     config_by_repeat = {}
@@ -330,10 +342,17 @@ def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple
 
 
 def _arrange_texts(texts: Sequence[str | None], *, n_items: int) -> Objects:
-    """Arrange the first responses to all items, the second ones, and so on, as an array (n_repeats, n_items)."""
+    """Arrange the generated responses of one agent as a pool stores them, with one row per repeat.
+
+    In a pool, the repeats of a response have no gaps. If one is missing, the later ones therefore move up, and None
+    comes last.
+
+    texts : the first responses to all items, then the second ones, and so on; None for a missing one
+
+    Returns an array (n_repeats, n_items).
+    """
     arranged = np.array(texts, dtype=np.object_).reshape(-1, n_items)
     for item_texts in arranged.T:
-        # in a pool, an agent's responses to an item have no gaps, so missing texts are moved to the end
         present_texts = [text for text in item_texts if text is not None]
         n_missing = len(item_texts) - len(present_texts)
         item_texts[:] = [*present_texts, *[None] * n_missing]

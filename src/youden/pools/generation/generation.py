@@ -62,7 +62,7 @@ class Generation:
     @property
     def agents(self) -> tuple[Agent, ...]:
         """The agents of the pool, with their metadata."""
-        return tuple(Agent(spec.id, spec.group, _get_metadata(spec, self)) for spec in self.file.agents)
+        return tuple(Agent(spec.id, spec.group, _make_agent_metadata(spec, self)) for spec in self.file.agents)
 
     @property
     def makes_calls(self) -> bool:
@@ -86,7 +86,13 @@ class Generation:
         return Cost(n_responses, calls, tokens_in, tokens_out, or_none(usd))
 
     def _estimate_usage(self, agent: AgentSpec) -> tuple[int, int, int]:
-        """Return the maximum number of calls of an agent with a model, and of tokens sent and received."""
+        """Compute upper bounds on the calls and tokens of an agent with a model, from which its maximum cost follows.
+
+        Each response needs one call per instruction: one for the response, and another one if the model writes notes
+        before.
+
+        Returns the maximum number of calls, of tokens sent to the model, and of tokens received from it.
+        """
         instructions = [instruction for instruction in self.instructions[agent.id] if instruction is not None]
         n_responses = self.repeats * len(self.items)
         n_calls = n_responses * len(instructions)  # each instruction is sent in a separate call
@@ -135,7 +141,16 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
 
 
 def _load_instructions(agent: AgentSpec, folder: Path) -> Instructions:
-    """Load the instructions of an agent; `folder` is that of the agents' file."""
+    """Load the instructions that an agent's model receives.
+
+    An instruction is a template of a prompt. An agent may have a second one, by which its model writes notes before
+    the response.
+
+    agent : agent with the names of its instructions
+    folder : folder of the file that defines the agents, to which the paths of instructions are relative
+
+    Returns the instructions for the response and for the notes; None for one that the agent does not have.
+    """
     response: Instruction | None = None
     notes: Instruction | None = None
     if agent.instruction is not None:
@@ -190,11 +205,14 @@ def check_output_pool(generation: Generation, out: Path) -> None:
         )
 
 
-def _get_metadata(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
-    """Return the metadata of an agent in the pool, by which `check_output_pool` recognizes the agent.
+def _make_agent_metadata(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
+    """Return the metadata by which the agent of a generated pool can be recognized in a later generation.
 
-    These are the fields of `agent` that differ from the defaults, without `id` and `group`; `seed`; and, for an agent with
-    a model, its name `asked`, its address `base_url` and `instruction_digests`.
+    `check_output_pool` compares the metadata, so that the responses of an agent are not mixed with those of one that
+    was defined differently.
+
+    Returns the fields of `agent` that differ from their defaults, without `id` and `group`; the seed; and, if the
+    agent has a model, the model's name (`asked`), its address and the digests of the instructions.
     """
     metadata: dict[str, Json] = agent.model_dump(mode="json", exclude={"id", "group"}, exclude_defaults=True)
     metadata["seed"] = generation.file.seed if agent.seed is None else agent.seed

@@ -84,7 +84,14 @@ def read_items(source: str) -> tuple[Item, ...]:
 
 
 def _check_items(items: Sequence[Item], source: str) -> None:
-    """Check that there are items, with prompts and distinct ids; raise ConfigError [items-invalid]."""
+    """Check that there are items, that each item has a prompt, and that no two items have the same id.
+
+    Agents respond to prompts, so that no responses can be generated for an item without a prompt.
+
+    source : name of the file or pool with the items, for error messages
+
+    Raises ConfigError [items-invalid] otherwise.
+    """
     without_prompt = [item.id for item in items if not (item.prompt or "").strip()]
     if without_prompt or not items:
         first = f", first {without_prompt[0]!r}" if without_prompt else ""
@@ -93,6 +100,7 @@ def _check_items(items: Sequence[Item], source: str) -> None:
             "Add a prompt to every item, because agents respond to prompts.",
             slug="items-invalid",
         )
+
     ids = [item.id for item in items]
     if len(set(ids)) < len(ids):
         duplicate = next(name for name in ids if ids.count(name) > 1)

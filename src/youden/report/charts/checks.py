@@ -155,7 +155,11 @@ def draw_false_positive_rates(data: ReportData) -> Iterator[Figure]:
 
 
 def _make_rate_chart() -> alt.LayerChart:
-    """Make a chart of a dot for the rate and a line for the interval of each agent."""
+    """Make the chart of the false-positive rates of agents, without its data.
+
+    Each agent has a dot at its rate, which is the fraction of yes-answers among independent trials, and a line that
+    shows the confidence interval of the rate. The colour distinguishes agents with an alarm.
+    """
     base = make_chart().encode(
         y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
         color=colour_by("alarm", domain=["no alarm", "alarm"]),
@@ -188,17 +192,26 @@ def draw_holdout(data: ReportData) -> Iterator[Figure]:
 
 
 def _make_holdout_chart(points: HoldoutPoints) -> alt.LayerChart:
-    """Make a chart of a dot for the scores of each cell, with a dashed line on which both are equal."""
+    """Make the chart of the observed scores of held-out cells against the scores that the fit predicts.
+
+    A cell is an agent on an item; a held-out cell is not used in the fit. Each cell has a dot. A dashed diagonal line
+    connects the points at which the prediction equals the observation.
+
+    points : predicted and observed scores, which determine the ends of the dashed line
+    """
     scale = alt.Scale(zero=False, nice=True)
-    dots = make_chart().mark_point(size=16, filled=True, opacity=0.75, color=GROUP_COLOURS[0])
-    dots = dots.encode(
+    points_of_cells = make_chart().mark_point(size=16, filled=True, opacity=0.75, color=GROUP_COLOURS[0])
+    dots = points_of_cells.encode(
         x=alt.X("predicted:Q", title=f"predicted {SCORE}", scale=scale),
         y=alt.Y("observed:Q", title=f"observed {SCORE}", scale=scale),
         tooltip=make_tooltips("predicted:Q .3f", "observed:Q .3f"),
     )
+
+    # the dashed line spans the range of all scores
     scores = np.append(points.predicted, points.observed)
     lowest, highest = float(np.min(scores)), float(np.max(scores))
-    chart: alt.LayerChart = dots + make_dashed_line("predicted", "observed", [(lowest, lowest), (highest, highest)])
+    diagonal = make_dashed_line("predicted", "observed", [(lowest, lowest), (highest, highest)])
+    chart: alt.LayerChart = dots + diagonal
     return chart
 
 
@@ -239,17 +252,26 @@ def draw_quality(data: ReportData) -> Iterator[Figure]:
 
 
 def _make_quality_chart(facts: QualityFacts) -> alt.LayerChart:
-    """Make a chart of a dot for the mean label and a line for the interval of each agent, with the names of outliers."""
+    """Make the chart of the labels of agents against their abilities, without its data.
+
+    Each agent has a dot at the mean of its labels, and a line that shows the interval of its quality (its expected
+    label, estimated from labels and ability). The chart names the outliers, whose labels differ much from the
+    prediction by ability.
+
+    facts : estimates of quality, with the name and the scale of the label
+    """
     decimal_tooltips = [f"{name}:Q .3f" for name in ("ability", "label_mean", "quality", "low", "high")]
     base = make_chart().encode(
         x=alt.X("ability:Q", title=f"ability, {SCORE}", scale=alt.Scale(zero=False, nice=False, padding=12)),
         color=colour_by("kind", domain=["no outlier", "outlier"]),
         tooltip=make_tooltips("agent:N", *decimal_tooltips, "labels:Q ,"),
     )
+
     label_axis = alt.Y("low:Q", title=f"label ({printable(facts.label)})", scale=alt.Scale(domain=list(facts.scale)))
     intervals = base.mark_rule(opacity=0.45).encode(y=label_axis, y2=alt.Y2("high:Q"))
     label_mean = alt.Y("label_mean:Q")
     dots = base.mark_point(filled=True, size=45, opacity=1).encode(y=label_mean)
+
     outliers = base.transform_filter("datum.kind == 'outlier'").mark_text(align="left", dx=7, limit=170)
     outlier_names = outliers.encode(y=label_mean, text=alt.Text("agent:N"))
     chart: alt.LayerChart = intervals + dots + outlier_names
@@ -284,7 +306,12 @@ def draw_variance_components(data: ReportData) -> Iterator[Figure]:
 
 
 def _make_component_chart() -> alt.LayerChart:
-    """Make a chart of a bar for the standard deviation and a line for the interval of each variance component."""
+    """Make the chart of the variance components of an ability, without its data.
+
+    A variance component is the part of the variance of an ability that has one source, such as the choice of items.
+    Each component has a bar for its standard deviation, and a line for the confidence interval of this standard
+    deviation. The colour states whether the interval of the ability includes the component.
+    """
     base = make_chart().encode(
         y=alt.Y("part:N", sort=None, title=None, axis=alt.Axis(labelLimit=240)),
         tooltip=make_tooltips("part:N", "value:Q .4f", "low:Q .4f", "high:Q .4f"),

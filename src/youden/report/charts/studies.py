@@ -109,7 +109,16 @@ def draw_abilities_by_question(study: InstrumentsStudy) -> Figure:
 
 
 def _make_instruments_frame(study: InstrumentsStudy) -> Frame:
-    """Make a frame with the flag of each agent, and its abilities and intervals by both questions."""
+    """Make the data of the figure that compares the abilities of agents in two runs with different questions.
+
+    One run asks for information (are two responses to the same item?), and the other asks for preferences (which
+    response is better?).
+
+    study : comparison of the two runs
+
+    Returns a frame with one row per agent. Its columns are the agent, its flag, and for each question its ability and
+    the bounds `low` and `high` of the interval.
+    """
     comparisons = list(study.agents.values())
     flags = [comparison.flag or "no flag" for comparison in comparisons]
     columns: dict[str, Column] = {"agent": list(study.agents), "flag": flags}
@@ -166,10 +175,20 @@ def draw_stress_figure(stress: Stress) -> Figure:
 
 
 def _make_attack_frame(attacks: Sequence[AttackResult]) -> Frame:
-    """Make a frame with one row per attack and ranking method."""
+    """Make the data of the figure that shows the ranks of agents that attack the ranking.
+
+    attacks : results of the attacks, each with the rank of its best planted agent by ranking method
+
+    Returns a frame with one row per attack and ranking method. Its columns include the rank of the best attacker, the
+    mean absolute change in the ranks of the other agents (`others`), and whether a check or an alarm detects the
+    attack.
+    """
     attack_of_dot = [attack for attack in attacks for _ in attack.ranks_after]
     result_of_dot = [result for attack in attacks for result in attack.ranks_after.values()]
+
+    # an attack is detected if a finding of `check` or a false-positive alarm names a planted agent
     is_detected = [bool(attack.check_findings or attack.alarms) for attack in attack_of_dot]
+
     return Frame.from_columns(
         attack=[attack.attack for attack in attack_of_dot],
         ranking=[ranking for attack in attacks for ranking in attack.ranks_after],
@@ -258,7 +277,14 @@ def _draw_recall(study: BudgetStudy) -> Figure:
 
 
 def _make_recall_frame(study: BudgetStudy) -> Frame:
-    """Make a frame with one row per design, budget and number of best agents."""
+    """Make the data of the figure that shows the recall of the best agents at each budget.
+
+    The recall is the share of the k best agents by all comparisons that are also among the k best by the calls of a
+    design.
+
+    Returns a frame with one row per design, budget and number k. The column `halves` has the same share for two
+    halves of the items, which does not depend on the design.
+    """
     columns: dict[str, list[str | float | None]] = {name: [] for name in ("design", "calls", "top", "recall", "halves")}
     for design, budgets in study.designs.items():
         for budget in budgets:
@@ -350,7 +376,13 @@ def draw_baseline_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
 
 
 def _make_error_chart(models: Sequence[str]) -> alt.LayerChart:
-    """Make a chart of a dot for the mean error and a line for the quantiles of each model, in the given order."""
+    """Make the chart of the prediction errors of models on held-out cells, without its data.
+
+    Each model has a dot at its mean error (RMSE) over the seeds, and a line from the 2.5% to the 97.5% quantile of
+    its errors.
+
+    models : names of the models in the order of the rows, from top to bottom
+    """
     base = make_chart().encode(
         y=alt.Y("model:N", title=None, scale=make_tile_scale(models), axis=alt.Axis(labelLimit=220)),
         color=alt.value(GROUP_COLOURS[0]),

@@ -164,12 +164,23 @@ def compare_quality(runs: Sequence[tuple[str, RunFolder]]) -> Iterator[str]:
 
 
 def _describe_qualities(first: _RunQuality, second: _RunQuality) -> str:
-    """Describe the correlations of qualities and of abilities in two runs, and the best agents."""
+    """Describe how much two runs agree on the qualities of their agents.
+
+    The quality of an agent is its expected label, estimated from labels of some of its responses.
+
+    first, second : qualities and abilities of the agents of each run
+
+    Returns two sentences: the rank correlation of the qualities, and that of the abilities, of the agents in both
+    runs; and for each run, the best agent by quality and by ability.
+    """
     shared_agents = [agent for agent in first.abilities if agent in second.abilities]
     quality_rho = _format_correlation(first.qualities, second.qualities, shared_agents)
     ability_rho = _format_correlation(first.abilities, second.abilities, shared_agents)
+
+    # the abilities are those of a ranking, which begins with the best agent
     first_best_ability = next(iter(first.abilities))
     second_best_ability = next(iter(second.abilities))
+
     return (
         f"Quality, estimated from labels, of {len(shared_agents)} agents in both: ρ = {quality_rho}, by ability "
         f"{ability_rho}. Best by quality in {first.name}: {first.facts.best} (by ability {first_best_ability}); in "

@@ -349,16 +349,25 @@ def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
     flagged_groups = () if robust is None else robust.groups
     pair_grid = PairGrid(pairs, flagged_groups, agents, [row.agent for row in summary.ranking])
 
-    findings = list(_iter_findings(evidence, summary, pair_grid, measured_groups))
+    findings = list(_iter_check_findings(evidence, summary, pair_grid, measured_groups))
     findings += _check_spread(agreeing_fraction(pairs, min_agreement=HIGH_AGREEMENT))
     findings.sort(key=lambda finding: finding.severity != "warning")
     return RankingChecks(pair_grid, tuple(measured_groups), tuple(findings))
 
 
-def _iter_findings(
+def _iter_check_findings(
     evidence: Evidence, summary: Summary, pair_grid: PairGrid, groups: Sequence[GroupLine]
 ) -> Iterator[Finding]:
-    """Yield the findings of the checks of the judge, of pairs and groups of agents, of lengths and of partners."""
+    """Run the checks of a ranking for which pairs of agents were measured, and yield their findings.
+
+    The checks concern the discrimination of the judge, flagged pairs, the lengths of responses, the agreement of two
+    halves of the items, and groups of agents that influence the ranking or favour their own members.
+
+    evidence : tables of the fit
+    summary : ranking and facts of the run
+    pair_grid : measures of all pairs of agents
+    groups : measures of each group of agents
+    """
     yield _check_signal(summary)
     yield _check_pairs(pair_grid, n_agents=len(evidence.agent_ids))
 

@@ -167,19 +167,28 @@ def add_report_columns(
     length_ranks = {} if pool is None else _rank_by_length(pool)
     p_best = choice.p_best if choice else {}
     agents = []
-    for row, bar in zip(rows, _make_bars(rows), strict=True):
+    for row, bar in zip(rows, _iter_interval_bars(rows), strict=True):
         length_rank = length_ranks.get(row.agent)
         agents.append(RankedAgent(**vars(row), p_best=p_best.get(row.agent), length_place=length_rank, bar=bar))
     return tuple(agents)
 
 
-def _make_bars(rows: Sequence[RankingRow]) -> Iterator[IntervalBar | None]:
-    """Yield the interval of each agent in percent of an axis that covers all abilities and intervals; None without one."""
+def _iter_interval_bars(rows: Sequence[RankingRow]) -> Iterator[IntervalBar | None]:
+    """Place the interval of each agent on a common axis, for the bars in the table of the ranking.
+
+    The axis begins at the smallest and ends at the largest of all abilities and interval bounds. Positions on the
+    axis are percentages of its length.
+
+    rows : ranking, one row per agent
+
+    Yields for each agent the start and the width of its interval and the position of its ability, or None if the
+    agent has no ability or no interval.
+    """
     values: list[float] = []
     for row in rows:
         values += [value for value in (row.low, row.high, row.ability) if value is not None]
     axis_start = min(values, default=0.0)
-    axis_length = (max(values, default=1.0) - axis_start) or 1.0
+    axis_length = (max(values, default=1.0) - axis_start) or 1.0  # 1 if all values are equal
 
     for row in rows:
         if row.ability is None or row.low is None or row.high is None:

@@ -255,24 +255,37 @@ class TrialRows:
         return np.flatnonzero(is_selected)
 
     def _iter_masks(self, condition: TrialFilter) -> Iterator[Bools]:
-        """Yield which rows match each condition of a filter that is not None: bool arrays (n_rows,)."""
+        """Evaluate each condition of a filter on the trials of this object, one condition at a time.
+
+        A trial must match all conditions, so the caller combines the arrays by a logical and. A condition that is
+        None is not evaluated.
+
+        condition : filter by agents, items, trial type, kind, answer, and cells (an agent on an item)
+
+        Yields one bool array (n_rows,) per condition: whether each trial matches it.
+        """
         columns = self.columns
         if condition.agents is not None:
             agents = list(condition.agents)
             yield np.isin(columns["first"], agents) | np.isin(columns["second"], agents)
+
         if condition.items is not None:
             items = list(condition.items)
             yield np.isin(columns["item"], items) | np.isin(columns["other_item"], items)
+
         if condition.trial_type is not None:
             yield columns["trial_type"] == TRIAL_TYPES.index(condition.trial_type)
         if condition.kind is not None:
-            kind = KINDS.index(condition.kind) if condition.kind in KINDS else -1
+            kind = KINDS.index(condition.kind) if condition.kind in KINDS else -1  # −1 matches no trial
             yield self.kind == kind
+
         if condition.answer == "missing":
             yield columns["missing_reason"] != 0
         elif condition.answer is not None:
             yield columns["hard_answer"] == (condition.answer == "yes")
+
         if condition.cells is not None:
+            # the second response of a paired trial is to the same item as the first one
             second_item = np.where(columns["other_item"] >= 0, columns["other_item"], columns["item"])
             is_first_selected = condition.cells[columns["first"], columns["item"]]
             is_second_selected = condition.cells[columns["second"], second_item]

@@ -83,14 +83,23 @@ def render_junit(gate: Gate) -> str:
 
 
 def _add_test_case(suite: ET.Element, gate: Gate, row: GateResult) -> None:
-    """Add the test case of one agent to a suite, in place."""
+    """Add the result of one agent of a gate to a test suite of JUnit XML, as a test case.
+
+    A gate tests whether new agents are worse than a baseline. The test case has a failure if the agent is worse, and
+    an error if the result is undecided. The text of the failure or error is the command to run next.
+
+    suite : element of the test suite; changed in place
+    row : result of the agent
+    """
     message = printable(describe_result(gate, row))
     names = {"classname": f"youden.gate against {printable(gate.baseline)}", "name": printable(row.agent)}
     case = ET.SubElement(suite, "testcase", {**names, "time": "0"})
+
     if row.outcome in ("worse", "undecided"):
         kind = "failure" if row.outcome == "worse" else "error"
         problem = ET.SubElement(case, kind, {"type": row.outcome, "message": message})
         problem.text = printable(format_next_command(gate) or "")
+
     ET.SubElement(case, "system-out").text = message
 
 

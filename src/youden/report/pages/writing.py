@@ -239,7 +239,12 @@ def render_markdown(data: ReportData) -> str:
 
 
 def _format_headline(run: Summary) -> list[str]:
-    """Format the title of a run, its recommendation, and the sentences above its ranking as lines of Markdown."""
+    """Format the beginning of the report of a run as lines of Markdown, up to the table of the ranking.
+
+    The lines are the title; the recommendation; the meaning of an ability and the population that its interval refers
+    to; and sentences on the calibration of the judge, on selection bias, and on the probabilities of being the best,
+    if the run has them.
+    """
     recommendation, evidence = run.headline_parts
     lines = [
         f"## {escape_markdown(run.name)}: {format_count(run.n_agents, 'agent')} on {run.items}",
@@ -262,7 +267,7 @@ def _format_run_numbers(data: ReportData) -> list[str]:
     variance components, and changes by the last extension, as far as they are known.
     """
     run = data.summary
-    lines = _format_calls(data)
+    lines = _format_numbers_of_calls(data)
     holdout = run.facts.holdout
     if holdout is not None:
         lines.append(f"Held-out cells: RMSE {holdout.rmse:.3f} on {holdout.n_cells:,} cells ({holdout.rule}). ")
@@ -275,13 +280,22 @@ def _format_run_numbers(data: ReportData) -> list[str]:
     return lines
 
 
-def _format_calls(data: ReportData) -> list[str]:
-    """Format the numbers of calls and of reused answers, and their cost, as lines of Markdown; none for an imported run."""
+def _format_numbers_of_calls(data: ReportData) -> list[str]:
+    """Format the numbers of calls of a run as lines of Markdown for its report.
+
+    The first line states how many calls were made, their percentage of the calls of a dense plan (all ordered pairs
+    of agents on all items), and how many have no answer. If the run reused stored answers, a second line states their
+    number and, if it is known, their cost.
+
+    Returns an empty list for an imported run, which has no calls.
+    """
     calls = data.summary.calls
     if calls is None:
         return []
+
     percent = format_decimal(data.summary.percent_of_dense, 1)
     lines = [f"{calls.n_done:,} calls ({percent}% of dense), {calls.n_missing:,} without an answer. "]
+
     if calls.n_reused:
         cost = "" if data.reused_usd is None else f"; they cost ${data.reused_usd:,.4f}"
         n_reused = format_count(calls.n_reused, "answer", "was", "were")
