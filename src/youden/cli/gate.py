@@ -85,8 +85,9 @@ def gate_command(
 ) -> int:
     """Test whether an agent is better or worse than a baseline.
 
-    The non-inferiority test compares --agent with --baseline. It uses the answers in RUN and refers to more items of the same
-    kind, unless --target is set. It computes a confidence interval of the difference of the two abilities, clustered by item:
+    The non-inferiority test compares --agent with --baseline. It uses the answers in RUN. The result refers to the
+    target population of RUN (more items of the same kind by default), unless --target is set. The command computes a confidence
+    interval of the difference of the two abilities, clustered by item:
 
     \b
     better     the interval lies above 0 (exit code 0)
@@ -101,8 +102,9 @@ def gate_command(
     that hardly differ are always undecided.
 
     No request is sent. You can repeat the test after adding calls. Interim analysis m has an alpha of 2.5% / 2^(m−1) per side.
-    Over all analyses, the probability of a wrong "worse" is therefore at most 5%, and so is that of a wrong pass. --ledger
-    counts the analyses. Repeating the test on the same answers does not count, nor does --dry-run. Several --agent options of one
+    Over all analyses, the probability of a wrong "worse" is therefore at most 5%, and so is that of a wrong pass. The
+    analyses are counted in --ledger, by default gates.json in RUN. Repeating the test on the same answers does not count. With
+    --dry-run, no test is made: the command prints the number and the level of the next analysis. Several --agent options of one
     command share alpha (Bonferroni), but separate commands do not.
 
     --by quality compares the estimated mean labels instead (see `youden quality`). Other labels count as another analysis.

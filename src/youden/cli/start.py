@@ -43,7 +43,7 @@ def check_command(source: Path, seed: int, all_designs: bool, as_json: bool) -> 
     file is changed and no request is sent. For a large pool, slow checks use a random sample of the items, which --seed selects.
 
     The estimated cost of judging follows: for the CONFIG (.yaml) of a run with its judge, design and budget; for a POOL with the
-    default design and each configured judge.
+    default design and each configured judge whose API key is set or that needs none.
     """
     from youden.pools.checks.check import DEFAULT_DESIGNS, check_config, check_pool
 

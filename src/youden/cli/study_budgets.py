@@ -165,7 +165,7 @@ def _print_study(
 )
 @_holdout_options(10)
 def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: bool, **arguments: Any) -> None:
-    """Compare the additive model with others on held-out cells.
+    """Compare the additive model with others on held-out cells of a dense run, which has answered nearly all pairs.
 
     Reproduces Table 5 of the paper. Each model is fitted with settings that are fair to it and with the settings of the paper,
     on the same holdouts and cells. The AUC measures how well a ranking separates --top-groups from --bottom-groups. --html

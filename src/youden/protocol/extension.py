@@ -283,7 +283,7 @@ def add_calls(
     PlanError
         [extend-adaptive]: if the plan is made in rounds; [extend-self-trials]: if it has only self-trials;
         [extend-cell-design]: if its design has no blocks and `focus` is empty; [extend-too-few-calls]: if the calls
-        are less than one block; [extend-exhausted]: if no comparison is left.
+        are less than one block; [extend-exhausted]: if no comparison is left, or if the calls are too few for `focus`.
     """
     extender = _PlanExtender(plan, plan.pool)
     n_paired = extender.count_paired_calls(calls, default=0, n_scored=len(focus) or plan.n_agents)
@@ -307,8 +307,9 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     pool : Pool
         Pool of the plan, with the same agents and items, and more responses per cell (not checked).
     calls : int, optional
-        Number of calls to add, of both trial types. Default: as many paired calls per added response of a cell as the plan
-        has per present one, and independent calls for them.
+        Number of calls to add, of both trial types; for a judge without costs, of paired calls, to which independent ones
+        are added. Default: as many paired calls per added response of a cell as the plan has per present one, and
+        independent calls for them.
 
     Returns
     -------
@@ -435,11 +436,13 @@ class _PlanExtender:
     ) -> Trials:
         """Draw blocks that compare some agents, the scored ones, with anchors: the agents of the first plan.
 
-        In a block, each scored agent has two trials on one item. The items with the fewest trials of these agents come
-        first. The trials have the role "anchor". Block numbers begin at `next_block`, which is updated.
+        In a block, each scored agent has up to two trials on one item, once as the first and once as the second agent,
+        against two different anchors. It has fewer if its response is missing or held out, or if no new comparison with an
+        anchor is left. The items with the fewest trials of these agents come first. The trials have the role "anchor". Block
+        numbers begin at `next_block`, which is updated.
 
         scored : positions of the scored agents
-        n_paired : maximum number of trials; only whole blocks are drawn
+        n_paired : maximum number of trials; only whole blocks are drawn, so there may be fewer
         items : int array, positions of the items to use; default: all items of the plan
         together : whether all scored agents of a block are compared with the same two anchors
         """

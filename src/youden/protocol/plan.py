@@ -253,8 +253,8 @@ def make_plan(
     Raises
     ------
     PlanError
-        If budget, holdout, options or design do not fit the pool, such as [pool-small] for fewer than 3 agents or 2
-        items; the message names what to change.
+        If budget, holdout, options or design do not fit the pool, such as [pool-small] for fewer than 3 agents, unless
+        they have several responses to an item (self-trials), or for fewer than 2 items; the message names what to change.
     ConfigError
         [unknown-design] if no such design is registered; [argument-type] if an argument has the wrong type.
 

@@ -324,8 +324,9 @@ class RunView:
         Returns
         -------
         Gate
-            `agents` has one row per agent, with its `outcome`: "better", "no worse", "undecided" or "worse". The `outcome`
-            of the gate is the last of these that any agent has, so that it is "better" only if all agents are.
+            `agents` is a tuple of `GateResult`, one per agent, with its `outcome`: "better", "no worse", "undecided" or
+            "worse". The `outcome` of the gate is the last of these that any agent has, so that it is "better" only if all
+            agents are.
 
         Raises
         ------

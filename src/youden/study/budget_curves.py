@@ -291,7 +291,7 @@ def study_budget(
     designs : sequence of str, default ("cyclic", "nlogn")
         Registered designs.
     calls : sequence of int or str, optional
-        Budgets, such as 5000, "2%" or "450/agent".
+        Budgets, such as 5000 calls, "2%" of the dense calls, or "450/agent" (paired trials per agent).
     half_widths : sequence of float, optional
         Half-widths of intervals to reach, in units of the abilities, instead of or in addition to `calls`. A design that
         cannot be planned for a budget or a half-width gets a row without results, which states the reason. Without

@@ -145,8 +145,10 @@ def compute_group_auc(
     level : confidence level of the intervals in the ranking and of the interval of the AUC
     rng : random numbers for the interval of the AUC, which is computed from abilities that are drawn within their errors
 
-    Returns the AUC with its interval, and the numbers of agents of both groups. Raises StatisticsError [auc-one-group] if a
-    group has no ranked agent.
+    Returns the AUC with its interval, and the numbers of agents of both groups. The bounds are NaN if an ability has no
+    interval, or if nearly all draws give the same AUC, as for clearly separated groups.
+
+    Raises StatisticsError [auc-one-group] if a group has no ranked agent.
     """
     rows = [row for row in ranking if row.group in (above, below) and row.ability is not None]
     ability = np.array([row.ability for row in rows], dtype=np.float64)

@@ -287,7 +287,7 @@ def _draw_independent(base: Plan, planted: PlantedAgents, rng: np.random.Generat
 
 
 MAX_FREE_CALLS = 60_000
-"""Default maximum number of paired calls in the plan of a pool if the judge makes no calls to a server."""
+"""Default maximum number of calls of both trial types in the plan of a pool if the judge makes no calls to a server."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -415,8 +415,8 @@ def plan_stress(
         words if a ranking would cost calls.
     calls : int, optional
         Calls of both trial types in the plan of a pool. A run keeps its own plan. Default: 450 paired trials per agent with
-        their independent ones; for a judge that makes no calls to a server, all pairs in both orders, but at most
-        `MAX_FREE_CALLS` calls.
+        their independent ones; for a judge that makes no calls to a server, as many calls of both trial types as there are
+        pairs in both orders, but at most `MAX_FREE_CALLS`.
     seed : int, default 0
         Seed of the attacks and the plans.
     store : str, optional

@@ -285,7 +285,8 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     Parameters
     ----------
     pool : Pool
-        Pool to check. Sizes count all responses; slow checks of a large pool use only random items.
+        Pool to check. Counts include all responses, and lengths the first one to each item. Slow checks of a large pool use
+        only random items.
     seed : int, default 0
         Seed of the choice of random items.
     designs : sequence of str, optional
