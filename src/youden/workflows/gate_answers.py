@@ -249,7 +249,10 @@ def _difference_variance(covariance: Floats, new: int, old: int) -> float:
 
 
 def _make_preference_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
-    """Return a forecaster of differences of abilities that are estimated from preferences.
+    """Return a function that estimates the difference of two agents in a gate, for a run that asks for preferences.
+
+    The function (`Forecaster`) gets the positions of the new agent and of the baseline, and returns their difference with the
+    variance that more calls would leave.
 
     The variance of a difference is at least the variance that follows from the ranking. An agent with too few effective items
     for an interval in the ranking has no interval in a gate either.

@@ -349,7 +349,13 @@ def _extract_from_labelled_columns(columns: Mapping[str, dict[str, Json]]) -> li
 
 
 def _are_records(objects: Mapping[str, dict[str, Json]]) -> bool:
-    """Return whether each object is a row: it has a response, or a question as text, and other values."""
+    """Return whether each of several objects can be read as one row of a table.
+
+    This is the case if each object has a response. It is also the case if all objects have a question under the same key, all
+    questions are texts, and no value is a list of objects, which would be rows of its own.
+
+    objects : object by its key in the file, such as the id of an item
+    """
     records = objects.values()
     if all(map(_has_text, records)):
         return True

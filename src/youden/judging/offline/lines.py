@@ -94,7 +94,11 @@ class LineReader:
         self._remembered: dict[object, Completion] = {}
 
     def read(self, line: bytes) -> ResultLine:
-        """Read a result line; the outcome is None if the line is not valid."""
+        """Read a line of a result file: the custom id of the request, and the outcome (an answer or an error).
+
+        Many lines have the same content except for their ids. The outcome of a short line is therefore remembered by its
+        content without ids, and not parsed again. Both values are None if the line is not a JSON object.
+        """
         try:
             result = parse_json(line).value
         except ValueError:

@@ -241,9 +241,11 @@ def _remove_fixed_part(fixed: Floats, is_in_trial: Floats, answer: Floats) -> _A
 def _compute_label_statistics(
     design: _AdjustedDesign, x: Floats, x_variance: Floats, ratio: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Compute statistics for the effects of labels in regressions on a label and a parabola in the abilities x.
+    """Compute what is needed to test whether a label, such as long responses, explains the difference of two judges.
 
-    The effect of a label f (n_agents,), 1 for agents with the label and 0 for others, is f'score / f'information·f.
+    The test is a score test in a regression on the label and on a parabola in the abilities x, which represents a curved
+    relation of the two judges. For a label f (n_agents,), 1 for agents with the label and 0 for others, the estimated effect
+    is f'score / f'information·f.
 
     design : cross products of trials without the fixed part of the model
     x, x_variance : float arrays (n_agents,), abilities and the variances of their errors
