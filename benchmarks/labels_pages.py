@@ -233,7 +233,7 @@ def make_figure_spec(rows: Sequence[Row]) -> dict[str, Json]:
     )
     win = alt.Y("win:Q", title="published win rate, %", scale=alt.Scale(domain=[0, 90]))
     base = alt.Chart(alt.InlineData(values=values))
-    ability = alt.X("ability:Q", title="ability, with 95 % intervals (no labels used)")
+    ability = alt.X("ability:Q", title="ability, with 95% intervals (no labels used)")
     ability_chart = alt.layer(
         base.mark_rule(opacity=0.45).encode(x=alt.X("low:Q"), x2="high:Q", y=win, color=colour),
         base.mark_circle(size=36, opacity=1).encode(x=ability, y=win, color=colour),

@@ -181,7 +181,7 @@ def test_a_function_is_accepted_as_a_judge() -> None:
     [
         (
             lambda a, b: "yes",
-            r"must return True, False, a number from 0 to 1, or None: got 'yes' for trial 0\. Return True",
+            r"must return True, False, a number from 0 to 1, or None: got 'yes' for trial 0\. Return 1 for yes",
         ),
         (
             lambda a, b: 1 / 0,

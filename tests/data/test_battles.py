@@ -361,12 +361,12 @@ def test_the_column_of_items_is_named_if_there_are_several(tmp_path: Path) -> No
     (tmp_path / "battles.csv").write_text(rows, encoding="utf-8")
     verdicts = read_battles(tmp_path / "battles.csv", columns={})
     assert verdicts.plan.n_items == 3
-    assert "question_id identifies the items, not conversation_id" in " ".join(
+    assert "items are identified by question_id, not conversation_id" in " ".join(
         finding.message for finding in verdicts.warnings
     )
     chosen = read_battles(tmp_path / "battles.csv", columns={"item": "conversation_id"})
     assert chosen.plan.n_items == 6
-    assert "identifies the items" not in " ".join(finding.message for finding in chosen.warnings)
+    assert "items are identified" not in " ".join(finding.message for finding in chosen.warnings)
 
 
 def test_a_gate_states_no_impossible_difference(youden: Youden, tmp_path: Path) -> None:

@@ -327,7 +327,7 @@ def test_import_writes_a_pool_that_reads_back(youden: Youden, tmp_path: Path) ->
         assert "[out-not-empty]" in ended.err
     write(tmp_path / "mine" / "items.jsonl", {"id": "a", "prompt": "My own items."})
     ended = youden("import", "table", "two.jsonl", "--out", "mine", "--column", "item=key", "--column", "text=out")
-    assert "mine/items.jsonl exists" in ended.err
+    assert "mine/items.jsonl belongs to another pool" in ended.err
     assert "My own items." in (tmp_path / "mine" / "items.jsonl").read_text(encoding="utf-8")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "one.jsonl", "pool", "two.jsonl"]
     assert youden("import", "inspekt", "x", "--out", "y").code == 2

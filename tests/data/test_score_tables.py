@@ -423,7 +423,7 @@ def test_a_column_of_sums_is_not_an_item_and_similar_columns_are(tmp_path: Path)
 
 def test_percent_signs_in_some_columns_are_named(tmp_path: Path) -> None:
     path = write(tmp_path, "t.csv", "model,x,y,z\na,35.6%,40.1,50\nb,40.2%,41.5,60\n")
-    with pytest.raises(ImportFormatError, match=r"percent signs, such as 'x', and others have none, such as 'y'"):
+    with pytest.raises(ImportFormatError, match=r"such as 'x', have percent signs, but others, such as 'y', have none"):
         read_scores(path)
 
 

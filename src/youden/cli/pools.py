@@ -204,8 +204,8 @@ def _check_format(ctx: click.Context, parameter: click.Parameter, value: str) ->
 @click.option(
     "--allow-dropped",
     is_flag=True,
-    help="Continue if more than 1% of the responses cannot be used, or of the battles have no winner, which is an error by "
-    "default.",
+    help="Continue although more than 1% of the responses cannot be used, or more than 1% of the battles have no winner. By "
+    "default, this is an error.",
 )
 @click.option("--split", metavar="NAME", help="Split of a Hub dataset. [default: all]")
 @click.option("--revision", metavar="NAME", help="Branch, tag or commit of a Hub dataset. [default: the newest]")

@@ -165,11 +165,11 @@ def _print_study(
 )
 @_holdout_options(10)
 def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: bool, **arguments: Any) -> None:
-    """Compare the additive model with others on held-out cells of a dense run, which has answered nearly all pairs.
+    """Compare the additive model with others on held-out cells.
 
-    Reproduces Table 5 of the paper. Each model is fitted with settings that are fair to it and with the settings of the paper,
-    on the same holdouts and cells. The AUC measures how well a ranking separates --top-groups from --bottom-groups. --html
-    also writes a page with the figures.
+    RUN must be dense: nearly all pairs must be answered. Reproduces Table 5 of the paper. Each model is fitted with settings
+    that are fair to it and with the settings of the paper, on the same holdouts and cells. The AUC measures how well a ranking
+    separates --top-groups from --bottom-groups. --html also writes a page with the figures.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.baseline_table import baselines_to_json, describe_baselines, study_baselines

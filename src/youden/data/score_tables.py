@@ -334,7 +334,7 @@ class _TableReader:
             return
 
         problem = (
-            f"some columns have percent signs, such as {with_sign[0]!r}, and others have none, such as {without_sign[0]!r}: "
+            f"some columns, such as {with_sign[0]!r}, have percent signs, but others, such as {without_sign[0]!r}, have none: "
             f"got scores up to {highest:g}. Write all of them in the same way."
         )
         raise import_error(self.source, problem, slug="scores-percent")

@@ -129,7 +129,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
 
 
 def _with_own_pool(plan: Plan, pools: Sequence[Pool]) -> Plan:
-    """Return a plan with the one of some pools that it was made for; unchanged if there is none."""
+    """Attach to a plan the pool that it was made for, if it is among `pools`; unchanged if there is none."""
     for pool in pools:
         if pool.digest == plan.pool_digest:
             return plan.with_pool(pool)

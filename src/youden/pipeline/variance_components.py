@@ -199,7 +199,7 @@ def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | 
 
 
 def _number_questions(item: Positions, first_text: Positions, second_text: Positions) -> Positions:
-    """Return the same number for trials of the same item and two texts in any order; all are int64 arrays (n_trials,)."""
+    """Assign the same number to trials of an item and two texts, in either order; return an int64 array (n_trials,)."""
     n_texts = int(max(first_text.max(initial=0), second_text.max(initial=0))) + 1
     lower = np.minimum(first_text, second_text)
     higher = np.maximum(first_text, second_text)

@@ -264,7 +264,7 @@ def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], 
     item_columns = [name for name in _COLUMNS["item"] if name in rows]
     if "item" not in columns and len(item_columns) > 1:
         notes.append(
-            f"{item_columns[0]} identifies the items, not {item_columns[1]}; --column item=COLUMN sets another one"
+            f"items are identified by {item_columns[0]}, not {item_columns[1]}; set --column item=COLUMN to use another column"
         )
 
     has_order = bool((table["order"] != "").any())

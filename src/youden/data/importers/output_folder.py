@@ -65,6 +65,6 @@ def write_imported_pool(pool: Pool, out: Path) -> None:
     foreign_file = find_foreign_file(pool.agents, pool.items, out)
     if foreign_file is not None:
         raise ImportFormatError(
-            f"{foreign_file} exists, and no import wrote it. Set --out to a new or empty folder.", slug="out-not-empty"
+            f"{foreign_file} belongs to another pool. Set --out to a new or empty folder.", slug="out-not-empty"
         )
     write_pool(pool, out)

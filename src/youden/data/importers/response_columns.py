@@ -472,7 +472,7 @@ class ResponseReader:
 
 
 def _can_be_id(item: Json) -> bool:
-    """Return whether a value is not a text that is too long for an id, or has characters that no id may have."""
+    """Return whether a value may be an id: it is not a text, or a short text that has only characters allowed in ids."""
     return not isinstance(item, str) or (len(item) <= _MAX_ID_LENGTH and not find_name_fault(item))
 
 

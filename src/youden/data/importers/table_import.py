@@ -217,7 +217,7 @@ def _make_response_reader(
 
 
 def _list_unused_columns(row: Mapping[str, Json], paths: Sequence[ColumnPath]) -> list[str]:
-    """List the columns of a row with which no path starts."""
+    """List the columns of a row that are the first step of no path."""
     used_columns: set[str | int] = set()
     for path in paths:
         used_columns.update(steps[0] for steps in (path.steps, *path.further_steps))

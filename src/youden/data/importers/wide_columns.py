@@ -381,7 +381,7 @@ def _get_name_parts(name: str) -> set[str]:
 
 
 def _denotes_remarks(words: Sequence[str]) -> bool:
-    """Return whether a column whose name has these words is named like remarks."""
+    """Return whether these words of a column's name suggest remarks."""
     return words[-1] in REMARKS or _REMARK.match("_".join(words)) is not None
 
 

@@ -81,7 +81,8 @@ def _call_function(function: SameSource, text_a: str, text_b: str, *, trial: int
     if not isinstance(result, bool | int | float | np.number | np.bool_) or not 0 <= result <= 1:
         raise JudgeError(
             f"The judge {_get_name(function)} must return True, False, a number from 0 to 1, or None: got {repr(result)[:60]} "
-            f"for trial {trial}. Return True or 1 for the same source, and None for no answer.",
+            f"for trial {trial}. Return 1 for yes (the same source, or the first response is better), 0 for no, and None for no "
+            "answer.",
             slug="judge-function",
         )
     return float(result)

@@ -400,7 +400,7 @@ def _to_json(value: object) -> bytes:
 def _redact_completion(
     completion: Completion, *, read: Callable[[Completion], Reading], labels: Iterable[str]
 ) -> Completion:
-    """Replace the text of a completion by its hash, or by a typical answer if only that is read like the original.
+    """Replace the text of a completion by its hash, or by a typical answer if the hash would be parsed otherwise.
 
     If no typical answer is read like the original, the hash is used. A refusal is replaced by its hash, too.
 

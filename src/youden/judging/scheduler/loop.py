@@ -214,7 +214,7 @@ class RequestLoop:
             self._handle_answer(call, completion)
 
     def _may_have_expired_since(self, n_expiries_before: int) -> bool:
-        """Return whether the leases may have expired since a count of possible expiries, so that others may send requests."""
+        """Return whether the leases may have expired since `n_expiries_before` was read, so that others may send requests."""
         return self._n_possible_expiries > n_expiries_before or not self._caller.has_leases()
 
     async def _wait_for_flush(self) -> None:

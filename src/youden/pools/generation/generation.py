@@ -180,7 +180,7 @@ def check_output_pool(generation: Generation, out: Path) -> None:
         foreign_file = find_foreign_file(generation.agents, generation.items, out)
         if foreign_file is not None:
             raise ConfigError(
-                f"The generated pool would replace {foreign_file}, which differs. Set another --out, or move this file.",
+                f"The generated pool would replace {foreign_file}, which has other content. Set another --out, or move it.",
                 slug="out-not-empty",
             )
         return

@@ -221,7 +221,7 @@ def _compare_models(
 
 
 def _compute_constant_half_widths(difference: Floats, n_common_items: Floats, level: float) -> Floats:
-    """Compute half-widths of differences that are the same on all common items."""
+    """Compute the half-width of the mean difference of two models whose difference is equal on all common items."""
     # A difference d may be −1 or 1 on a share q of all items. A sample of n common items contains none of them with
     # probability (1 − q)ⁿ. The largest q for which this probability is at least (1 − level)/2 gives the half-width
     # q·(1 + |d|).
