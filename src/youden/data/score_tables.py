@@ -625,8 +625,9 @@ class _TableReader:
         import pandas as pd  # takes long to load
 
         totals = self.find_totals([*pd.unique(models), *pd.unique(items)])
-        if totals:
-            self.notes.append(f"averages or totals not used: {', '.join(totals)}")
+        if not totals:
+            return np.zeros(len(models), dtype=np.bool_)
+        self.notes.append(f"averages or totals not used: {', '.join(totals)}")
         is_total = pd.Series(models).isin(totals) | pd.Series(items).isin(totals)
         return is_total.to_numpy()
 

@@ -222,12 +222,10 @@ class _RoleSearch(WideTableSearch):
     def is_rival_text_column(self, name: str, *, chosen: str) -> bool:
         """Return whether a column may hold the responses as well as the column that was chosen for them.
 
-        The result is False in four cases: the chosen column has a usual name for responses, such as "response"; the other
-        column has a name for a part of a response, such as its reasoning; the other column has no prose; or both columns
-        are equal in every row.
+        The result is False in three cases: the other column has a name for a part of a response, such as its reasoning; it
+        has no prose; or both columns are equal in every row.
         """
-        has_usual_name = normalize_name(chosen) in NAMES["text"]
-        if has_usual_name or is_part_of_response(name) or not self.table[name].is_prose:
+        if is_part_of_response(name) or not self.table[name].is_prose:
             return False
         are_equal_columns = self.table[chosen].value_texts == self.table[name].value_texts
         return not are_equal_columns
@@ -419,19 +417,19 @@ class _RoleSearch(WideTableSearch):
     def list_rival_text_columns(self, chosen: str, agents: tuple[str, ...], unshared_prose: Sequence[str]) -> list[str]:
         """List the columns that may hold the responses instead of the column that was chosen for them.
 
-        These are the columns of `unshared_prose`, and the columns with a name such as "output" in which no two agents have the
-        same text. If the chosen column has a usual name for responses, such as "response", columns named like a part of a
-        response, such as its reasoning, are left out.
+        If the chosen column has a usual name for responses, such as "response", these are the columns of `unshared_prose` that
+        are not named like a part of a response, such as its reasoning. Otherwise, they are all columns of `unshared_prose`, and
+        the columns with a name such as "output" in which no two agents have the same text.
 
         chosen : column that was chosen for the responses
         agents : columns that together name an agent
         unshared_prose : columns of prose whose names suggest no role, and in which no two agents have the same text
         """
-        rivals = list(unshared_prose)
         has_usual_name = normalize_name(chosen) in NAMES["text"]
         if has_usual_name:
-            rivals = [name for name in unshared_prose if not is_part_of_response(name)]
+            return [name for name in unshared_prose if not is_part_of_response(name)]
 
+        rivals = list(unshared_prose)
         for name in self.text_columns[1:]:
             is_rival = self.is_rival_text_column(name, chosen=chosen)
             if is_rival and self.table.count_shared_cells(agents, name) == 0:
@@ -574,11 +572,10 @@ class _RoleSearch(WideTableSearch):
         ids = self.table[item].value_texts
         named_columns = [name for name in self.prompt_columns if name not in used and self.table[name].is_text]
         candidates = [name for name in named_columns if len(set(self.table[name].value_texts)) > 1]
-        one_per_item = [name for name in candidates if _have_one_value_each(ids, self.table[name].value_texts)]
         if candidates:
-            return (one_per_item or candidates)[0]
+            one_per_item = (name for name in candidates if _have_one_value_each(ids, self.table[name].value_texts))
+            return next(one_per_item, candidates[0])
 
-        # without a usual name: prose of which few items have the same
         min_distinct = len(set(ids)) / 2
         for name in self.unnamed_columns:
             column = self.table[name]

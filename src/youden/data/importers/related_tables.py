@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -214,15 +214,17 @@ def _drop_other_records(rows: Rows, *, is_log: bool, note: Note) -> Rows:
     columns = list(dict.fromkeys(chain.from_iterable(row for _, row in rows)))
     kind_columns = [name for name in columns if _KIND.search(name)]
     required_columns = [name for name in columns if is_agent_name(name) or (is_log and infer_role(name) == "prompt")]
-    for required, kind in product(required_columns, kind_columns):
+    for required in required_columns:
         complete_rows = [(location, row) for location, row in rows if row.get(required) is not None]
-        kinds = {str(row.get(kind)) for _, row in complete_rows}
-        other_kinds = {str(row.get(kind)) for _, row in rows if row.get(required) is None}
-        if kinds and other_kinds and kinds.isdisjoint(other_kinds):
-            first_location, _ = rows[0]
-            kind_names = ", ".join(sorted(other_kinds))
-            note(f"rows not read: {kind!r} is {kind_names}, and {required!r} is empty", first_location)
-            return complete_rows
+        incomplete_rows = [row for _, row in rows if row.get(required) is None]
+        for kind in kind_columns:
+            kinds = {str(row.get(kind)) for _, row in complete_rows}
+            other_kinds = {str(row.get(kind)) for row in incomplete_rows}
+            if kinds and other_kinds and kinds.isdisjoint(other_kinds):
+                first_location, _ = rows[0]
+                kind_names = ", ".join(sorted(other_kinds))
+                note(f"rows not read: {kind!r} is {kind_names}, and {required!r} is empty", first_location)
+                return complete_rows
     return rows
 
 
