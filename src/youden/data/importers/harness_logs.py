@@ -97,8 +97,10 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
     builder = PoolBuilder(paths[0].stem)
     log_files = [path for path in files if path in paths or path.name not in _SUMMARY_FILES]
     logs = [_read_log(path, builder.replaced) for path in log_files]
-    has_several_tasks = len({log.task for log in logs}) > 1
-    for log, agent in zip(logs, _name_inspect_agents(logs), strict=True):
+    tasks = [log.task for log in logs]
+    has_several_tasks = len(set(tasks)) > 1
+    agents = _name_agents([log.model for log in logs], tasks, [log.path.with_suffix("") for log in logs])
+    for log, agent in zip(logs, agents, strict=True):
         task = log.task if has_several_tasks else None
         status = log.header.get("status", "unfinished")
         if status != "success":
@@ -118,18 +120,15 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
     return builder.build()
 
 
-def _name_inspect_agents(logs: Sequence[_Log]) -> list[str]:
-    """Name the agent of each log after its model, with a part of the path if several logs have the same model and task."""
-    models_and_tasks = [f"{log.model}\0{log.task}" for log in logs]
-    names = disambiguate_names(models_and_tasks, [log.path.with_suffix("") for log in logs])
-    return [name.replace(f"\0{log.task}", "") for log, name in zip(logs, names, strict=True)]
+def _name_agents(models: Sequence[Json], tasks: Sequence[str], paths: Sequence[Path]) -> list[str]:
+    """Name the agent of each run after its model, with a part of the path if several runs have the same model and task."""
+    runs = [f"{model}\0{task}" for model, task in zip(models, tasks, strict=True)]
+    names = disambiguate_names(runs, paths)
+    return [name.replace(f"\0{task}", "") for name, task in zip(names, tasks, strict=True)]
 
 
 def _read_log(path: Path, replaced: Replacements) -> _Log:
     """Read the header of a log of Inspect, which is a .json file or an .eval archive.
-
-    The samples of an archive are not read before `read_samples` of the log is called. The header of an archive is its member
-    header.json or, if the run did not finish, the first member of its journal.
 
     replaced : counter of values such as NaN that are replaced because a pool cannot hold them
 
@@ -220,7 +219,7 @@ def _unpack_member(file: BinaryIO, info: ZipInfo, limit: UnpackLimit) -> bytes:
         return raw
     if method == ZIP_DEFLATED:
         return inflate(raw, limit)
-    if method == _ZSTANDARD:  # which `zipfile` supports only from Python 3.14 on
+    if method == _ZSTANDARD:
         limit.add(info.file_size)
         content: bytes = pa.Codec("zstd").decompress(raw, info.file_size, asbytes=True)
         return content
@@ -509,9 +508,12 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
     files = find_files(paths, (STATE,), what=f"a {STATE} of HELM")
     builder = PoolBuilder(paths[0].stem)
     states = [require_object(read_json(file, builder.replaced), file) for file in files]
-    has_several_scenarios = len({parse_helm_scenario(file) for file in files}) > 1
-    for file, state, agent in zip(files, states, _name_helm_agents(files, states), strict=True):
-        scenario = parse_helm_scenario(file) if has_several_scenarios else None
+    scenarios = [parse_helm_scenario(file) for file in files]
+    has_several_scenarios = len(set(scenarios)) > 1
+    models = [get_nested(state, "adapter_spec", "model") for state in states]
+    agents = _name_agents(models, scenarios, [file.parent for file in files])
+    for file, state, scenario, agent in zip(files, states, scenarios, agents, strict=True):
+        task = scenario if has_several_scenarios else None
         requests = require_list(state.get("request_states"), f"{file}, request_states")
         for number, request in enumerate(requests, 1):
             location = f"{file}, request {number}"
@@ -523,22 +525,13 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
                 builder.count_left_out("the call failed", location)
                 continue
 
-            item = _make_helm_item_id(request, scenario)
+            item = _make_helm_item_id(request, task)
             prompt = get_nested(request, "instance", "input", "text")
             trial = get_nested(request, "train_trial_index") or 0
             for nth, completion in enumerate(require_list(completions, location)):
                 text = get_nested(completion, "text")
                 builder.add(agent, item, text, prompt=prompt, location=location, repeat=f"{trial}.{nth}")
     return builder.build()
-
-
-def _name_helm_agents(files: Sequence[Path], states: Sequence[dict[str, Json]]) -> list[str]:
-    """Name the agent of each state after its model, with a part of the path if the model ran the scenario several times."""
-    scenarios = [parse_helm_scenario(file) for file in files]
-    models = [get_nested(state, "adapter_spec", "model") for state in states]
-    runs = [f"{model}\0{scenario}" for model, scenario in zip(models, scenarios, strict=True)]
-    names = disambiguate_names(runs, [file.parent for file in files])
-    return [name.replace(f"\0{scenario}", "") for name, scenario in zip(names, scenarios, strict=True)]
 
 
 def parse_helm_scenario(file: Path) -> str:
