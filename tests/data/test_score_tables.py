@@ -401,7 +401,7 @@ def test_left_out_columns_and_totals_are_noted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["Durchschnitt", "Gesamtwertung", "Moyenne générale", "平均点", "Ø"])
 @pytest.mark.parametrize("decimals", [1, 4])
-def test_a_column_that_averages_the_others_is_not_an_item(tmp_path: Path, name: str, decimals: int) -> None:
+def test_a_column_that_averages_the_others_is_not_an_item(name: str, decimals: int) -> None:
     scores = np.random.default_rng(5).uniform(20, 90, (6, 4))
     frame = pd.DataFrame(scores.round(1), columns=list("wxyz"))
     frame.insert(0, "model", [f"m{k}" for k in range(6)])
@@ -411,7 +411,7 @@ def test_a_column_that_averages_the_others_is_not_an_item(tmp_path: Path, name: 
     assert f"columns not used: {name}" in table.notes
 
 
-def test_a_column_of_sums_is_not_an_item_and_similar_columns_are(tmp_path: Path) -> None:
+def test_a_column_of_sums_is_not_an_item_and_similar_columns_are() -> None:
     passed = np.random.default_rng(6).integers(0, 2, (12, 5))
     frame = pd.DataFrame(passed, columns=list("vwxyz"))
     frame.insert(0, "model", [f"m{k}" for k in range(12)])
