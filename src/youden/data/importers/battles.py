@@ -74,7 +74,7 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
     ------
     ImportFormatError
         [import-format]: if the file cannot be read; [battles-columns]: if it lacks a column, or if a role is unknown;
-        [battles-value]: if a winner or an order is unknown, or a model or an item has no name;
+        [battles-value]: if a winner is unknown or ambiguous, if an order is unknown, or if a model or an item has no name;
         [import-agents]: if a name cannot be an id; [import-empty]: if no battle is left.
     """
     unknown_roles = sorted(columns.keys() - _COLUMNS.keys())
