@@ -74,7 +74,15 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, options: E
     """
     folder = require_run(source, "eee")
     rows = folder.read_ranking()
-    run = _read_run_facts(folder, options.organization)
+    fit_time = folder.file("ranking.csv").stat().st_mtime
+    run = _Run(
+        folder.path.resolve().name,
+        folder.read_pool(),
+        folder.read_facts(),
+        folder.read_signature(),
+        timestamp=str(int(fit_time)),
+        organization=options.organization,
+    )
     ranked = [row for row in rows if row.ability is not None]
     with create_export_folder(out) as tmp_folder:
         for row in ranked:
@@ -85,19 +93,6 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, options: E
     omitted = [row.agent for row in rows if row.ability is None]
     notes = (f"Agents without an ability are left out: {', '.join(omitted)}.",) if omitted else ()
     return Exported((out,), {"agents": len(ranked)}, notes)
-
-
-def _read_run_facts(folder: RunFolder, organization: str | None) -> _Run:
-    """Read the facts of a fitted run; its time is that of the ranking."""
-    fit_time = folder.file("ranking.csv").stat().st_mtime
-    return _Run(
-        folder.path.resolve().name,
-        folder.read_pool(),
-        folder.read_facts(),
-        folder.read_signature(),
-        timestamp=str(int(fit_time)),
-        organization=organization,
-    )
 
 
 def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:

@@ -200,7 +200,9 @@ def _guard_formulas(table: pa.Table) -> pa.Table:
         if not pa.types.is_string(table.schema.field(name).type):
             continue
         texts = table.column(name).to_pylist()
-        guarded_rows = [row for row, text in enumerate(texts) if text and _is_formula(text)]
+        guarded_rows = [
+            row for row, text in enumerate(texts) if text and is_run_by_spreadsheets(text) and not is_number(text)
+        ]
         for row in guarded_rows:
             texts[row] = guard(texts[row])
             guarded_columns[row].append(name)
@@ -211,11 +213,6 @@ def _guard_formulas(table: pa.Table) -> pa.Table:
         return table
     joined_names = [" ".join(names) for names in guarded_columns]
     return table.append_column(GUARDED, pa.array(joined_names))
-
-
-def _is_formula(text: str) -> bool:
-    """Return whether a spreadsheet would run a text as a formula, rather than show it or read it as a number."""
-    return is_run_by_spreadsheets(text) and not is_number(text)
 
 
 _TYPES = {"text": pa.string(), "whole": pa.int64(), "number": pa.float64()}

@@ -248,7 +248,6 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
 
 
 def _make_verdicts_metadata(verdicts: Verdicts) -> VerdictsMetadata:
-    """Return the metadata of a file of verdicts."""
     measured = [column.name for column in _OPTIONAL_ANSWER_COLUMNS if getattr(verdicts, column.name) is not None]
     return VerdictsMetadata(
         plan_digest=verdicts.plan.digest,

@@ -100,7 +100,10 @@ def _read_sheets(file: Path, note: Note) -> Iterator[tuple[str, Records]]:
     import openpyxl
 
     try:
-        _check_unpacked_size(file)
+        check_regular(file)
+        with zipfile.ZipFile(file) as archive:
+            unpacked_bytes = sum(member.file_size for member in archive.infolist())
+        UnpackLimit(file).add(unpacked_bytes)
         with closing(openpyxl.load_workbook(file, data_only=True, read_only=True)) as book:
             for sheet in book.worksheets:
                 if sheet.sheet_state == "visible":
@@ -113,14 +116,6 @@ def _read_sheets(file: Path, note: Note) -> Iterator[tuple[str, Records]]:
         raise import_error(
             file, f"it cannot be opened as .xlsx ({error}). Save it again, or as CSV.", slug="import-format"
         ) from error
-
-
-def _check_unpacked_size(file: Path) -> None:
-    """Raise InputError [unpacked-too-large] if a regular file, an archive, unpacks to far more than its size."""
-    check_regular(file)
-    with zipfile.ZipFile(file) as archive:
-        unpacked_bytes = sum(member.file_size for member in archive.infolist())
-    UnpackLimit(file).add(unpacked_bytes)
 
 
 def _scan_sheet(source: IO[bytes]) -> tuple[dict[tuple[int, int], int], set[bytes]]:
@@ -146,17 +141,6 @@ def _scan_sheet(source: IO[bytes]) -> tuple[dict[tuple[int, int], int], set[byte
             last_rows[int(first_row), column] = int(last_row)
         overlap = chunk[-_MAX_MATCH_BYTES:]
     return last_rows, formulas
-
-
-def _fill_cell(record: list[Json], row_number: int, column: int, merged_range: _MergedRange) -> None:
-    """Set an empty cell of a row to the value of a merged range if the range includes the row; `record` is changed."""
-    last_row, range_value = merged_range
-    if row_number > last_row or range_value is None:
-        return
-    n_lacking_cells = column - len(record)
-    record.extend([None] * n_lacking_cells)
-    if record[column - 1] is None:
-        record[column - 1] = range_value
 
 
 def _fill_merged_cells(
@@ -197,13 +181,14 @@ def _fill_row(
     merged : last row of each merged range, by its first row and its column, numbered from 1
     latest_ranges : the merged range that began last in each column of `merged`; changed in place if a range begins in the row
     """
-    for column, latest_range in latest_ranges.items():
+    for column, (last_row, range_value) in latest_ranges.items():
+        cell = record[column - 1] if column <= len(record) else None
         begins_range = (row_number, column) in merged
         if begins_range:
-            first_value = record[column - 1] if column <= len(record) else None
-            latest_ranges[column] = _MergedRange(merged[row_number, column], first_value)
-        else:
-            _fill_cell(record, row_number, column, latest_range)
+            latest_ranges[column] = _MergedRange(merged[row_number, column], cell)
+        elif cell is None and row_number <= last_row and range_value is not None:
+            record += [None] * (column - len(record))
+            record[column - 1] = range_value
 
 
 class _MergedRange(NamedTuple):

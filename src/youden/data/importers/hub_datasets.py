@@ -19,7 +19,7 @@ from youden.data.importers.pool_joiner import ImportedPool
 from youden.data.importers.table_files import find_saved_splits
 from youden.data.importers.table_import import read_table
 from youden.errors import ConfigError, ImportFormatError
-from youden.types import Agent, Pool
+from youden.types import Agent
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
@@ -87,14 +87,10 @@ def _read_from_hub(name: str, columns: Mapping[str, str], options: Mapping[str, 
 
     notes = [f"{name} was read at commit {commit}"]
     notes += [note.replace(str(saved), name) for note in imported.notes]
-    pool = _add_source(imported.pool, f"{name}@{commit}")
+    source = f"{name}@{commit}"
+    agents = [Agent(agent.id, agent.group, {**agent.meta, "source": source}) for agent in imported.pool.agents]
+    pool = replace(imported.pool, agents=tuple(agents))
     return replace(imported, pool=pool, notes=tuple(notes))
-
-
-def _add_source(pool: Pool, source: str) -> Pool:
-    """Return a copy of a pool with `source` in the meta of each agent."""
-    agents = [Agent(agent.id, agent.group, {**agent.meta, "source": source}) for agent in pool.agents]
-    return replace(pool, agents=tuple(agents))
 
 
 def _save_dataset(name: str, folder: Path, *, cache: Path, options: Mapping[str, str]) -> str:

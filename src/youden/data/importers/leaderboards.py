@@ -188,7 +188,10 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
         [import-empty] if there are no files of answers, or no answers in them; others if a file cannot be read.
     """
     files = find_files(paths, ("*.jsonl",), what="a model_answer JSONL")
-    ignored = _list_other_files(paths)
+    ignored: set[Path] = set()
+    for folder in filter(Path.is_dir, paths):
+        for name in OTHER_FOLDERS:
+            ignored.update(folder.rglob(f"{name}/**/*.jsonl"))
     answer_files = [file for file in files if file.name != QUESTIONS and file not in ignored]
     if not answer_files:
         raise import_error(
@@ -209,15 +212,6 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
             agent = row.get("model_id") or row.get("model") or name
             _add_answer(builder, row, agent=agent, prompts=prompts, location=location)
     return builder.build()
-
-
-def _list_other_files(paths: Sequence[Path]) -> set[Path]:
-    """List the JSONL files in subfolders that hold no answers of agents."""
-    files: set[Path] = set()
-    for folder in filter(Path.is_dir, paths):
-        for name in OTHER_FOLDERS:
-            files.update(folder.rglob(f"{name}/**/*.jsonl"))
-    return files
 
 
 def _add_answer(

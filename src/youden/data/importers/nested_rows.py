@@ -320,7 +320,8 @@ def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[s
     roles = [role for role in map(infer_role, objects) if role in NAMES]
     are_columns = "text" in roles or len(set(roles)) > 1
     if are_columns:
-        return _extract_from_labelled_columns(objects)
+        row_labels = dict.fromkeys(chain.from_iterable(objects.values()))  # an ordered set
+        return [{name: column.get(label) for name, column in objects.items()} for label in row_labels]
 
     tables_of_records = all(map(_holds_records, objects.values()))
     if not tables_of_records and _are_records(objects):
@@ -340,12 +341,6 @@ def _extract_from_tables(tables: Mapping[str, dict[str, Json]]) -> list[dict[str
     if len(filled_tables) > 1:
         return _join_tables(filled_tables)
     return [dict(row) for row in chain.from_iterable(filled_tables.values())]
-
-
-def _extract_from_labelled_columns(columns: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
-    """Return the rows of columns whose values are given by the label of the row, as pandas writes them."""
-    row_labels = dict.fromkeys(chain.from_iterable(columns.values()))  # an ordered set
-    return [{name: column.get(label) for name, column in columns.items()} for label in row_labels]
 
 
 def _are_records(objects: Mapping[str, dict[str, Json]]) -> bool:

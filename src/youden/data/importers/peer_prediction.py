@@ -406,27 +406,20 @@ def import_agents(path: str | PathLike[str]) -> Pool:
     conditions = [perspective.condition for perspective in data.agent_perspectives]
     _check_names(file, conditions)
 
-    items = _number_tasks(data.tasks)
-    texts = np.empty((len(conditions), len(items)), dtype=np.object_)
-    for position, task in enumerate(data.tasks):
-        texts[:, position] = task.responses
-    return Pool(agents=_make_agents(data.agent_perspectives), items=items, texts=texts, name=file.stem)
-
-
-def _make_agents(perspectives: Sequence[Perspective]) -> tuple[Agent, ...]:
-    """Return the agents of an agents file, with the groups of the paper and the strategies as `meta`."""
-    groups = find_paper_groups([perspective.condition for perspective in perspectives])
+    groups = find_paper_groups(conditions)
     agents = []
-    for perspective in perspectives:
+    for perspective in data.agent_perspectives:
         meta = {} if perspective.strategy is None else {"strategy": perspective.strategy}
         agents.append(Agent(perspective.condition, group=groups.get(perspective.condition), meta=meta))
-    return tuple(agents)
 
-
-def _number_tasks(tasks: Sequence[Task]) -> tuple[Item, ...]:
-    """Return the tasks as items `task-000`, `task-001`, …, with ids of equal length."""
-    n_digits = max(3, len(str(len(tasks) - 1)))
-    return tuple(Item(f"task-{number:0{n_digits}}", task.context) for number, task in enumerate(tasks))
+    n_tasks = len(data.tasks)
+    n_digits = max(3, len(str(n_tasks - 1)))
+    items = []
+    texts = np.empty((len(agents), n_tasks), dtype=np.object_)
+    for number, task in enumerate(data.tasks):
+        items.append(Item(f"task-{number:0{n_digits}}", task.context))
+        texts[:, number] = task.responses
+    return Pool(agents=tuple(agents), items=tuple(items), texts=texts, name=file.stem)
 
 
 def import_results(path: str | PathLike[str]) -> ImportedResults:

@@ -275,7 +275,10 @@ class PoolBuilder:
             [import-empty] if no response was added; [import-alike] if it is unclear whether ids that differ only by
             spaces or case are one agent or item.
         """
-        left_out = self._describe_left_out()
+        left_out = [
+            f"{format_count(n, 'record')} left out: {reason} (first: {self._first_locations[reason]})"
+            for reason, n in self._left_out.most_common()
+        ]
         if not self._responses:
             raise ImportFormatError(
                 f"'{self.name}' contains no response: {'; '.join(left_out) or 'it has no rows'}. "
@@ -322,13 +325,6 @@ class PoolBuilder:
         if replaced:
             notes.append(replaced)
         return tuple(notes)
-
-    def _describe_left_out(self) -> list[str]:
-        """Describe the unused rows: one sentence per reason, the most frequent first."""
-        return [
-            f"{format_count(n, 'record')} left out: {reason} (first: {self._first_locations[reason]})"
-            for reason, n in self._left_out.most_common()
-        ]
 
     def _describe_lost_items(self) -> list[str]:
         """Describe the items without a usable response: a list of one sentence, or an empty list if there are none."""
@@ -382,18 +378,6 @@ class PoolBuilder:
         self._merge_ids("agent", self._groups)
         self._merge_ids("item", self._item_prompts)
 
-    def _map_merged_cells(
-        self, kind: Literal["agent", "item"], merged_id: str, spellings: Sequence[str]
-    ) -> dict[tuple[str, str], tuple[str, str]]:
-        """Return the cells (agent, item) of several spellings of an id, each mapped to the same cell after merging."""
-        merged_cells = {}
-        for agent, item in self._responses:
-            if kind == "agent" and agent in spellings:
-                merged_cells[agent, item] = merged_id, item
-            elif kind == "item" and item in spellings:
-                merged_cells[agent, item] = agent, merged_id
-        return merged_cells
-
     def _merge_ids(self, kind: Literal["agent", "item"], ids: dict[str, str | None]) -> None:
         """Merge the ids of agents, or of items, that differ only by spaces or case.
 
@@ -405,7 +389,12 @@ class PoolBuilder:
         """
         for spellings in group_spelling_variants(ids):
             merged_id, *variants = spellings
-            merged_cells = self._map_merged_cells(kind, merged_id, spellings)
+            merged_cells = {}  # cell (agent, item) → the same cell after merging
+            for agent, item in self._responses:
+                if kind == "agent" and agent in spellings:
+                    merged_cells[agent, item] = merged_id, item
+                elif kind == "item" and item in spellings:
+                    merged_cells[agent, item] = agent, merged_id
             have_common_cell = len(set(merged_cells.values())) < len(merged_cells)
             if have_common_cell:
                 continue

@@ -153,12 +153,6 @@ def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
     return frame
 
 
-def _read_first_record(text: str, separator: str) -> list[str]:
-    """Return the fields in the first line of a CSV text; empty for a blank line."""
-    first_line, _, _ = text.partition("\n")
-    return next(csv.reader([first_line], delimiter=separator), [])
-
-
 def _parse_plain_text(text: str, *, separator: str) -> pd.DataFrame | None:
     """Parse the text of a CSV file by pandas; None if it is not plain (`read_plain_frame`) or has no rows.
 
@@ -166,7 +160,8 @@ def _parse_plain_text(text: str, *, separator: str) -> pd.DataFrame | None:
     """
     import pandas as pd  # takes long to load
 
-    header = _read_first_record(text, separator)
+    first_line, _, _ = text.partition("\n")
+    header = next(csv.reader([first_line], delimiter=separator), [])
     names = [" ".join(name.split()) for name in header]
     if not _are_plain_names(names) or is_pool_header(header):
         return None
@@ -575,9 +570,19 @@ def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
     ImportFormatError
         [import-empty] if the folder contains no such files.
     """
+    paths = sorted(folder.rglob("*/*"))
+    files = [path for path in paths if path.is_file() and path.suffix.lower() in _TEXT_EXTENSIONS]
+    if not files:
+        raise import_error(
+            folder,
+            f"the folder has neither a table ({', '.join(EXTENSIONS)}) nor a folder of texts (.txt, .md) for each agent. "
+            "Save texts as AGENT/ITEM.txt. For logs of an evaluation tool, run `youden import`; its --help lists the tools.",
+            slug="import-empty",
+        )
+
     prompts: dict[str, str] = {}
     rows: Rows = []
-    for file in _list_text_files(folder):
+    for file in files:
         agent, *item_parts = file.relative_to(folder).with_suffix("").parts
         item = "/".join(item_parts)
         text = read_text(file, replaced)
@@ -590,24 +595,3 @@ def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
     for _, row in rows:
         row["prompt"] = prompts.get(str(row["item"]))
     return rows
-
-
-def _list_text_files(folder: Path) -> list[Path]:
-    """List the files with the suffix .txt or .md in the subfolders of a folder, where each file holds one text.
-
-    A subfolder, such as that of an agent, may have subfolders of its own. Files directly in the folder are left out.
-
-    Returns the paths of the files, sorted.
-
-    Raises: ImportFormatError [import-empty] if there are no such files.
-    """
-    paths = sorted(folder.rglob("*/*"))
-    files = [path for path in paths if path.is_file() and path.suffix.lower() in _TEXT_EXTENSIONS]
-    if not files:
-        raise import_error(
-            folder,
-            f"the folder has neither a table ({', '.join(EXTENSIONS)}) nor a folder of texts (.txt, .md) for each agent. "
-            "Save texts as AGENT/ITEM.txt. For logs of an evaluation tool, run `youden import`; its --help lists the tools.",
-            slug="import-empty",
-        )
-    return files

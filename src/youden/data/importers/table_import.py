@@ -312,7 +312,7 @@ def _read_unnamed_columns(
 
     imported = builder.build()
     _check_files_share_items(path, imported.pool, tables, location_columns)
-    used_columns = f"{_count_rows(tables)}: {'; '.join(descriptions)}"
+    used_columns = f"{_describe_row_count(tables)}: {'; '.join(descriptions)}"
     return replace(imported, used_columns=used_columns, question=question, unused=tuple(unused))
 
 
@@ -324,8 +324,8 @@ def _group_by_layout(tables: Sequence[SourceTable], columns: Mapping[str, str]) 
     return list(tables_by_layout.values())
 
 
-def _count_rows(tables: Sequence[SourceTable]) -> str:
-    """Describe the number of rows, such as "12 rows of 2 tables"."""
+def _describe_row_count(tables: Sequence[SourceTable]) -> str:
+    """Describe the number of rows, as in "12 rows of 2 tables"."""
     counts = format_count(sum(len(table.rows) for table in tables), "row")
     if len(tables) > 1:
         counts += f" of {format_count(len(tables), 'table')}"
@@ -428,7 +428,7 @@ class _TableImporter:
             has_ordered_rows=has_ordered_rows,
         )
         located_rows = list(chain.from_iterable(table.rows for table in tables))
-        _check_texts_are_not_nested(self.path, roles, located_rows)
+        _check_texts_are_not_nested(roles, located_rows)
         for location, row in located_rows:
             reader.add(row, location)
         return roles
@@ -491,28 +491,26 @@ class _TableImporter:
         return unclear_columns_error(self.path, problem, all_columns, error.options)
 
 
-def _check_texts_are_not_nested(path: Path, roles: Roles, located_rows: Rows) -> None:
-    """Raise ImportFormatError [import-columns] if the responses are texts in some rows, and objects in other rows."""
+def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
+    """Raise ImportFormatError [import-columns] if the responses are texts in some rows, and objects in other rows.
+
+    Nested values that a row has next to its text are not texts, but for example scores.
+    """
     all_names = dict.fromkeys(chain.from_iterable(row for _, row in located_rows))
     names_of_paths = [name for name in all_names if "." in name]
     for column in roles.agent_columns or (roles.columns["text"],):
         nested_names = [name for name in names_of_paths if name.startswith(f"{column}.")]
-        if nested_names:
-            _check_texts_are_not_in(nested_names, column, located_rows)
+        if not nested_names:
+            continue
 
-
-def _check_texts_are_not_in(nested_names: Sequence[str], column: str, located_rows: Rows) -> None:
-    """Raise ImportFormatError [import-columns] if rows without a text in `column` have one of the nested values instead.
-
-    Nested values that a row has next to its text are not texts, but for example scores.
-    """
-    rows_with_text = [row for _, row in located_rows if row.get(column) is not None]
-    possible_texts = [name for name in nested_names if all(row.get(name) is None for row in rows_with_text)]
-    for location, row in located_rows:
-        present_names = [name for name in possible_texts if name in row]
-        if present_names and row.get(column) is None:
-            problem = f"the responses are texts in {column!r} or in {present_names[0]!r}. Write all of them into one of the two."
-            raise import_error(location, problem, slug="import-columns")
+        rows_with_text = [row for _, row in located_rows if row.get(column) is not None]
+        possible_texts = [name for name in nested_names if all(row.get(name) is None for row in rows_with_text)]
+        for location, row in located_rows:
+            present_names = [name for name in possible_texts if name in row]
+            if present_names and row.get(column) is None:
+                columns = f"{column!r} or in {present_names[0]!r}"
+                problem = f"the responses are texts in {columns}. Write all of them into one of the two."
+                raise import_error(location, problem, slug="import-columns")
 
 
 def _read_source_tables(

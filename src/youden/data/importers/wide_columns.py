@@ -110,7 +110,9 @@ class WideTableSearch(ColumnCandidates):
         has_question : whether another column holds the questions
         """
         words_by_column = {name: normalize_name(name).split("_") for name in agent_columns}
-        remarks = [name for name, words in words_by_column.items() if _denotes_remarks(words)]
+        remarks = [
+            name for name, words in words_by_column.items() if words[-1] in REMARKS or _REMARK.match("_".join(words))
+        ]
         parts = _list_part_columns(words_by_column, n_remarks=len(remarks))
         doubtful: set[str | None] = {*remarks, *parts}
         median_filled = median(self.table[name].filled_fraction for name in agent_columns)
@@ -378,11 +380,6 @@ def _make_doubtful_columns_error(
 def _get_name_parts(name: str) -> set[str]:
     """Return the words of a column's name, and its first three letters."""
     return split_into_words(name) | {normalize_name(name)[:3]}
-
-
-def _denotes_remarks(words: Sequence[str]) -> bool:
-    """Return whether these words of a column's name suggest remarks."""
-    return words[-1] in REMARKS or _REMARK.match("_".join(words)) is not None
 
 
 def _list_part_columns(words_by_column: Mapping[str, list[str]], *, n_remarks: int) -> list[str]:

@@ -287,7 +287,19 @@ def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple
                 slug="pool-duplicate",
             )
 
-        value = _require_group_or_prompt(source, record.get(key), key, line)
+        value = record.get(key)
+        is_empty_group = key == "group" and value == ""
+        if not isinstance(value, str | None) or is_empty_group:
+            raise source.make_error(
+                line,
+                f"the {key} is not a string: got {format_excerpt(value)}. Set a string, or remove the {key}.",
+                slug="pool-key",
+            )
+        if value and key == "prompt":
+            source.warn_if_long(value, key, line)
+        if value and key == "group":
+            source.check_name(value, key, line)
+
         meta = record.get("meta", {})
         if not isinstance(meta, dict):
             raise source.make_error(
@@ -310,32 +322,6 @@ def _read_line_chunks(source: Source) -> Iterator[tuple[int, list[bytes]]]:
             lines = chunk.removesuffix(b"\n").split(b"\n")
             yield number, lines
             number += len(lines)
-
-
-def _require_group_or_prompt(source: Source, value: Json, key: str, line: int) -> str | None:
-    """Check that the group of an agent, or the prompt of an item, is a valid text, and return it unchanged.
-
-    An item may have an empty prompt, but an agent has no empty group. A very long prompt causes a warning.
-
-    value : group or prompt in the file; None if it is missing
-    key : "group" or "prompt"
-    line : number of the line in the file, for messages
-
-    Raises PoolError [pool-key] if the value is not a text, and [pool-id] if a group has an invalid name.
-    """
-    is_empty_group = key == "group" and value == ""
-    if not isinstance(value, str | None) or is_empty_group:
-        raise source.make_error(
-            line,
-            f"the {key} is not a string: got {format_excerpt(value)}. Set a string, or remove the {key}.",
-            slug="pool-key",
-        )
-
-    if value and key == "prompt":
-        source.warn_if_long(value, key, line)
-    if value and key == "group":
-        source.check_name(value, "group", line)
-    return value
 
 
 def _parse_records(

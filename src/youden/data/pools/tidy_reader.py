@@ -68,7 +68,15 @@ def read_csv(path: Path) -> Pool:
         _check_column_names(source, [name for name in header if name != GUARDED], number=header_line)
         positions = {name: header.index(name) for name in (*columns, GUARDED) if name in header}
         for line, record in records:
-            _check_record(source, record, header, number=line)
+            if len(record) != len(header):
+                raise source.make_error(
+                    line,
+                    f"it does not fit the header: got {len(record)} fields, expected {len(header)}. "
+                    "Put texts with commas, quotes or line breaks in double quotes.",
+                    slug="pool-csv",
+                )
+            if record == header:
+                raise source.make_error(line, "it repeats the header. Remove it.", slug="pool-csv")
             row = {name: record[position] for name, position in positions.items()}
             if GUARDED in row:
                 row = remove_guards(row)
@@ -568,27 +576,6 @@ def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, lis
             "Close every double quote, double those inside a text, and end lines with a line feed.",
             slug="pool-csv",
         ) from error
-
-
-def _check_record(source: Source, record: Sequence[str], header: Sequence[str], *, number: int) -> None:
-    """Check that a row of a CSV file has as many fields as the header, and that it does not repeat the header.
-
-    A repeated header is a sign of files that were joined.
-
-    record, header : fields of the row and of the header
-    number : number of the line on which the row starts, for the error message
-
-    Raises PoolError [pool-csv].
-    """
-    if len(record) != len(header):
-        raise source.make_error(
-            number,
-            f"it does not fit the header: got {len(record)} fields, expected {len(header)}. "
-            "Put texts with commas, quotes or line breaks in double quotes.",
-            slug="pool-csv",
-        )
-    if record == header:
-        raise source.make_error(number, "it repeats the header. Remove it.", slug="pool-csv")
 
 
 def _check_column_names(source: Source, names: list[str], *, number: int | None) -> None:
