@@ -342,7 +342,14 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
     are_all_numbers = (number.notna() | is_empty).all()
     are_all_names = (is_a | is_b | is_empty).all()
     if are_all_numbers and not are_all_names:
-        _check_preferences(path, number, notes)
+        if ((number < 0) | (number > 1)).any():
+            problem = (
+                f"preferences in `winner` are not from 0 to 1: got {number.min():g} to {number.max():g}. Rescale them to 0 "
+                "(model_b wins) to 1 (model_a wins)."
+            )
+            raise import_error(path, problem, slug="battles-value")
+        if number.dropna().isin([0, 1]).all():
+            notes.append("numbers in `winner` are preferences for model_a: 1 counts as its win, and 0 as its loss")
         return number
 
     _check_no_ambiguous_winner(path, table, number)
@@ -380,25 +387,6 @@ def _check_no_ambiguous_winner(path: Path, table: pd.DataFrame, number: pd.Serie
         value = winner[is_ambiguous].iloc[0]
         problem = f"a value of `winner` is the name of a model, and may also state another result: got {value!r}."
         raise import_error(path, f"{problem} Use model_a, model_b and tie.", slug="battles-value")
-
-
-def _check_preferences(path: Path, preferences: pd.Series[float], notes: list[str]) -> None:
-    """Check that the numbers in the column `winner` are preferences for model_a, from 0 to 1.
-
-    path : file of the battles, for the error message
-    preferences : float series (n_battles,), number of each battle; NaN if the battle has no winner
-    notes : receives a remark if all numbers are 0 or 1, because a file may also use them as numbers of the two models
-
-    Raises: ImportFormatError [battles-value] if a number is less than 0 or greater than 1.
-    """
-    if ((preferences < 0) | (preferences > 1)).any():
-        problem = (
-            f"preferences in `winner` are not from 0 to 1: got {preferences.min():g} to {preferences.max():g}. Rescale them "
-            "to 0 (model_b wins) to 1 (model_a wins)."
-        )
-        raise import_error(path, problem, slug="battles-value")
-    if preferences.dropna().isin([0, 1]).all():
-        notes.append("numbers in `winner` are preferences for model_a: 1 counts as its win, and 0 as its loss")
 
 
 def _to_numbers(path: Path, cells: pd.Series[str], numbers: Mapping[str, float], *, role: str) -> pd.Series[float]:
