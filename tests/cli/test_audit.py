@@ -47,12 +47,15 @@ def test_columns_and_the_range_are_set_by_options(youden: Youden, tmp_path: Path
     assert youden("audit", "t.csv", "--column", "ignore=x", "--column", "ignore=y").code == 2
 
 
-def test_an_audit_replaces_no_file_that_no_audit_wrote(youden: Youden, tmp_path: Path) -> None:
-    (tmp_path / "items.csv").write_text(TABLE, encoding="utf-8")
-    assert youden("audit", "items.csv", "--out", ".").refuses("audit-out")
-    assert (tmp_path / "items.csv").read_text(encoding="utf-8") == TABLE
+@pytest.mark.parametrize("name", ["items.csv", "ranking.csv", "report.html", "audit.json"])
+def test_an_audit_replaces_no_file_that_no_audit_wrote(youden: Youden, tmp_path: Path, name: str) -> None:
+    (tmp_path / "scores.csv").write_text(TABLE, encoding="utf-8")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / name).write_text('{"signature": "mine"}', encoding="utf-8")
+    assert youden("audit", "scores.csv", "--out", "mine").refuses("audit-out")
+    assert (tmp_path / "mine" / name).read_text(encoding="utf-8") == '{"signature": "mine"}'
     for _ in range(2):
-        youden("audit", "items.csv", "--out", "audited").well()
+        youden("audit", "scores.csv", "--out", "audited").well()
 
 
 def test_an_audit_that_stopped_while_it_was_written_is_repeated(youden: Youden, tmp_path: Path) -> None:

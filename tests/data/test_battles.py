@@ -381,3 +381,5 @@ def test_a_gate_states_no_impossible_difference(youden: Youden, tmp_path: Path) 
     youden("import", "battles", "battles.csv", "--out", "run").well()
     (result,) = youden("gate", "run", "--agent", "a", "--baseline", "d", "--json").said["agents"]
     assert result["difference"] == result["high"] == 1
+    (result,) = json.loads(youden("gate", "run", "--agent", "d", "--baseline", "a", "--json").out)["agents"]
+    assert result["difference"] == result["low"] == -1

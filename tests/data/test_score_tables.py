@@ -399,16 +399,31 @@ def test_left_out_columns_and_totals_are_noted(tmp_path: Path) -> None:
     assert "averages or totals not used: Total" in read_scores(total_row(tmp_path)).notes
 
 
-@pytest.mark.parametrize("name", ["Durchschnitt", "Gesamtwertung", "Moyenne générale", "平均点", "Ø"])
-@pytest.mark.parametrize("decimals", [1, 4])
-def test_a_column_that_averages_the_others_is_not_an_item(name: str, decimals: int) -> None:
-    scores = np.random.default_rng(5).uniform(20, 90, (6, 4))
-    frame = pd.DataFrame(scores.round(1), columns=list("wxyz"))
+@pytest.mark.parametrize("name", ["Durchschnitt", "Gesamt", "Moyenne générale", "平均", "Overall"])
+def test_averages_are_recognized_by_name_in_several_languages(name: str) -> None:
+    frame = pd.DataFrame({"model": ["a", "b"], "x": [0.9, 0.8], "y": [0.5, 0.75], name: [0.1, 0.2]})
+    assert read_scores(frame).item_ids == ("x", "y")
+
+
+@pytest.mark.parametrize("name", ["Schnitt", "Gesamtwertung", "Note finale", "平均点", "Ø"])
+@pytest.mark.parametrize(
+    ("low", "high", "decimals"), [(20, 90, 1), (20, 90, 4), (0.3, 0.75, 2), (0.5, 0.8, 3)], ids=str
+)
+def test_a_column_that_averages_the_others_is_not_an_item(name: str, low: float, high: float, decimals: int) -> None:
+    scores = np.random.default_rng(5).uniform(low, high, (6, 4))
+    frame = pd.DataFrame(scores.round(2), columns=list("wxyz"))
     frame.insert(0, "model", [f"m{k}" for k in range(6)])
     frame[name] = scores.mean(axis=1).round(decimals)
     table = read_scores(frame)
     assert table.item_ids == ("w", "x", "y", "z")
     assert f"columns not used: {name}" in table.notes
+
+
+def test_coarse_scores_that_equal_the_mean_of_others_by_chance_are_items() -> None:
+    tenths = pd.DataFrame({"model": ["a", "b", "c"], "x": [0.1, 0.5, 0.9], "y": [0.3, 0.5, 0.7], "z": [0.2, 0.5, 0.8]})
+    assert read_scores(tenths).item_ids == ("x", "y", "z")
+    two_values = pd.DataFrame({"model": list("abcd"), "x": [0, 1, 0, 1], "y": [0, 1, 0, 1], "z": [0, 1, 0, 1]})
+    assert read_scores(two_values).item_ids == ("x", "y", "z")
 
 
 def test_a_column_of_sums_is_not_an_item_and_similar_columns_are() -> None:

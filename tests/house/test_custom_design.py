@@ -103,4 +103,4 @@ def test_a_design_never_gets_a_negative_budget(monkeypatch: pytest.MonkeyPatch, 
 
     monkeypatch.setattr(f"{__name__}.Neighbours", Recording)
     make_plan(small_pool, design="neighbours", calls=1)
-    assert budgets[-1] == 0
+    assert min(budget for budget in budgets if budget is not None) == budgets[-1] == 0

@@ -253,7 +253,7 @@ def test_a_gate_compares_two_versions_of_an_agent(youden: Youden, tmp_path: Path
     assert row["low"] > 0
     assert youden("extend", "calls", str(tmp_path / "run"), "100").refuses("extend-self-trials")
     assert youden("stress", str(tmp_path / "run")).refuses("self-trials-only")
-    for study in ("budget", "aa"):
+    for study in ("budget", "aa", "links", "variance"):
         assert youden("study", study, str(tmp_path / "run")).refuses("self-trials-only")
     assert youden("rejudge", str(tmp_path / "run"), "--judge", "lexical").refuses("self-trials-only")
 

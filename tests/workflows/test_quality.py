@@ -177,7 +177,9 @@ def test_unusable_labels_are_refused(  # noqa: PLR0917
 @pytest.mark.parametrize(("yes", "no"), [(True, False), ("yes", "no"), ("100%", "0%"), (np.int64(1), np.float32(0))])
 def test_labels_of_a_frame_are_read_as_those_of_a_file(run: RunFolder, yes: object, no: object) -> None:
     frame = pd.DataFrame({"agent": ["a0", "a1"], "item": ["i1", "i1"], "label": [yes, no]}, dtype=object)
-    for labels in (frame, frame.astype("category")):
+    file = run.file("labels.csv")
+    frame.to_csv(file, index=False)
+    for labels in (file, frame, frame.astype("category")):
         assert read_answers(run, labels).value.tolist() == [1, 0]
 
 

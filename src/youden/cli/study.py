@@ -55,10 +55,13 @@ def links_command(
     agents and items show whether the medians of two links differ.
     """
     from youden.data.folder.run_folder import RunFolder
+    from youden.protocol.self_trials import check_compares_agents
     from youden.study.link_curl import LinksStudy
     from youden.types.pool import plain_fields
 
     folder = RunFolder(run)
+    if folder.has("plan.parquet"):
+        check_compares_agents(folder.read_plan_without_trials(), "study links")
     study = LinksStudy(
         folder.read_scores(scores),
         partners=_read_partner_share(folder, scores),

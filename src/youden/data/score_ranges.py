@@ -114,11 +114,14 @@ def find_aggregates(scores: Floats) -> list[int]:
         largest_difference = np.abs(complete - expected).max(axis=0)
         for position in np.flatnonzero(largest_difference < 0.11).tolist():  # rounded to one decimal or more
             column = complete[:, position]
+            if len(np.unique(column)) < 3:
+                continue
+
+            # coarse values may agree by chance: approximate probability for any column, with uniform values
             others = np.delete(complete, position, axis=1)
             tolerance = _find_rounding_error(column) + _find_rounding_error(others) + 1e-9
-
-            is_precise = tolerance < 0.02 * np.ptp(complete)  # coarse values agree by chance
-            if is_precise and largest_difference[position] <= tolerance and len(np.unique(column)) >= 3:
+            p_chance = 2 * n_columns * (2 * tolerance / np.ptp(complete)) ** n_rows
+            if largest_difference[position] <= tolerance and p_chance < 1e-3:
                 aggregates.add(position)
     return sorted(aggregates)
 

@@ -21,6 +21,7 @@ from youden.pipeline.multi_judge import (
     measure_judge_spread,
     measure_vote_spread,
 )
+from youden.protocol.self_trials import check_compares_agents
 from youden.stats.trials.variance_parts import VarianceComponents
 from youden.text.tables import Table, make_table
 from youden.types import PAIRED, Plan, Verdicts
@@ -109,8 +110,9 @@ def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> Varia
 
 
 def _read_all_verdicts(folder: RunFolder) -> Verdicts:
-    """Read the verdicts of a run that is judged to its end."""
+    """Read the verdicts of a run that is judged to its end, and that compares agents."""
     plan = folder.read_plan()
+    check_compares_agents(plan, "study variance")
     folder.check_information()
     folder.check_judged()
     return folder.read_verdicts(plan)

@@ -32,7 +32,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, write_pool
 from youden.errors import ConfigError
 from youden.text.printable import format_command
-from youden.text.sentences import format_items_compared
+from youden.text.sentences import format_items_compared, format_rank_range
 from youden.text.tables import make_table, to_markdown
 from youden.types import Pool
 from youden.types.facts import RankingRow
@@ -228,7 +228,7 @@ def _copy_run_files(run: RunFolder, folder: Path) -> None:
 def _format_ranking_row(row: RankingRow) -> list[str]:
     """Return the cells of an agent in the table of the README: ranks, agent, ability and its interval."""
     numbers = ["" if value is None else f"{value:.3f}" for value in (row.ability, row.low, row.high)]
-    return [f"{row.rank_low}–{row.rank_high}", row.agent, *numbers]
+    return [format_rank_range(row.rank_low, row.rank_high), row.agent, *numbers]
 
 
 def _format_remainder(n_agents: int) -> list[str]:

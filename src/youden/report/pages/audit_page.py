@@ -11,6 +11,7 @@ from youden.pipeline.score_audit import Audit
 from youden.report.data.ranking_tables import add_report_columns
 from youden.report.pages import embed
 from youden.report.pages.writing import write_file
+from youden.text.json_text import parse_json
 from youden.types.columns import TableColumn
 
 AUDIT_FILE = "audit.json"
@@ -24,13 +25,25 @@ def check_audit_folder(folder: Path) -> None:
 
     Raises: InputError [audit-out] if `folder` contains a file that an audit would replace, but no audit.json.
     """
-    replaced_files = [name for name in ("report.html", "ranking.csv", "items.csv") if (folder / name).exists()]
-    if replaced_files and not (folder / AUDIT_FILE).exists():
+    names = ("report.html", "ranking.csv", "items.csv", AUDIT_FILE)
+    replaced_files = [name for name in names if (folder / name).exists()]
+    if replaced_files and not _is_audit_file(folder / AUDIT_FILE):
         raise InputError(
             f"{folder} does not contain an audit, and an audit would replace files in it: got {replaced_files[0]}. Set --out to "
             "a new folder, or move these files.",
             slug="audit-out",
         )
+
+
+def _is_audit_file(path: Path) -> bool:
+    """Return whether a file is an audit.json that an audit has written, which has its signature."""
+    if not path.is_file():
+        return False
+    try:
+        content = parse_json(path.read_bytes()).value
+    except ValueError:
+        return False
+    return isinstance(content, dict) and str(content.get("signature")).startswith("youden:")
 
 
 def write_audit(audit: Audit, folder: Path) -> Path:
