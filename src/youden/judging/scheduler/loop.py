@@ -204,18 +204,16 @@ class RequestLoop:
             self._queue.close(call)
         except CallError as error:
             self._outcomes.record_cost(call.key, call.last_usd)
+            # another process may send the request if the lease has expired at any time during the attempt
+            may_have_expired = self._n_possible_expiries > n_expiries_before or not self._caller.has_leases()
             may_send_again = error.kind == "transient" and not self._stop.is_stopped
-            if may_send_again and self._may_have_expired_since(n_expiries_before):
+            if may_have_expired and may_send_again:
                 self._leave_to_other_process(call)
             else:
                 await self._handle_failure(call, error)
         else:
             self._outcomes.record_cost(call.key, call.last_usd, completion)
             self._handle_answer(call, completion)
-
-    def _may_have_expired_since(self, n_expiries_before: int) -> bool:
-        """Return whether the leases may have expired since `n_expiries_before` was read, so that others may send requests."""
-        return self._n_possible_expiries > n_expiries_before or not self._caller.has_leases()
 
     async def _wait_for_flush(self) -> None:
         """Wait while too many outcomes are not on disk yet, unless the run has to end."""
@@ -242,7 +240,10 @@ class RequestLoop:
         call : the call, whose cost is recorded already
         error : why the attempt failed
         """
-        self._log_failure(call, error)
+        self._log.write_event("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
+        if error.status == TOO_MANY_REQUESTS and error.kind == "transient":
+            self._log.record_throttled()
+
         is_stopped = self._stop.is_stopped
         if not is_stopped and self._hold_in_outage(call, error):
             return
@@ -265,12 +266,6 @@ class RequestLoop:
             self._queue.close(call)
         else:
             self._queue.back_off(call, seconds_until_retry or 0.0)
-
-    def _log_failure(self, call: Call, error: CallError) -> None:
-        """Write a failed attempt to the log file, and count it for the display if it has HTTP 429."""
-        self._log.write_event("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
-        if error.status == TOO_MANY_REQUESTS and error.kind == "transient":
-            self._log.record_throttled()
 
     def _hold_in_outage(self, call: Call, error: CallError) -> bool:
         """Set a call aside if it failed because of an outage, and return whether it did.
