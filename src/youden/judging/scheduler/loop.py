@@ -73,7 +73,12 @@ class RequestLoop:
     async def run(self) -> None:
         """Send requests until every row has an answer or a reason why it has none, or until the run has to end."""
         try:
-            await self._run_tasks()
+            async with _task_group() as group:
+                for _ in range(self._config.concurrency):
+                    group.create_task(self._send_queued_calls())
+                maintenance = group.create_task(self._maintenance_loop())
+                await self._dispatch_and_wait()
+                maintenance.cancel()
         finally:
             self._queue.cancel_waiting()
         if not self._stop.is_stopped:
@@ -81,15 +86,6 @@ class RequestLoop:
         n_batched_rows = self._dispatcher.n_batched_rows
         if n_batched_rows:
             self._stop.request_stop_with_error(make_batches_pending_error(n_batched_rows, store=self._store.name))
-
-    async def _run_tasks(self) -> None:
-        """Run the workers, the maintenance and the dispatch of calls until all calls have ended."""
-        async with _task_group() as group:
-            for _ in range(self._config.concurrency):
-                group.create_task(self._send_queued_calls())
-            maintenance = group.create_task(self._maintenance_loop())
-            await self._dispatch_and_wait()
-            maintenance.cancel()
 
     def release_leases(self) -> None:
         """Release the leases on requests that were not sent, and report how many calls were cut off.
@@ -373,8 +369,8 @@ class RequestLoop:
         """Run one round of maintenance: store outcomes, renew leases, and divide the rate limits again.
 
         A lease is the exclusive right to send a request. If the leases may have expired, the calls that are not in flight are
-        left to other processes. If an outage of the server has set all calls aside, the calls are queued again, so that one of
-        them is sent as the next test of the server.
+        left to other processes. If all calls were set aside in an outage of the server, they are queued again, so that one of
+        them is sent as the next probe, a test of the server.
 
         Raises: YoudenError if the store cannot be written.
         """
@@ -388,8 +384,6 @@ class RequestLoop:
         await asyncio.to_thread(self._flush_and_renew)
         self._flushed.set()
         self._adapt_to_other_processes()
-
-        # in an outage, if all calls were set aside, put them back, so that one of them is sent as the next probe
         if self._queue.is_empty:
             self._queue.release_held()
 

@@ -270,7 +270,7 @@ class WorkerGroup:
             raise self._busy_error()
 
         is_first_member = self._is_coordinator and not self._joined and not living
-        if is_first_member:  # a new run starts with the whole cap
+        if is_first_member:
             return []
         ended = [row for row in others if row not in living]
         return [*living, *_merge_ended(ended)]
