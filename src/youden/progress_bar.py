@@ -103,7 +103,7 @@ class Tally:
         n_failed = self.failed.total()
         seconds, time_format = (elapsed, "in {}") if ended else (seconds_left, "{} left")
 
-        # name → number of which the part is left out if it is 0, and text
+        # name → number and text; parts whose number is 0 are left out
         parts = {
             "done": (1, f"{self.what}: {self.done:,} of {self.total:,}"),
             "rate": (n_requested, f"{rate:,.0f}/s"),

@@ -161,7 +161,7 @@ def report_shadow(what: str, name: str, file: Path, *, original: Path | None, wa
         return False
     local = _format_local_path(file)
     is_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
-    if is_ci and not was_path_given:  # reports are rarely read in continuous integration
+    if is_ci and not was_path_given:
         raise ConfigError(
             f"The {what} '{name}' ships with youden, and the local file {local} has the same name. With the variable CI set, a "
             f"local file is used only if its path is given. Set `{_KEYS.get(what, what)}: ./{Path(local).as_posix()}`, or "

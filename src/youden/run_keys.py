@@ -374,37 +374,23 @@ def _parse_declaration(hint: Any) -> DeclaredKey:
 
     Returns the types of the key without None, its limits by name (`ge`, `gt`, `le`, `lt`), and its description, the `Key`.
     """
-    types, metadata = _split_type_hint(hint)
+    annotation, *metadata = get_args(hint)
+    is_union = get_origin(annotation) in (Union, UnionType)
+    alternatives = get_args(annotation) if is_union else (annotation,)
+    types = []
+    for alternative in alternatives:
+        if get_origin(alternative) is Annotated:
+            metadata += alternative.__metadata__
+            types.append(alternative.__origin__)
+        elif alternative is not NoneType:
+            types.append(alternative)
+
     limits: dict[str, Any] = {}
     for element in metadata:
         if isinstance(element, Ge | Gt | Le | Lt):
             limits |= asdict(element)
     (description,) = [element for element in metadata if isinstance(element, Key)]
-    return DeclaredKey(types, limits, description)
-
-
-def _split_type_hint(hint: Any) -> tuple[tuple[Any, ...], list[Any]]:
-    """Split the type hint of a config key into the types of its values and its metadata.
-
-    Metadata are the additional arguments of `Annotated`, such as limits. The members of a union may be annotated as
-    well, as in `Annotated[Annotated[int, Ge(1)] | str | None, Key(...)]`.
-
-    hint : an `Annotated` type
-
-    Returns the types without None, and a list of all metadata, in which those of the members of a union come last.
-    """
-    annotation, *metadata = get_args(hint)
-    is_union = get_origin(annotation) in (Union, UnionType)
-    members = get_args(annotation) if is_union else (annotation,)
-
-    types = []
-    for member in members:
-        if get_origin(member) is Annotated:
-            metadata += member.__metadata__
-            types.append(member.__origin__)
-        elif member is not NoneType:
-            types.append(member)
-    return tuple(types), metadata
+    return DeclaredKey(tuple(types), limits, description)
 
 
 REPLACED_KEYS = {

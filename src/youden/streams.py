@@ -74,6 +74,11 @@ def stream(name: Stream, seed: int, *number: int) -> np.random.Generator:
     numpy.random.Generator
         A generator; the same arguments give the same random numbers.
 
+    Raises
+    ------
+    ConfigError
+        [argument-type]: if the seed is not a whole number; [seed-invalid]: if it is negative.
+
     Notes
     -----
     NumPy pads seeds with zeros, so that [s, 5] and [s, 5, 0] seed the same stream. A key must therefore have only one name.
@@ -103,6 +108,11 @@ def standalone_stream(seed: int) -> np.random.Generator:
     -------
     numpy.random.Generator
         A generator; the same seed gives the same random numbers.
+
+    Raises
+    ------
+    ConfigError
+        [argument-type]: if the seed is not a whole number; [seed-invalid]: if it is negative.
 
     Notes
     -----

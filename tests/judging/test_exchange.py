@@ -27,7 +27,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.judging.call.failures import CallError
 from youden.judging.offline.answer_files import iter_result_rows
-from youden.judging.offline.exporting import RequestTable, hashes_to_bytes
+from youden.judging.offline.exporting import RequestTable, export_requests, hashes_to_bytes
 from youden.judging.offline.lines import parse_outcome
 from youden.judging.store.answers import open_store
 from youden.types import Completion
@@ -114,6 +114,14 @@ def test_an_export_answered_by_any_engine_ranks_like_the_direct_run(
         with open_store(exported_folder / f"{form}.db") as store:
             (judge,) = store.judges()
             assert (judge["model"], store.served(judge)) == ("m", ["m"])
+
+
+def test_an_export_writes_all_requests_to_at_least_one_file(tmp_path: Path) -> None:
+    with open_store(tmp_path / "s.db") as store:
+        n_requests, files = export_requests(
+            dense_plan(make_pool(3, 4)), config=judge_config(NOWHERE), store=store, folder=tmp_path / "x", shards=0
+        )
+    assert len(list(lines_of(files))) == n_requests > 0
 
 
 def test_exported_lines_have_the_batch_format_and_parquet_describes_itself(

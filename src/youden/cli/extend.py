@@ -23,7 +23,6 @@ from youden.text.tables import format_decimal
 
 if TYPE_CHECKING:
     from youden.pipeline.fitted_run import RunFit
-    from youden.report.data.summary import Summary
     from youden.types.facts import AgentChange, ExtensionFacts
     from youden.types.pool import Json
     from youden.workflows.planned_extension import PlannedExtension
@@ -243,8 +242,14 @@ def _print_extended_run(
     warnings = _describe_wide_intervals(planned, find_too_wide(planned, fitted))
 
     if output_mode == "json":
+        changes: Json = None
+        if extension is not None:
+            changes = {**asdict(extension), "summary": list(change_sentences)}
+        result: dict[str, Json] = {**plan, "extension": changes, "recommendation": asdict(summary.recommendation)}
+        if end_reason:
+            result["ended"] = end_reason
         output.print_warnings(warnings)
-        output.print_json({**plan, **_extended_run_to_json(summary, extension, end_reason)})
+        output.print_json(result)
         return
 
     if end_reason:
@@ -265,25 +270,6 @@ def _print_plan(planned: PlannedExtension, output_mode: options.OutputMode) -> N
     output.print_plan(planned.run, output_mode, plan=planned.new_trials, cost=planned.cost, half_width=half_width_text)
     if half_width is not None and output_mode in ("verbose", "json"):
         output.print_note(f"plan: {_describe_width(half_width, n_joined=len(planned.joined))}")
-
-
-def _extended_run_to_json(summary: Summary, extension: ExtensionFacts | None, end_reason: str) -> dict[str, Json]:
-    """Convert the result of an extension to the JSON that follows the plan in the output of `youden extend --json`.
-
-    summary : summary of the extended run, with the changes of the ranking as sentences and the recommendation
-    extension : what the extension changed: new agents, ranks and drift; None if the run has no extension
-    end_reason : why a search ended; an empty string for other extensions
-
-    Returns the keys "extension" (None without an extension), "recommendation" and, for a search, "ended".
-    """
-    changes: Json = None
-    if extension is not None:
-        changes = {**asdict(extension), "summary": list(summary.moved)}
-
-    result: dict[str, Json] = {"extension": changes, "recommendation": asdict(summary.recommendation)}
-    if end_reason:
-        result["ended"] = end_reason
-    return result
 
 
 def _describe_wide_intervals(planned: PlannedExtension, agents: tuple[str, ...]) -> list[str]:

@@ -8,16 +8,13 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
 from youden.cli import options, output
 from youden.text.printable import printable
 from youden.text.sentences import format_count
-
-if TYPE_CHECKING:
-    from youden.workflows.to_label import ToLabel
 
 
 @click.command("label")
@@ -66,32 +63,18 @@ def label_command(
         n, out, purpose=purpose, labels=files or None, label=label, scale=scale, show_agents=show_agents, seed=seed
     )
     label_arguments = " ".join(f"--labels {shlex.quote(str(file))}" for file in (*files, out))
-    _print_label_files(written, out, as_json=as_json)
-    output.print_note(
-        f"next: fill in the column `label`, then run: youden quality {shlex.quote(str(run))} {label_arguments}"
-    )
-
-
-def _print_label_files(written: ToLabel, out: Path, *, as_json: bool) -> None:
-    """Print the paths of the two files that `youden label` has written, and how many responses are to be labelled.
-
-    The first file is a table of responses without the names of their agents. The second one, the key, records the agent of
-    each row.
-
-    written : the key, the number of responses of each agent, and the number of labels that are known already
-    out : path of the table
-    as_json : whether to print one JSON object instead of text
-    """
     if as_json:
         output.print_json(
             {"table": str(out), "key": str(written.key), "given": dict(written.given), "known": written.n_known}
         )
-        return
-
-    n_responses = format_count(sum(written.given.values()), "response")
-    n_agents = format_count(len(written.given), "agent")
-    click.echo(printable(str(out)))
-    output.print_note(f"{n_responses} of {n_agents}; agents of the rows: {written.key}")
+    else:
+        n_responses = format_count(sum(written.given.values()), "response")
+        n_agents = format_count(len(written.given), "agent")
+        click.echo(printable(str(out)))
+        output.print_note(f"{n_responses} of {n_agents}; agents of the rows: {written.key}")
+    output.print_note(
+        f"next: fill in the column `label`, then run: youden quality {shlex.quote(str(run))} {label_arguments}"
+    )
 
 
 @click.command("quality")

@@ -355,7 +355,10 @@ def sparsity_command(
         lines = (*describe_sparsity(study), *describe_additivity(links))
         signature = RunFolder(run).read_signature().text
         if html is not None:
-            parts.append(_make_sparsity_part(study, run.name, lines, signature))
+            from youden.report.charts.studies import draw_sparsity_figures
+            from youden.report.pages import writing
+
+            parts.append(writing.StudyPart(run.name, lines, draw_sparsity_figures(study), signature))
         results[run.name] = {**sparsity_to_json(study), "summary": list(lines), "signature": signature}
         if not as_json:
             table = _sparsity_table(study, run.name)
@@ -366,14 +369,6 @@ def sparsity_command(
         write_study(html, "Sparsity", parts)
     if as_json:
         output.print_json({"sparsity": results})
-
-
-def _make_sparsity_part(study: SparsityStudy, name: str, lines: tuple[str, ...], signature: str) -> StudyPart:
-    """Make the part of the page of figures that shows one run, with its results as sentences and its signature."""
-    from youden.report.charts.studies import draw_sparsity_figures
-    from youden.report.pages import writing
-
-    return writing.StudyPart(name, lines, draw_sparsity_figures(study), signature)
 
 
 def _sparsity_table(study: SparsityStudy, name: str) -> Table:

@@ -496,18 +496,15 @@ class TrialsByItem:
         if not self.plan.split.n_holdout:
             return RateChunk(start, rates, clean=rates)
 
-        training_rates = self._average_by_pair(paired, self._select_training(independent, start), items)
-        return RateChunk(start, rates, clean=training_rates)
-
-    def _select_training(self, independent: Columns, start: int) -> Columns:
-        """Select the independent trials that training scores may use, with items numbered from `start`."""
         is_training = self.plan.split.allows_training(
             independent["first"],
             independent["item"] + start,
             independent["second"],
             independent["other_item"],
         )
-        return {name: column[is_training] for name, column in independent.items()}
+        training_independent = {name: column[is_training] for name, column in independent.items()}
+        training_rates = self._average_by_pair(paired, training_independent, items)
+        return RateChunk(start, rates, clean=training_rates)
 
     def _split_of(self, items: slice) -> Split:
         """Return the split of the plan into training and held-out cells, for some items."""
@@ -681,24 +678,20 @@ class TrialsByItem:
         mask : bool array (n_rows,), rows to append
         """
         # sort the rows by partition; rows of one partition keep their order
-        partition_of_row = columns["item"] // self._items_per_partition
         unsorted_rows = np.flatnonzero(mask)
-        rows = unsorted_rows[np.argsort(partition_of_row[unsorted_rows], kind="stable")]
-        partition = partition_of_row[rows]
-        records = self._make_records(kind, columns, rows)
+        unsorted_partition = columns["item"][unsorted_rows] // self._items_per_partition
+        order = np.argsort(unsorted_partition, kind="stable")
+        rows, partition = unsorted_rows[order], unsorted_partition[order]
+
+        records = np.empty(len(rows), dtype=self._trial_dtype(kind))
+        for name in records.dtype.names or ():
+            records[name] = self._compute_record_field(columns, name)[rows]
 
         # positions at which the partition changes, with 0 and the number of rows (−1 is no partition)
         edges = np.flatnonzero(np.diff(partition, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(edges):
             first_item = int(partition[start]) * self._items_per_partition
             self._append_records(f"{kind}-{first_item}", records[start:stop])
-
-    def _make_records(self, kind: str, columns: Mapping[str, NDArray[Any]], rows: Positions) -> NDArray[Any]:
-        """Make the records of some rows of `columns`, which are trials of one kind."""
-        records = np.empty(len(rows), dtype=self._trial_dtype(kind))
-        for name in records.dtype.names or ():
-            records[name] = self._compute_record_field(columns, name)[rows]
-        return records
 
     def _compute_record_field(self, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
         """Compute one field of the records of trials from the columns of verdicts.parquet.
@@ -766,19 +759,16 @@ class TrialsByItem:
         dtype = self._trial_dtype(kind)
         chunks = [np.empty(0, dtype=dtype)]
         for first_item in range(start, stop, self._items_per_partition):
-            chunks += self._read_partition(f"{kind}-{first_item}", dtype)
+            name = f"{kind}-{first_item}"
+            if self._partitions is None:
+                chunks += self._in_memory.get(name, ())
+            elif (self._partitions / name).exists():
+                chunks.append(np.fromfile(self._partitions / name, dtype=dtype))
         records = np.concatenate(chunks)
 
         columns = {name: np.ascontiguousarray(records[name]) for name in dtype.names or ()}
         columns["item"] -= np.int32(start)
         return columns
-
-    def _read_partition(self, name: str, dtype: np.dtype[Any]) -> list[NDArray[Any]]:
-        """Read the records of a partition; none if it does not exist."""
-        if self._partitions is None:
-            return self._in_memory.get(name, [])
-        file = self._partitions / name
-        return [np.fromfile(file, dtype=dtype)] if file.exists() else []
 
 
 def get_votes_by_judge(columns: Mapping[str, NDArray[Any]]) -> list[Floats]:

@@ -105,23 +105,17 @@ async def _diagnose_server(config: JudgeConfig, environment: Mapping[str, str]) 
     message = f"{config.key_variable} is set in {key_source}" if connection.api_key else "none is sent"
     key = _make_finding("key", "ok", message)
 
+    address = config.address or "its provider"
     try:
         completion, accepts_logprobs = await _send_test(config, connection)
     except CallError as error:
-        message = to_judge_error(error, judge=config.name, address=_describe_address(config)).message
+        message = to_judge_error(error, judge=config.name, address=address).message
         if error.status in (401, 403):
             return _skip_remaining(_make_finding("key", "failed", message))
         return _skip_remaining(key, _make_finding("reach", "failed", message))
-    return (key, *_check_reply(config, completion, accepts_logprobs=accepts_logprobs))
-
-
-def _check_reply(config: JudgeConfig, completion: Completion, *, accepts_logprobs: bool) -> tuple[Finding, ...]:
-    """Return one finding per step of `STEPS` after the check of the key.
-
-    accepts_logprobs : whether the server accepted a request for log-probabilities
-    """
     return (
-        _make_finding("reach", "ok", f"{_describe_address(config)} answers"),
+        key,
+        _make_finding("reach", "ok", f"{address} answers"),
         _check_model(config, completion),
         _check_parsing(config, completion),
         _check_logprobs(config, completion, accepts_logprobs=accepts_logprobs),
@@ -176,10 +170,6 @@ async def _try_with_logprobs(judge: Judge, plain_request: Request, *, max_second
 def _make_finding(step: str, severity: Severity, message: str) -> Finding:
     """Return the result of one check of the judge."""
     return Finding(step, message, severity=severity)
-
-
-def _describe_address(config: JudgeConfig) -> str:
-    return config.address or "its provider"
 
 
 def _skip_remaining(*findings: Finding) -> tuple[Finding, ...]:

@@ -367,21 +367,18 @@ def _read_replayed_verdicts(run: _Run, config: JudgeConfig) -> Verdicts:
     replayed_judge = config.replay_of or load_only_judge(store)
     questions = replayed_judge.questions()
 
+    def raise_replay_miss(key: str, row: int) -> None:
+        raise ReplayMissError(
+            f"The store {store.name} has no answer with the key {key} to {describe_trial(run.plan, row)}. "
+            "Replay the plan, pool and judge that were judged, or judge this plan first.",
+            slug="replay-miss",
+        )
+
     row_keys = run.options.keys(questions, run.plan)
-    raise_replay_miss = partial(_raise_replay_miss, run.plan, store.name)
     answers = read_answers(
         questions, run.plan, store, row_keys, on_read=run.log.advance, on_not_stored=raise_replay_miss
     )
     return answers.to_verdicts(replayed_judge.describe(), warnings=_find_shortened_texts(questions, run))
-
-
-def _raise_replay_miss(plan: Plan, store_name: str, key: str, row: int) -> None:
-    """Raise the error that a store has no answer to the request of a trial, whose request hash is `key`."""
-    raise ReplayMissError(
-        f"The store {store_name} has no answer with the key {key} to {describe_trial(plan, row)}. "
-        "Replay the plan, pool and judge that were judged, or judge this plan first.",
-        slug="replay-miss",
-    )
 
 
 def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
@@ -523,7 +520,12 @@ def _make_verdicts(
     costs : costs of the calls of this invocation
     warnings : findings about the judge's servers, for example that one of them failed
     """
-    model_changes = _record_models(run, config, store, answers)
+    # compare the models that answered with those of earlier runs before they are added
+    judge = config.public()
+    model_changes = answers.served.changes_since(store.served(judge))
+    if not run.options.read_only:
+        store.remember_served(judge, answers.served.new_names())
+
     usd_calibration = 0.0
     account = run.options.account
     if account is not None:
@@ -534,15 +536,6 @@ def _make_verdicts(
     shortened_texts = _find_shortened_texts(config.questions(), run)
     findings = (*uncertain_costs, *warnings, *model_changes, *shortened_texts)
     return answers.to_verdicts(config.describe(), costs, usd_calibration=usd_calibration, warnings=findings)
-
-
-def _record_models(run: _Run, config: JudgeConfig, store: Store, answers: PlanAnswers) -> tuple[Finding, ...]:
-    """Add the models that answered to the store, unless it is read-only, and return findings on changes since earlier runs."""
-    judge = config.public()
-    model_changes = answers.served.changes_since(store.served(judge))
-    if not run.options.read_only:
-        store.remember_served(judge, answers.served.new_names())
-    return model_changes
 
 
 def _sum_calibration_costs(store: Store, account: str, answers: PlanAnswers) -> float:

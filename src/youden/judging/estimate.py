@@ -263,32 +263,9 @@ def _with_remaining_cost(
 
     Returns the estimate with `stored` and `usd_left`, which is None if no outcome is stored or a price is unknown.
     """
-    n_stored_trials, n_remaining_requests, n_remaining_characters = _count_stored_and_remaining(
-        store, row_keys, characters
-    )
-    if n_stored_trials == 0:
-        return replace(cost, stored=0, usd_left=None)
-    tokens_in = cost.tokens_in * n_remaining_characters / int(characters.sum())
-    tokens_out = cost.tokens_out * n_remaining_requests / len(characters)
-    usd_left = _compute_cost(config, tokens_in, tokens_out)
-    return replace(cost, stored=n_stored_trials, usd_left=usd_left)
-
-
-def _count_stored_and_remaining(
-    store: Store, row_keys: Iterator[RowKey], characters: Positions
-) -> tuple[int, int, int]:
-    """Count the trials whose outcome is stored, and the requests that remain to be sent, with their characters.
-
-    An outcome is an answer or a rejection of the request. The trials are looked up in chunks of `CHUNK` trials. A remaining
-    request that several trials share counts once per chunk in which it occurs.
-
-    store : store of the outcomes
-    row_keys : row (position in the plan) and request hash of each trial
-    characters : int array (n_trials,), number of characters of each trial's request
-
-    Returns the number of trials with a stored outcome, the number of remaining requests, and their total characters.
-    """
-    n_stored_trials = n_remaining_requests = n_remaining_characters = 0
+    n_stored_trials = 0
+    n_remaining_requests = 0  # requests that occur twice in a chunk count once
+    n_remaining_characters = 0
     while chunk := list(islice(row_keys, CHUNK)):
         row_by_key = {key: row for row, key in chunk}
         outcomes = store.get_outcomes(list(row_by_key))
@@ -298,7 +275,13 @@ def _count_stored_and_remaining(
         remaining_rows = [row for key, row in row_by_key.items() if key not in stored_keys]
         n_remaining_requests += len(remaining_rows)
         n_remaining_characters += int(characters[remaining_rows].sum())
-    return n_stored_trials, n_remaining_requests, n_remaining_characters
+
+    if n_stored_trials == 0:
+        return replace(cost, stored=0, usd_left=None)
+    tokens_in = cost.tokens_in * n_remaining_characters / int(characters.sum())
+    tokens_out = cost.tokens_out * n_remaining_requests / len(characters)
+    usd_left = _compute_cost(config, tokens_in, tokens_out)
+    return replace(cost, stored=n_stored_trials, usd_left=usd_left)
 
 
 def _find_encoding(model: str, environment: Mapping[str, str]) -> Any | None:

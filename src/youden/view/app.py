@@ -456,8 +456,6 @@ def open_server(runs: Runs, *, port: int, token: str) -> Serving:
 def _open_listener(port: int) -> socket.socket:
     """Open a TCP port on 127.0.0.1 that accepts connections.
 
-    The server starts later. Until then, the system holds the connections of browsers, which therefore wait and get no error.
-
     port : number of the port; 0 selects a free port
 
     Returns the listening socket.

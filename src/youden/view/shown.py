@@ -94,8 +94,11 @@ class TrialsOnDisk:
             rows = range(len(self))[::-1] if descending else range(len(self))
             return Page(len(self), tuple(self.get_line(row) for row in rows[start:stop]))
 
-        # entry e has the sorted rows from ends[e] − n[e] to ends[e] − 1
-        block, n = self._sort_entries(chosen, by, descending=descending)
+        # An entry is the set of matching rows of one block that have one sort value. Entries are put in the order of the
+        # sorted rows: entry e has the sorted rows from ends[e] − n[e] to ends[e] − 1.
+        block, value, n = self._count_all_blocks(chosen, by)
+        order = np.lexsort((block, -value if descending else value))
+        block, n = block[order], n[order]
         ends = np.cumsum(n)
         entries = np.flatnonzero((ends > start) & (ends - n < stop))
 
@@ -110,15 +113,6 @@ class TrialsOnDisk:
                 page_rows = entry_rows[max(start - first, 0) : stop - first]
                 lines[entry] = [rows_of_block.get_line(int(row)) for row in page_rows]
         return Page(int(n.sum()), tuple(line for entry in entries.tolist() for line in lines[entry]))
-
-    def _sort_entries(self, chosen: TrialFilter, by: Column, *, descending: bool) -> tuple[Positions, Positions]:
-        """Return the block and the number of rows of each entry, the matching rows of a block with one sort value.
-
-        The entries are in the order of the sorted rows: two int arrays (n_entries,).
-        """
-        block, value, n = self._count_all_blocks(chosen, by)
-        order = np.lexsort((block, -value if descending else value))
-        return block[order], n[order]
 
     def get_line(self, row: int) -> TrialLine:
         """Return one trial by its position in the run."""

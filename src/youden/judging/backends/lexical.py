@@ -297,7 +297,13 @@ def sample_pairs(
     if paired:
         n_partners = n_same_item - 1
 
-    first, partner = _sample_text_and_partner(n_partners, rng, limit=limit)
+    # sample numbers of pairs; all pairs with the first text 0 are numbered first, then all with the first text 1, and so on
+    pairs_end = np.cumsum(n_partners)
+    pairs_start = pairs_end - n_partners
+    n_pairs = int(pairs_end[-1])
+    pair = rng.choice(pairs_end[-1], size=min(n_pairs, limit), replace=False, shuffle=False)
+    first = np.searchsorted(pairs_end, pair, side="right")
+    partner = pair - pairs_start[first]  # from 0 among the possible partners of the first text
 
     # skip the texts that are no partners
     if paired:  # the first text itself
@@ -307,28 +313,6 @@ def sample_pairs(
     # all texts on the item of the first text
     is_after_skipped = partner >= item_start[first]
     return first, partner + is_after_skipped * n_same_item[first]
-
-
-def _sample_text_and_partner(n_partners: Index, rng: np.random.Generator, *, limit: int) -> tuple[Index, Index]:
-    """Sample distinct pairs of a text and one of its partners, the texts that may be the second text of the pair.
-
-    Pairs are sampled as numbers, so that the pairs of a large pool need not be listed in memory.
-
-    n_partners : int array (n_texts,), number of partners of each text
-    limit : largest number of pairs; if no more pairs are possible, all of them are returned
-
-    Returns two int arrays (n_pairs,): the position of the text of each pair, and the number of its partner, counted from 0.
-    """
-    # all pairs with the text 0 are numbered first, then all with the text 1, and so on
-    pairs_end = np.cumsum(n_partners)
-    pairs_start = pairs_end - n_partners
-    n_pairs = int(pairs_end[-1])
-    pair = rng.choice(pairs_end[-1], size=min(n_pairs, limit), replace=False, shuffle=False)
-
-    # the text of a pair is the one whose range of numbers contains the number of the pair
-    first = np.searchsorted(pairs_end, pair, side="right")
-    partner = pair - pairs_start[first]
-    return first, partner
 
 
 def _fit_scale_and_threshold(paired: Floats, independent: Floats, *, is_self_plan: bool) -> tuple[float, float]:
@@ -525,15 +509,10 @@ def _find_copying(
     findings = []
     for copying in find_copying_agents(shares_by_agent):
         agent_id = pool.agents[copying.agent].id
-        findings.append(_make_copying_finding(agent_id, copying.share, effect))
+        message = (
+            f"Agent '{agent_id}' copies its prompts: in its median response, {copying.share:.0%} of the "
+            f"runs of {N_GRAM} words occur in the item's prompt (reported from {COPYING_SHARE:.0%}). Copied text shares words "
+            f"with all responses that keep to the prompt, so this judge {effect}."
+        )
+        findings.append(Finding("copying", message, agents=(agent_id,), facts={"share": copying.share}))
     return findings
-
-
-def _make_copying_finding(agent_id: str, share: float, effect: str) -> Finding:
-    """Make the finding that a fraction of the median response of an agent is copied, with the effect on the result."""
-    message = (
-        f"Agent '{agent_id}' copies its prompts: in its median response, {share:.0%} of the "
-        f"runs of {N_GRAM} words occur in the item's prompt (reported from {COPYING_SHARE:.0%}). Copied text shares words "
-        f"with all responses that keep to the prompt, so this judge {effect}."
-    )
-    return Finding("copying", message, agents=(agent_id,), facts={"share": share})

@@ -203,5 +203,5 @@ def make_request_limiter(rate: float) -> AsyncLimiter:
     more slowly than `rate`.
     """
     capacity = max(1.0, rate / BUCKETS_PER_SECOND)
-    leak_rate = rate - (capacity - 1)  # in a second, the bucket admits its capacity and what leaks meanwhile
+    leak_rate = rate - (capacity - 1)
     return AsyncLimiter(capacity, time_period=capacity / leak_rate)

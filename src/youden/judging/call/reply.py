@@ -124,7 +124,9 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
     body = require_object(reply, "the reply")
     choice = require_object(_first_choice(body.get("choices")), "choices[0]")
     message = require_object(choice.get("message"), "the message")
-    text, refusal = _get_text_and_refusal(message)
+    text, refusal_in_content = _join_content(message.get("content"))
+    provider_fields = object_or_empty(message.get("provider_specific_fields"))
+    refusal = message.get("refusal") or provider_fields.get("refusal") or refusal_in_content
     usage = object_or_empty(body.get("usage"))
     n_answer_tokens = count_answer_tokens(usage)
     tokens_out = usage.get("completion_tokens", 0) if n_answer_tokens is None else n_answer_tokens
@@ -183,13 +185,6 @@ def count_answer_tokens(usage: Mapping[str, Any]) -> int | None:
         n_out += n_reasoning
     n_total = parse_count(usage.get("total_tokens")) or 0
     return max(n_out, n_total - n_in)
-
-
-def _get_text_and_refusal(message: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the answer text of a message, and the text of its refusal, which is empty or None if there is none."""
-    text, refusal_in_content = _join_content(message.get("content"))
-    provider_fields = object_or_empty(message.get("provider_specific_fields"))
-    return text, message.get("refusal") or provider_fields.get("refusal") or refusal_in_content
 
 
 def validate_completion(reply: Completion) -> Completion:

@@ -60,7 +60,9 @@ def find_reply_error(reply: object) -> CallError | None:
     """
     if not isinstance(reply, dict):
         return None
-    choice = _get_first_choice(reply)
+    choices = reply.get("choices")
+    first_choice = choices[0] if isinstance(choices, list) and choices else None
+    choice = object_or_empty(first_choice)
     message = object_or_empty(choice.get("message"))
     error_fields = (choice.get("error"), message.get("error"), reply.get("error"))
     errors = [value for value in error_fields if value and _is_error(value)]
@@ -86,12 +88,6 @@ _FAILED = ("error", "network_error")
 def _is_error(value: object) -> bool:
     """Return whether a field named `error` holds one: some gateways send an empty object with every reply."""
     return any(value.values()) if isinstance(value, dict) else bool(value)
-
-
-def _get_first_choice(reply: dict[str, Any]) -> dict[str, Any]:
-    """Return the first choice of a reply; an empty dict if there is none."""
-    choices = reply.get("choices")
-    return object_or_empty(choices[0] if isinstance(choices, list) and choices else None)
 
 
 def error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:

@@ -293,10 +293,11 @@ def _with_defaults_and_prices(config: JudgeConfig, location: str) -> JudgeConfig
 
     location : description of the config for error messages, such as the path of its file
 
-    Raises: ConfigError if the model is missing, or if the prompt or the provider does not fit the other settings.
+    Raises: ConfigError [judge-config] if the settings do not fit the provider, [judge-model] if the model is missing; the
+    errors of `load_prompt`.
     """
     config = _with_default_decision(config)
-    config.questions()  # raises an error if the model is missing, or the prompt does not fit
+    config.questions()  # raises an error if the model is missing, or the prompt cannot be loaded
     _check_provider(config, location)
 
     if config.price_in is None and config.price_out is None:

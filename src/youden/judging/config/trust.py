@@ -241,22 +241,6 @@ def _compile_known_hosts() -> Mapping[str, tuple[str, ...]]:
     The known hosts of a variable are those in `HOSTS`, the host of the provider's default address, and the text
     `litellm/PROVIDER`. This text stands for a host that only litellm knows.
     """
-    patterns_by_variable = {}
-    for variable, hosts in _list_known_hosts().items():
-        escaped_hosts = map(re.escape, hosts)
-        patterns = tuple(host.replace(r"\*", "[a-z0-9-]+") for host in escaped_hosts)  # "*" is any label of a host
-        patterns_by_variable[variable] = patterns
-    return patterns_by_variable
-
-
-def _list_known_hosts() -> dict[str, list[str]]:
-    """List the hosts that may get the API key in each environment variable, because they belong to the provider of the key.
-
-    The hosts are those in `HOSTS`, and those in the addresses of all backends and providers that youden knows.
-
-    Returns the hosts by environment variable. In a host, "*" stands for any one label, a part between two dots. The text
-    `litellm/PROVIDER` stands for a host that only litellm knows.
-    """
     hosts_by_variable = {variable: list(hosts) for variable, hosts in HOSTS.items()}
     for name, record in (BACKENDS | PROVIDERS).items():
         if record.key_variable is None:
@@ -266,7 +250,13 @@ def _list_known_hosts() -> dict[str, list[str]]:
             hosts.append(get_host(record.address))
         litellm_name = record.priced_as or name
         hosts.append(f"litellm/{litellm_name}")
-    return hosts_by_variable
+
+    patterns_by_variable = {}
+    for variable, hosts in hosts_by_variable.items():
+        escaped_hosts = map(re.escape, hosts)
+        patterns = tuple(host.replace(r"\*", "[a-z0-9-]+") for host in escaped_hosts)  # "*" is any label of a host
+        patterns_by_variable[variable] = patterns
+    return patterns_by_variable
 
 
 def is_allowed_key_use(use: KeyUse) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -121,27 +121,23 @@ def _iter_parquet_rows(path: Path) -> Iterator[list[ResultLine]]:
     """
     file = open_parquet(path)
     available = set(file.schema_arrow.names)
-    _check_columns(available, path)
-    columns = ["request_hash", *(name for name in _OPTIONAL_COLUMNS if name in available)]
-    completions_by_row: dict[object, Completion] = {}
-    batches = file.iter_batches(batch_size=CHUNK_ROWS, columns=columns)
-    for batch in iter_unpacked(batches, path):
-        values_by_column = [_to_list(batch.column(name)) for name in columns]
-        lines = []
-        for request_hash, *values in zip(*values_by_column, strict=True):
-            outcome = _parse_row(columns[1:], tuple(values), completions_by_row)
-            lines.append(ResultLine(request_hash, outcome))
-        yield lines
-
-
-def _check_columns(available: Set[str], path: Path) -> None:
-    """Check that a Parquet file has the required columns of answers. Raises: InputError [import-columns]."""
     if "request_hash" not in available or not available & {"text", "error"}:
         raise InputError(
             f"{path} lacks columns of answers: got {', '.join(sorted(available))[:200]}. Add `request_hash` and `text` or "
             "`error`; finish_reason, model, tokens_in, tokens_out and top_logprobs are optional.",
             slug="import-columns",
         )
+    value_columns = [name for name in _OPTIONAL_COLUMNS if name in available]
+    columns = ["request_hash", *value_columns]
+    completions_by_row: dict[object, Completion] = {}
+    batches = file.iter_batches(batch_size=CHUNK_ROWS, columns=columns)
+    for batch in iter_unpacked(batches, path):
+        values_by_column = [_to_list(batch.column(name)) for name in columns]
+        lines = []
+        for request_hash, *values in zip(*values_by_column, strict=True):
+            outcome = _parse_row(value_columns, tuple(values), completions_by_row)
+            lines.append(ResultLine(request_hash, outcome))
+        yield lines
 
 
 def _parse_row(

@@ -73,7 +73,8 @@ class BatchLeases:
         self.renew()
         keys = [call.key for call in calls]
         leased_keys = self._leases.acquire(keys)
-        newly_answered = self._find_newly_answered(calls)
+        unanswered_keys = [call.key for call in calls if not isinstance(call.cached, Completion)]
+        newly_answered = set(self._store.answers(unanswered_keys))
         self._leases.release(newly_answered)
 
         leased_by_others = set(keys) - leased_keys - newly_answered
@@ -81,11 +82,6 @@ class BatchLeases:
             self.has_peer_lease = True
         keys_to_send = leased_keys - newly_answered
         return [call for call in calls if call.key in keys_to_send]
-
-    def _find_newly_answered(self, calls: Sequence[Call]) -> set[str]:
-        """Return the hashes of requests that were answered after the calls were looked up."""
-        unanswered_keys = [call.key for call in calls if not isinstance(call.cached, Completion)]
-        return set(self._store.answers(unanswered_keys))
 
     def release_already_sent(self, keys: Collection[str]) -> set[str]:
         """Release the leases on requests that are in a batch of another process; return the hashes of all other requests.

@@ -294,10 +294,18 @@ def _export_judge(
     """
     table = RequestTable.from_plan(config, plan)
     unanswered = np.fromiter(_iter_unanswered(table, store, plan), dtype=np.int64)
-    n_files = min(shards, len(unanswered))
+    n_files = min(max(1, shards), len(unanswered))
     chunks = np.array_split(unanswered, n_files) if n_files else []
     paths = [folder / f"requests-{number}.{format}" for number in range(n_files)]
-    manifest = _make_manifest(config, len(unanswered), paths)
+    questions = config.questions()
+    manifest = {
+        "version": VERSION,
+        "requests": len(unanswered),
+        "model": questions.model,
+        "parameters": dict(questions.parameters),
+        "judge": config.public(),
+        "files": [path.name for path in paths],
+    }
 
     folder.mkdir(parents=True, exist_ok=True)
     for path, positions in zip(paths, chunks, strict=True):
@@ -305,19 +313,6 @@ def _export_judge(
     indented_manifest = orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     (folder / MANIFEST).write_bytes(indented_manifest)
     return len(unanswered), paths
-
-
-def _make_manifest(config: JudgeConfig, n_requests: int, paths: Sequence[Path]) -> dict[str, object]:
-    """Return the content of `export.json` for the files of one judge."""
-    questions = config.questions()
-    return {
-        "version": VERSION,
-        "requests": n_requests,
-        "model": questions.model,
-        "parameters": dict(questions.parameters),
-        "judge": config.public(),
-        "files": [path.name for path in paths],
-    }
 
 
 def _iter_unanswered(table: RequestTable, store: Store, plan: Plan) -> Iterator[int]:

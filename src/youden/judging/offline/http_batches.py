@@ -52,12 +52,6 @@ class _BatchStart:
     Each attempt updates it."""
 
 
-def _is_refused(error: CallError) -> bool:
-    """Return whether an error shows that the provider has not started the batch."""
-    status = error.status or 0
-    return 400 <= status < 500 and status not in _MAY_HAVE_STARTED
-
-
 class _HttpBatches:
     """Base class of batch providers over HTTP. Every method raises CallError after its last attempt.
 
@@ -147,7 +141,9 @@ class _HttpBatches:
         try:
             reply = await self._send_json("POST", self.path, data, seconds=_TRANSFER_SECONDS)
         except CallError as error:
-            if _is_refused(error):
+            status = error.status or 0
+            is_refused = 400 <= status < 500 and status not in _MAY_HAVE_STARTED
+            if is_refused:
                 start.may_exist = could_exist_before
             raise
         return _get_id(reply, "the batch")
@@ -280,7 +276,13 @@ class OpenAIBatches(_HttpBatches):
         if status not in _IN_PROGRESS | _ENDED or reply.get("id", batch) != batch:
             raise _make_reply_error(f"a batch in the state {reported_status!r:.60}")
 
-        n_done, has_counts = _count_done(reply)
+        # number of requests that have a result
+        request_counts = object_or_empty(reply.get("request_counts"))
+        reported_counts = [request_counts.get("completed"), request_counts.get("failed")]
+        valid_counts = [n for n in reported_counts if isinstance(n, int) and n >= 0]
+        has_counts = len(valid_counts) == len(reported_counts)
+        n_done = sum(valid_counts)
+
         file_ids = [reply.get("output_file_id"), reply.get("error_file_id")]
         files = tuple(file_id for file_id in file_ids if isinstance(file_id, str) and file_id)
 
@@ -290,14 +292,6 @@ class OpenAIBatches(_HttpBatches):
         if status != "completed" and (has_counts or failed_without_results):
             n_lines = n_done
         return BatchState(status, status in _ENDED, n_done, files, n_lines, _parse_line_errors(reply))
-
-
-def _count_done(reply: Mapping[str, Any]) -> tuple[int, bool]:
-    """Return the number of requests that have a result by OpenAI's description, and whether both of its counts are valid."""
-    request_counts = object_or_empty(reply.get("request_counts"))
-    reported_counts = [request_counts.get("completed"), request_counts.get("failed")]
-    valid_counts = [n for n in reported_counts if isinstance(n, int) and n >= 0]
-    return sum(valid_counts), len(valid_counts) == len(reported_counts)
 
 
 def _parse_line_errors(reply: Mapping[str, Any]) -> tuple[LineError, ...]:

@@ -73,11 +73,6 @@ class ImportCounts:
     unknown_keys: list[str] = field(default_factory=list)
     not_sent_reason: str = ""
 
-    def add_not_sent(self, reason: str) -> None:
-        """Count a row whose request was not sent, and keep the first reason."""
-        self.n_not_sent += 1
-        self.not_sent_reason = self.not_sent_reason or reason
-
     def sentences(self) -> Iterator[str]:
         """Yield a sentence on the rows read and the outcomes added, then one for each reason why rows were skipped."""
         yield (
@@ -179,7 +174,8 @@ class _AnswerImport:
                 self._answers[key] = judge, outcome
                 self._has_answer = True
             elif outcome.kind == "fatal":  # the engine's account, key or model is at fault, so nothing was sent
-                self._counts.add_not_sent(outcome.reason)
+                self._counts.n_not_sent += 1
+                self._counts.not_sent_reason = self._counts.not_sent_reason or outcome.reason
             else:
                 failures[key] = Failure(outcome.kind, outcome.status, outcome.reason)
 
@@ -193,7 +189,6 @@ class _AnswerImport:
         Request hashes are looked up and written in ascending order, so that each page of the store's tables is read
         and written once.
         """
-        # in ascending order, each page of the store's tables is read and written once
         keys = sorted(self._answers.keys() | self._failures.keys())
         stored_keys = self._find_stored_keys(keys)
         new_answers: dict[str, Completion] = {}
@@ -281,31 +276,20 @@ class _AnswerImport:
         self._counts.n_unreadable += len(rows) - len(readable)
 
         hashes = hashes_to_bytes([row.key for row in readable])
-        columns = zip(readable, _to_digits(hashes), *self._find_judges_and_lengths(hashes), strict=True)
+        judges = np.full(len(hashes), -1)  # −1 if the request is not one of the plan
+        lengths = np.zeros(len(hashes), dtype=np.int64)
+        for judge, table in enumerate(self._requests):
+            positions = table.find(hashes)
+            is_of_judge = (positions >= 0) & (judges < 0)
+            judges[is_of_judge] = judge
+            lengths[is_of_judge] = table.characters[positions[is_of_judge]]
+
+        columns = zip(readable, _to_digits(hashes), judges.tolist(), lengths.tolist(), strict=True)
         for row, request_hash, judge, n_characters in columns:
             if judge < 0 or row.outcome is None:
                 self._count_unknown_row(row)
                 continue
             yield request_hash, judge, n_characters, row.outcome
-
-    def _find_judges_and_lengths(self, hashes: np.ndarray) -> tuple[list[int], list[int]]:
-        """Find the judge that each of some requests is for, and the length of the request.
-
-        A jury has one table of requests per member judge. If the requests of several judges are equal, the first judge counts.
-
-        hashes : bytes array (n_requests,), request hashes as 32 bytes each
-
-        Returns two lists with one entry per request: the position of the judge (−1 if the request does not belong to the plan),
-        and the number of characters of the request (0 in this case).
-        """
-        judges = np.full(len(hashes), -1)
-        n_characters = np.zeros(len(hashes), dtype=np.int64)
-        for judge, table in enumerate(self._requests):
-            positions = table.find(hashes)  # −1 if the table does not contain the request
-            is_of_judge = (positions >= 0) & (judges < 0)
-            judges[is_of_judge] = judge
-            n_characters[is_of_judge] = table.characters[positions[is_of_judge]]
-        return judges.tolist(), n_characters.tolist()
 
     def _count_unknown_row(self, row: ResultLine) -> None:
         """Count a row that answers no request of the plan, and keep its key as an example if there are few."""

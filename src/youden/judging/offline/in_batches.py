@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -196,26 +196,15 @@ class BatchRunner:
         for calls in look_up(self._work.iter_row_keys(), self._store, make_request=self._work.request):
             calls_to_send = [call for call in calls if call.key not in visited and not self._end_without_sending(call)]
             visited |= {call.key for call in calls_to_send}
-            yield from self._make_lines_within_cap(self._leases.acquire(calls_to_send))
-            if self._is_over_cap:
-                return
-
-    def _make_lines_within_cap(self, leased_calls: Sequence[Call]) -> Iterator[RequestLine]:
-        """Yield the request line of each call, until the largest possible costs of the lines reach the cost cap.
-
-        The costs are added to `_unreserved_usd`. At the cap, `_is_over_cap` is set, and the leases on the remaining requests are
-        released, so that other processes may send these requests.
-
-        leased_calls : calls for which this process has the lease, the exclusive right to send the request
-        """
-        for position, call in enumerate(leased_calls):
-            max_usd = max_call_cost(self._config, call.request)
-            if not self._budget.can_reserve(self._unreserved_usd + max_usd):
-                self._is_over_cap = True
-                self._leases.release([unsent.key for unsent in leased_calls[position:]])
-                return
-            self._unreserved_usd += max_usd
-            yield make_request_line(call.key, call.request, usd=max_usd)
+            leased_calls = self._leases.acquire(calls_to_send)
+            for position, call in enumerate(leased_calls):
+                max_usd = max_call_cost(self._config, call.request)
+                if not self._budget.can_reserve(self._unreserved_usd + max_usd):
+                    self._is_over_cap = True
+                    self._leases.release([unsent.key for unsent in leased_calls[position:]])
+                    return
+                self._unreserved_usd += max_usd
+                yield make_request_line(call.key, call.request, usd=max_usd)
 
     def _end_without_sending(self, call: Call) -> bool:
         """End a call whose outcome is stored, or whose request is too long for the model; return whether the call ended.
@@ -366,7 +355,8 @@ class BatchRunner:
         """Store the results of a batch that has ended, and delete its record from the store in the same transaction.
 
         If some requests have no result yet, a record of these requests replaces the old one. The reserved cost of the batch is
-        replaced by the actual cost of the results.
+        replaced by the actual cost of the results. The end of the run is requested if the provider refused or cancelled the
+        batch.
 
         job : record of the batch
         state : final state of the batch, as the provider reports it
@@ -389,17 +379,15 @@ class BatchRunner:
         if remaining_job is not None:
             self._budget.reserve_unconditionally(remaining_job.usd)
         self._budget.settle(job.usd, spent_usd)
-        if remaining_job is None:
-            self._stop_if_not_run(job, state, outcomes)
-        return remaining_job
+        if remaining_job is not None:
+            return remaining_job
 
-    def _stop_if_not_run(self, job: Job, state: BatchState, outcomes: Mapping[str, Completion | CallError]) -> None:
-        """Request the end of the run if the provider refused or cancelled a batch."""
         if state.status == "failed" and not outcomes:
             self._stop.request_stop_with_error(batch_refused_error(job, state, judge=self._config.name))
         elif state.status == "cancelled":
             n_unanswered = sum(isinstance(outcome, CallError) for outcome in outcomes.values())
             self._stop.request_stop_with_error(batch_cancelled_error(job, n_unanswered=n_unanswered))
+        return None
 
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
         """Store the outcomes of requests, and compute their costs.
@@ -416,13 +404,16 @@ class BatchRunner:
         if self._outcomes.retry_failed:
             stored_outcomes = self._store.get_outcomes(list(rows_by_key))
 
+        # answers come first: they show that the server works, so the requests are at fault for the failures
+        answers_first = sorted(outcomes.items(), key=lambda entry: isinstance(entry[1], CallError))
         max_costs, costs = [], []
-        for key, outcome in _sort_answers_first(outcomes):
+        for key, outcome in answers_first:
             if key in rows_by_key:
-                new_call = Call(key, rows_by_key[key], stored_outcomes.get(key), self._work.request)
-                call = self._failed_calls.get(key, new_call)
-                max_costs.append(max_call_cost(self._config, call.request))
-                costs.append(self._store_outcome(call, outcome, max_cost=max_costs[-1]))
+                failed_call = self._failed_calls.get(key)
+                call = failed_call or Call(key, rows_by_key[key], stored_outcomes.get(key), self._work.request)
+                max_cost = max_call_cost(self._config, call.request)
+                max_costs.append(max_cost)
+                costs.append(self._store_outcome(call, outcome, max_cost=max_cost))
             elif isinstance(outcome, Completion):
                 costs.append(self._store_answer_of_other_plan(key, outcome))
         return math.fsum(max_costs), math.fsum(costs)
@@ -495,8 +486,7 @@ class BatchRunner:
         if checked.tokens_in == 0 and checked.tokens_out == 0:
             self._budget.record_unreported(self._config.name, max_cost, fault)
             return checked, max_cost
-        usd = call_cost(self._config, checked.tokens_in, checked.tokens_out)
-        return checked, usd
+        return checked, call_cost(self._config, checked.tokens_in, checked.tokens_out)
 
     def _end_run(self, error: CallError, job: Job | None) -> None:
         """End the run because of a failure; `job` is the record of the batch, or None if it was not started."""
@@ -508,13 +498,3 @@ class BatchRunner:
         """Show a message about a batch to the user, and write it to the log."""
         self._batching.say(message)
         self._outcomes.log.write_event("batch", message=message)
-
-
-def _sort_answers_first(
-    outcomes: Mapping[str, Completion | CallError],
-) -> list[tuple[str, Completion | CallError]]:
-    """Return outcomes with their request hashes, answers first, because they show that the server works.
-
-    The requests are therefore at fault for the failures.
-    """
-    return sorted(outcomes.items(), key=lambda entry: isinstance(entry[1], CallError))

@@ -97,7 +97,8 @@ class LineReader:
         """Read a line of a result file: the custom id of the request, and the outcome (an answer or an error).
 
         Many lines have the same content except for their ids. The outcome of a short line is therefore remembered by its
-        content without ids, and not parsed again. Both values are None if the line is not a JSON object.
+        content without ids, and not parsed again. The outcome is None if the line has neither an answer nor an error; the
+        custom id is None, too, if the line is not a JSON object.
         """
         try:
             result = parse_json(line).value

@@ -349,11 +349,17 @@ def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[R
     templates: dict[int, _Template] = {}  # by replicate
     encoded_texts: dict[int, _EncodedText] = {}  # by position in the flat array of texts
     max_characters, n_items = questions.max_text_characters, plan.n_items
+    first_rows, second_rows = plan.text_rows
 
     for chunk_start in range(start, len(plan), TRIALS_PER_CHUNK):
         encoded_texts.clear()
         chunk = slice(chunk_start, chunk_start + TRIALS_PER_CHUNK)
-        columns = (*_find_text_positions(plan, chunk), plan.replicate[chunk].tolist())
+        item, other_item = plan.item[chunk], plan.other_item[chunk]
+        second_item = np.where(other_item >= 0, other_item, item)
+        first_positions = first_rows[chunk].astype(np.int64) * n_items + item
+        second_positions = second_rows[chunk].astype(np.int64) * n_items + second_item
+
+        columns = first_positions.tolist(), second_positions.tolist(), plan.replicate[chunk].tolist()
         for row, (first_position, second_position, replicate) in enumerate(zip(*columns, strict=True), chunk_start):
             first = encoded_texts.get(first_position)
             if first is None:
@@ -387,16 +393,6 @@ class _EncodedText(NamedTuple):
     """The text that is sent."""
     json: bytes
     """The text that is sent, escaped for JSON."""
-
-
-def _find_text_positions(plan: Plan, chunk: slice) -> tuple[list[int], list[int]]:
-    """Return the positions of the first and of the second texts of some trials in the flat array `Pool.all_texts`."""
-    first_rows, second_rows = plan.text_rows
-    item, other_item = plan.item[chunk], plan.other_item[chunk]
-    second_item = np.where(other_item >= 0, other_item, item)
-    first_positions = first_rows[chunk].astype(np.int64) * plan.n_items + item
-    second_positions = second_rows[chunk].astype(np.int64) * plan.n_items + second_item
-    return first_positions.tolist(), second_positions.tolist()
 
 
 def _encode_text(plan: Plan, row: int, cell: tuple[int, int]) -> _EncodedText:

@@ -73,7 +73,12 @@ class RequestLoop:
     async def run(self) -> None:
         """Send requests until every row has an answer or a reason why it has none, or until the run has to end."""
         try:
-            await self._run_tasks()
+            async with _task_group() as group:
+                for _ in range(self._config.concurrency):
+                    group.create_task(self._send_queued_calls())
+                maintenance = group.create_task(self._maintenance_loop())
+                await self._dispatch_and_wait()
+                maintenance.cancel()
         finally:
             self._queue.cancel_waiting()
         if not self._stop.is_stopped:
@@ -81,15 +86,6 @@ class RequestLoop:
         n_batched_rows = self._dispatcher.n_batched_rows
         if n_batched_rows:
             self._stop.request_stop_with_error(make_batches_pending_error(n_batched_rows, store=self._store.name))
-
-    async def _run_tasks(self) -> None:
-        """Run the workers, the maintenance and the dispatch of calls until all calls have ended."""
-        async with _task_group() as group:
-            for _ in range(self._config.concurrency):
-                group.create_task(self._send_queued_calls())
-            maintenance = group.create_task(self._maintenance_loop())
-            await self._dispatch_and_wait()
-            maintenance.cancel()
 
     def release_leases(self) -> None:
         """Release the leases on requests that were not sent, and report how many calls were cut off.
@@ -204,18 +200,16 @@ class RequestLoop:
             self._queue.close(call)
         except CallError as error:
             self._outcomes.record_cost(call.key, call.last_usd)
+            # another process may send the request if the lease has expired at any time during the attempt
+            may_have_expired = self._n_possible_expiries > n_expiries_before or not self._caller.has_leases()
             may_send_again = error.kind == "transient" and not self._stop.is_stopped
-            if may_send_again and self._may_have_expired_since(n_expiries_before):
+            if may_have_expired and may_send_again:
                 self._leave_to_other_process(call)
             else:
                 await self._handle_failure(call, error)
         else:
             self._outcomes.record_cost(call.key, call.last_usd, completion)
             self._handle_answer(call, completion)
-
-    def _may_have_expired_since(self, n_expiries_before: int) -> bool:
-        """Return whether the leases may have expired since `n_expiries_before` was read, so that others may send requests."""
-        return self._n_possible_expiries > n_expiries_before or not self._caller.has_leases()
 
     async def _wait_for_flush(self) -> None:
         """Wait while too many outcomes are not on disk yet, unless the run has to end."""
@@ -242,7 +236,10 @@ class RequestLoop:
         call : the call, whose cost is recorded already
         error : why the attempt failed
         """
-        self._log_failure(call, error)
+        self._log.write_event("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
+        if error.status == TOO_MANY_REQUESTS and error.kind == "transient":
+            self._log.record_throttled()
+
         is_stopped = self._stop.is_stopped
         if not is_stopped and self._hold_in_outage(call, error):
             return
@@ -265,12 +262,6 @@ class RequestLoop:
             self._queue.close(call)
         else:
             self._queue.back_off(call, seconds_until_retry or 0.0)
-
-    def _log_failure(self, call: Call, error: CallError) -> None:
-        """Write a failed attempt to the log file, and count it for the display if it has HTTP 429."""
-        self._log.write_event("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
-        if error.status == TOO_MANY_REQUESTS and error.kind == "transient":
-            self._log.record_throttled()
 
     def _hold_in_outage(self, call: Call, error: CallError) -> bool:
         """Set a call aside if it failed because of an outage, and return whether it did.
@@ -378,8 +369,8 @@ class RequestLoop:
         """Run one round of maintenance: store outcomes, renew leases, and divide the rate limits again.
 
         A lease is the exclusive right to send a request. If the leases may have expired, the calls that are not in flight are
-        left to other processes. If an outage of the server has set all calls aside, the calls are queued again, so that one of
-        them is sent as the next test of the server.
+        left to other processes. If all calls were set aside in an outage of the server, they are queued again, so that one of
+        them is sent as the next probe, a test of the server.
 
         Raises: YoudenError if the store cannot be written.
         """
@@ -393,8 +384,6 @@ class RequestLoop:
         await asyncio.to_thread(self._flush_and_renew)
         self._flushed.set()
         self._adapt_to_other_processes()
-
-        # in an outage, if all calls were set aside, put them back, so that one of them is sent as the next probe
         if self._queue.is_empty:
             self._queue.release_held()
 

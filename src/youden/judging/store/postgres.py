@@ -190,7 +190,8 @@ class PostgresBackend(SqlBackend):
                 except (errors.DeadlockDetected, errors.SerializationFailure):
                     continue
                 except psycopg.OperationalError as error:
-                    if not self._is_outage(error):
+                    is_outage = self._connection.closed or isinstance(error, _TIMEOUTS)
+                    if not is_outage:
                         raise self._to_judge_error(error) from None
                     outage_start = outage_start or time.monotonic()
                     self._wait_in_outage(outage_start, error)
@@ -199,10 +200,6 @@ class PostgresBackend(SqlBackend):
                 else:
                     self._watchdog.end()
                     return result
-
-    def _is_outage(self, error: psycopg.OperationalError) -> bool:
-        """Return whether the connection is lost, or the error is a timeout."""
-        return self._connection.closed or isinstance(error, _TIMEOUTS)
 
     def _wait_in_outage(self, outage_start: float, error: psycopg.OperationalError) -> None:
         """Wait a moment before the next attempt to reach the server.

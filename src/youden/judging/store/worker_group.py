@@ -185,15 +185,11 @@ class WorkerGroup:
             new_rows = self._store.backend.replace_members(self._run, update_rows)
             previous_rows = read_rows[-1]
             if self._was_removed(previous_rows):
-                self._record_removal(previous_rows, report)
+                spent_by_ended = sum(row.spent for row in previous_rows if not row.name)
+                self._granted_before_removal += min(self._granted, spent_by_ended)
+                self._used_before_removal = report.minimum
             self._joined = True
             self._set_attributes(new_rows, report.without(self._used_before_removal))
-
-    def _record_removal(self, rows: Sequence[Member], report: BudgetReport) -> None:
-        """Record the amounts that this member had used and was granted before other members removed its row."""
-        spent_by_ended = sum(row.spent for row in rows if not row.name)
-        self._granted_before_removal += min(self._granted, spent_by_ended)
-        self._used_before_removal = report.minimum
 
     def _was_removed(self, rows: Sequence[Member]) -> bool:
         """Return whether other members have removed this member's row because it seemed to have ended.
@@ -274,7 +270,7 @@ class WorkerGroup:
             raise self._busy_error()
 
         is_first_member = self._is_coordinator and not self._joined and not living
-        if is_first_member:  # a new run starts with the whole cap
+        if is_first_member:
             return []
         ended = [row for row in others if row not in living]
         return [*living, *_merge_ended(ended)]
