@@ -305,7 +305,6 @@ def _number_item_ngrams(item: Positions, ngram_hashes: NDArray[np.uint64]) -> Po
     item : int array (n_occurrences,), position of the item
     ngram_hashes : uint64 array (n_occurrences,)
     """
-    # a pair is identified by the XOR of two hashes; Fibonacci hashing of the item multiplies by 2^64 / golden ratio
     item_hashes = item.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     _, numbers = np.unique(ngram_hashes ^ item_hashes, return_inverse=True)
     return np.asarray(numbers)
