@@ -257,13 +257,6 @@ def is_generated(folder: Path) -> bool:
     return (folder / RECIPE).is_file()
 
 
-def _describe_store(store: str, folder: Path) -> str:
-    """Return the path of a store relative to a folder, or its URL without the password."""
-    if "://" in store:
-        return redact_location(store)
-    return Path(os.path.relpath(store, folder)).as_posix()
-
-
 def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
     """Write how a pool was generated to generation.json in its folder, and replace an existing file.
 
@@ -278,9 +271,12 @@ def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
         a URL without its password.
     """
     file = generation.file
+    store_location = Path(os.path.relpath(store, folder)).as_posix()
+    if "://" in store:
+        store_location = redact_location(store)
     recipe = _RecipeFile(
         version=VERSION,
-        store=_describe_store(store, folder),
+        store=store_location,
         seed=file.seed,
         models={name: config.public() for name, config in file.models.items()},
         agents=file.agents,
