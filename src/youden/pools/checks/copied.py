@@ -525,7 +525,7 @@ def _find_reusing_agents(table: _NgramTable, included: Bools, is_clone: Bools) -
         if reuse[agent] == 0:
             return reuse_by_agent
 
-        # ignore the texts of this agent, so that the agents from which it copies are not reported with it
+        # measure the other agents again, without the texts of this one
         is_reusing_ngrams = measures.reused_share[agent] >= MIN_REUSED_SHARE
         is_compared[agent] = False
         measures = _measure_reuse(table, is_compared)

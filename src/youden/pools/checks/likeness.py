@@ -108,7 +108,6 @@ def _count_same_responses(sample: SampledTexts) -> tuple[Ids, Ids]:
         agents = sample.agent_of[rows[is_long_enough]]
         similarity = all_similarities[np.ix_(is_long_enough, is_long_enough)]
 
-        # threshold: the median similarity m of the item, plus a fraction of 1 − m
         off_diagonal = ~np.eye(len(similarity), dtype=np.bool_)
         median = float(np.median(similarity[off_diagonal])) if len(similarity) > 1 else 0.0
         threshold = max(MIN_CLONE_SIMILARITY, median + MIN_EXCESS_SIMILARITY * (1 - median))
