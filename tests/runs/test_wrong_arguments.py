@@ -13,6 +13,7 @@ import youden as package
 from small_pools import make_pool
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import InputError
+from youden.judging.config.judge_files import load_judge_of_run
 from youden.runs.run_object import Run
 from youden.types import Plan
 
@@ -112,4 +113,4 @@ def test_the_judge_of_a_rejudge_may_be_a_path(small_run: Run, tmp_path: Path) ->
     judge = tmp_path / "own.yaml"
     judge.write_text("name: own\nbackend: lexical\n", encoding="utf-8")
     second = small_run.rejudge(judge, out=tmp_path / "second")
-    assert len(second.folder.read_plan()) > 0
+    assert load_judge_of_run(second.folder.read_config()).name == "own"

@@ -37,7 +37,13 @@ def find_pool(start: Path) -> Path:
     PoolError
         [init-none]: if there is no pool or table; [init-several]: if there are several pools (or tables).
     """
-    candidates = _list_pools_or_tables(start)
+    subfolders = [path for path in start.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    folders = [start, *sorted(subfolders)]
+    files = sorted(path for path in start.iterdir() if path.is_file())
+    tables = [file for file in files if file.suffix.lower() in EXTENSIONS]
+    pools = [folder for folder in folders if (folder / RESPONSES).is_file()]
+    pools += [path for path in tables if path.suffix.lower() in POOL_TABLES and has_pool_columns(path)]
+    candidates = pools or tables
     if not candidates:
         raise PoolError(
             f"There is no pool here: no table ({', '.join(EXTENSIONS)}), and no folder with {RESPONSES}. Run youden init FILE to "
@@ -52,27 +58,6 @@ def find_pool(start: Path) -> Path:
             slug="init-several",
         )
     return candidates[0]
-
-
-def _list_pools_or_tables(start: Path) -> list[Path]:
-    """List the pools in a folder, for a command that is run without the path of a pool.
-
-    A pool is this folder or a subfolder with responses.jsonl, or a table in this folder with the columns of a pool.
-    Hidden subfolders are ignored.
-
-    start : folder to search
-
-    Returns the paths of the pools. If there are none, returns the tables in the folder, which may be importable.
-    """
-    subfolders = [path for path in start.iterdir() if path.is_dir() and not path.name.startswith(".")]
-    folders = [start, *sorted(subfolders)]
-
-    files = sorted(path for path in start.iterdir() if path.is_file())
-    tables = [file for file in files if file.suffix.lower() in EXTENSIONS]
-
-    pools = [folder for folder in folders if (folder / RESPONSES).is_file()]
-    pools += [path for path in tables if path.suffix.lower() in POOL_TABLES and has_pool_columns(path)]
-    return pools or tables
 
 
 def has_pool_columns(file: Path) -> bool:

@@ -320,7 +320,6 @@ def _compute_curve_range(
     predicted_difference = abs(_compute_gap(shift.effect_b, is_member) - estimate.shift)
     shape_error = np.inf if np.isinf(allowance) else allowance * predicted_difference
 
-    # errors of the abilities under the first judge flatten the curve, which shifts the family in one direction
     flattening = 0.0
     if shift.reliability_a < MIN_RELIABILITY:
         max_slope = np.copysign(_compute_max_slope(shift), shift.slope)
@@ -384,7 +383,7 @@ def _estimate_shift(
     curve = shift.curve
     if is_clustered:
         score, information, variance = curve.score, curve.information, curve.variance
-    else:  # not corrected, because the correction adds noise
+    else:
         score, information, variance = curve.plain_score, curve.plain_information, None
     estimate = label_shift(score, information, is_member, variance=variance, rng=rng, level=level)
 

@@ -391,7 +391,6 @@ def _predict_answers(model: ClippedLinear, std_error: Floats) -> Floats:
     # an ability averages an agent's effect with those of its partners: a_i = (K − 1)/(K − 2)·(θ_i − mean θ)
     effect = (n_agents - 1) / (n_agents - 2) * (ability - ability.mean())
 
-    # mean answer on item j to agents i and k: c + a_i + a_k − b_j
     mean: Floats = ability.mean() + effect[:, None] + effect[None, :] - difficulty[:, None, None]
     return mean
 

@@ -340,7 +340,6 @@ def _observe_cells(fold: Fold, chosen: Bools) -> _Observation:
     fold : holdout, with the scores of all training cells
     chosen : bool array (n_agents, n_items), the training cells to score
     """
-    # to observe a cell, the agent is compared with all agents on the item, except for those the holdout rule leaves out
     split = fold.split
     partners = split.train if split.rule == "strict" else split.train | split.holdout
     ordered_pairs = count_comparisons(chosen, partners, n_partners=None, pairs="ordered")

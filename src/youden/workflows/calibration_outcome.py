@@ -164,8 +164,11 @@ def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_ro
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     reversed_rows : int array, rows of the trials that repeat another trial in the opposite order
     """
+    plan, texts = trials.plan, trials.pool.texts
     original_rows = trials.original[reversed_rows]
-    first_length, second_length = _count_characters(trials, original_rows)
+    item = plan.item[original_rows]
+    first_length = np.array([len(text) for text in texts[plan.first[original_rows], item]], dtype=np.int64)
+    second_length = np.array([len(text) for text in texts[plan.second[original_rows], item]], dtype=np.int64)
 
     # answers to each pair with the longer text first, and with the shorter text first
     is_first_longer = first_length > second_length
@@ -178,15 +181,6 @@ def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_ro
     n_yes_only_longer_first = int((longer_first > shorter_first)[is_used].sum())
     n_yes_only_shorter_first = int((longer_first < shorter_first)[is_used].sum())
     return paired_difference(n_yes_only_longer_first, n_yes_only_shorter_first, int(is_used.sum()))
-
-
-def _count_characters(trials: CalibrationTrials, rows: Ids | Positions) -> tuple[Positions, Positions]:
-    """Count the characters of the first and of the second text of paired trials: int64 arrays (n_rows,)."""
-    plan, texts = trials.plan, trials.pool.texts
-    item = plan.item[rows]
-    first_length = np.array([len(text) for text in texts[plan.first[rows], item]], dtype=np.int64)
-    second_length = np.array([len(text) for text in texts[plan.second[rows], item]], dtype=np.int64)
-    return first_length, second_length
 
 
 def _count_open_paths(trials: CalibrationTrials, answer: Floats) -> OpenPaths:

@@ -463,8 +463,7 @@ def _number_analyses(
     for agent in distinct:
         number = recorded.analysis_number(agent, baseline, answers=answers.digest, target=target)
         alpha = alpha_at_analysis(number, n_comparisons=len(distinct))
-        level = 1 - 2 * alpha  # two one-sided tests at alpha
-        analyses.append(GateAnalysis(agent, number, level))
+        analyses.append(GateAnalysis(agent, number, level=1 - 2 * alpha))
     return tuple(analyses)
 
 
@@ -638,17 +637,18 @@ def _compute_conditional_power(
         for n_items, item_factor, trial_factor in zip(later_items.tolist(), *remaining, strict=True)
     ]
     item_variance = difference.variance - difference.residual_variance
+    trial_variance = _get_trial_variance(difference)
     trial_factor = remaining.residual
-    if _get_trial_variance(difference) > 0:
+    if trial_variance > 0:
         later_trial_variance = np.array([_get_trial_variance(later) for later in later_differences])
-        trial_factor = later_trial_variance / _get_trial_variance(difference)
+        trial_factor = later_trial_variance / trial_variance
 
     # the effective number of items increases as the agent × item variance decreases, up to the number of items
     n_effective = np.minimum(difference.n_effective_items / remaining.agent_item, later_items)
     unseen_share = zero_event_upper_bound(alpha, n_effective)
     return conditional_power(
         difference.value,
-        (item_variance, _get_trial_variance(difference)),
+        (item_variance, trial_variance),
         remaining=(remaining.agent_item, trial_factor),
         df=difference.df,
         later_df=np.array([later.df for later in later_differences]),

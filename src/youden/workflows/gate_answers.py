@@ -249,14 +249,7 @@ def _difference_variance(covariance: Floats, new: int, old: int) -> float:
 
 
 def _make_preference_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
-    """Return a function that estimates the difference of two agents in a gate, for a run that asks for preferences.
-
-    The function (`Forecaster`) gets the positions of the new agent and of the baseline, and returns their difference with the
-    variance that more calls would leave.
-
-    The variance of a difference is at least the variance that follows from the ranking. An agent with too few effective items
-    for an interval in the ranking has no interval in a gate either.
-    """
+    """Return a forecaster of differences of abilities that are estimated from preferences."""
     plan = verdicts.plan
     answers = collect_preferences(TrialsByItem.from_verdicts(verdicts))
     fit = fit_preferences(*answers, n_agents=plan.n_agents)
@@ -357,7 +350,8 @@ def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecast
     """
     plan = verdicts.plan
     is_used = (plan.block >= 0) & verdicts.answered
-    if get_extensions(plan).steps:
+    extensions = get_extensions(plan)
+    if extensions.steps:
         is_used = is_training_answer(verdicts)
     influence = compute_item_influence(
         plan.first[is_used],
@@ -370,17 +364,13 @@ def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecast
         n_items=plan.n_items,
     )
     blocks_per_agent = influence.n_trials.sum(axis=1) / 2  # an agent has two trials per block
-    return _TrialForecaster(plan, abilities.rates, influence, blocks_per_agent, _count_possible_blocks(plan))
 
-
-def _count_possible_blocks(plan: Plan) -> int:
-    """Count the blocks that two agents can have on the items of a plan.
-
-    An item has one block per cyclic shift of the agents of the first plan, or one per two shifts if pairs are unordered.
-    """
-    n_shifts = get_extensions(plan).anchors - 1
+    # an item has one block per cyclic shift of the agents of the first plan, or one per two shifts if pairs are unordered
+    n_shifts = extensions.anchors - 1
     max_blocks = plan.n_items * n_shifts
-    return max_blocks // 2 if plan.options.get("pairs") == "unordered" else max_blocks
+    if plan.options.get("pairs") == "unordered":
+        max_blocks //= 2
+    return _TrialForecaster(plan, abilities.rates, influence, blocks_per_agent, max_blocks)
 
 
 @dataclass(frozen=True)
@@ -490,7 +480,13 @@ def _make_influence_forecaster(
     plan : plan of the run; None if no calls can be added
     agent_rates : false-positive rates to subtract from the abilities; None to subtract nothing
     """
-    calls, remaining_factor = _list_further_calls(plan)
+    calls: Positions = np.empty(0, dtype=np.int64)
+    remaining_factor: Floats = np.empty(0)
+    if plan is not None:
+        n_present, n_max = _count_blocks_or_trials(plan)
+        n_later = _list_larger_numbers(n_present, n_max)
+        calls = _count_calls_to_add(plan, n_later - n_present)
+        remaining_factor = n_present / n_later
 
     def forecast(new: int, old: int) -> DifferenceForecast:
         """Forecast the difference of the agents at two positions, new minus old, for larger numbers of calls."""
@@ -503,16 +499,6 @@ def _make_influence_forecaster(
         return DifferenceForecast(difference, calls, remaining, n_items)
 
     return forecast
-
-
-def _list_further_calls(plan: Plan | None) -> tuple[Positions, Floats]:
-    """List numbers of calls that can be added, ascending, and the fraction of the variance that remains with each: (n,)."""
-    if plan is None:
-        return np.empty(0, dtype=np.int64), np.empty(0)
-    n_present, n_max = _count_blocks_or_trials(plan)
-    n_later = _list_larger_numbers(n_present, n_max)
-    remaining_factor = n_present / n_later  # the variance is proportional to 1 / n
-    return _count_calls_to_add(plan, n_later - n_present), remaining_factor
 
 
 def _estimate_linked_difference(tables: tuple[InfluenceTable, ...], new: int, old: int) -> ConservativeDifference:

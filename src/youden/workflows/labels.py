@@ -19,7 +19,7 @@ from youden.errors import ConfigError
 from youden.pipeline.ranking import differences_from_rates, differences_from_verdicts
 from youden.run_keys import Target
 from youden.stats.base.auc import auc_sampling_interval
-from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
+from youden.stats.base.clusters import covariance_over_clusters
 from youden.stats.base.metrics import Metric, RankRange, kendall, rank_ranges, spearman
 from youden.stats.judges.cell_agreement import cell_correlation
 from youden.stats.trials.comparisons import Differences, pairwise_differences, rank_with_ties
@@ -330,23 +330,18 @@ def _compute_label_ranks(
     """
     item_ids = list(dict.fromkeys(_get_items(table)))
     labels = _build_label_matrix(table, column, agents, item_ids)
-    has_two_labels = (~np.isnan(labels)).sum(axis=1) >= 2
-    if has_two_labels.sum() < 2:
+    observed = ~np.isnan(labels)
+    n_labels = observed.sum(axis=1, keepdims=True)
+    if (n_labels >= 2).sum() < 2:
         unknown_bound = np.full(len(agents), np.nan)
         return rank_ranges(unknown_bound, unknown_bound)
 
     # scaled to a range of 1, because `pairwise_differences` works in the units of abilities
     scale = float(np.nanmax(labels) - np.nanmin(labels)) or 1.0
-    covariance = _estimate_covariance(labels, mean, scale)
-    return pairwise_differences(mean / scale, covariance, level=level).marginal_ranks
-
-
-def _estimate_covariance(labels: Floats, mean: Floats, scale: float) -> CentredCovariance:
-    """Estimate the covariance of mean labels divided by `scale`, from a float array (n_agents, n_items) of labels."""
-    observed = ~np.isnan(labels)
-    weight = observed / np.maximum(observed.sum(axis=1, keepdims=True), 1)
+    weight = observed / np.maximum(n_labels, 1)
     residual = np.where(observed, labels - mean[:, None], 0.0) / scale
-    return covariance_over_clusters(residual * weight, weight)
+    covariance = covariance_over_clusters(residual * weight, weight)
+    return pairwise_differences(mean / scale, covariance, level=level).marginal_ranks
 
 
 def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:

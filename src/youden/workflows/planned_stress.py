@@ -32,7 +32,7 @@ from youden.streams import stream
 from youden.text.sentences import suggest_name
 from youden.types import INDEPENDENT, PAIRED, Plan, Pool, Trials, Verdicts
 from youden.types.planning import Split
-from youden.types.pool import Floats, Ids, Json, Positions
+from youden.types.pool import Floats, Ids, Json
 from youden.workflows.attacks import ATTACKS, Attack, PlantedAgents, plant
 from youden.workflows.experiment import Experiment, make_experiment_runner, make_pool_config, plan_experiment
 
@@ -200,7 +200,11 @@ def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Gen
     rng : source of all random numbers
     """
     pool = planted.pool
-    trials = _draw_trials(base, planted, rng)
+    paired = _draw_paired(base, planted, rng)
+    independent = _draw_independent(base, planted, rng)
+    no_block = np.full(len(base), -1, dtype=np.int32)
+    base_trials = replace(base.trials.as_new_plan(), block=no_block)
+    trials = Trials.concat([base_trials, paired, independent]).with_replicate_numbers()
     no_holdout = np.zeros_like(pool.present)
     return Plan(
         trials=trials,
@@ -216,15 +220,6 @@ def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Gen
         characters=count_characters(pool, trials),
         source=pool,
     )
-
-
-def _draw_trials(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
-    """Draw the trials of the planted (adversarial) agents, and append them to those of `base`, without blocks."""
-    paired = _draw_paired(base, planted, rng)
-    independent = _draw_independent(base, planted, rng)
-    no_block = np.full(len(base), -1, dtype=np.int32)
-    base_trials = replace(base.trials.as_new_plan(), block=no_block)
-    return Trials.concat([base_trials, paired, independent]).with_replicate_numbers()
 
 
 def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
@@ -245,25 +240,21 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
     n_pairs = len(pairs)
     agent_a, agent_b = rng.permutation(np.array(pairs, dtype=np.int32)).T
     n_trials = min(round(trials_per_pair * n_pairs), n_pairs * base.n_items)
+
+    # Pairs and items are used in turn. After `period` trials, their combinations would repeat, so the items are shifted by one.
+    trial = np.arange(n_trials)
+    n_earlier_of_pair, pair = np.divmod(trial, n_pairs)
+    period = lcm(n_pairs, base.n_items)
     item_order = rng.permutation(base.n_items).astype(np.int32)
-    pair, item = _combine_pairs_and_items(n_trials, n_pairs, item_order)
+    item = item_order[(trial + trial // period) % base.n_items]
 
     # the order of the two texts alternates between the trials of a pair, beginning with a random one
     initial_order = rng.integers(2, size=n_pairs)
-    n_earlier_of_pair = np.arange(n_trials) // n_pairs
     is_swapped = (n_earlier_of_pair + initial_order[pair]) % 2 == 1
     first = np.where(is_swapped, agent_b[pair], agent_a[pair])
     second = np.where(is_swapped, agent_a[pair], agent_b[pair])
     has_texts = planted.pool.present[first, item] & planted.pool.present[second, item]
     return Trials.paired(item, first, second).take(has_texts)
-
-
-def _combine_pairs_and_items(n_trials: int, n_pairs: int, item_order: Ids) -> tuple[Positions, Ids]:
-    """Return the number of the pair and the item of each trial, arrays (n_trials,), without a repeated combination."""
-    # Pairs and items are used in turn. After `period` trials, their combinations would repeat, so the items are shifted by one.
-    trial = np.arange(n_trials)
-    period = lcm(n_pairs, len(item_order))
-    return trial % n_pairs, item_order[(trial + trial // period) % len(item_order)]
 
 
 def _draw_independent(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:

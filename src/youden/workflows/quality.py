@@ -224,7 +224,15 @@ def _average_by_answer(
     if not rows:
         raise ConfigError("No response of a ranked agent has a label. Add labels.", slug="quality-none")
     low, high = _parse_scale(scale)
-    _check_scale([value for _, _, value in rows], low, high)
+    values = [value for _, _, value in rows]
+    outside = [value for value in values if not low <= value <= high]
+    if outside or not low < high:
+        example = outside[0] if outside else values[0]
+        raise ConfigError(
+            f"The labels do not fit the scale from {low:g} to {high:g}: got {example:g}. Set the "
+            "lowest and the highest possible label, such as --scale 1,5.",
+            slug="quality-scale",
+        )
 
     agent_positions = {agent: position for position, agent in enumerate(agent_ids)}
     item_ids = list(dict.fromkeys(item for _, item, _ in rows))
@@ -251,8 +259,7 @@ def _parse_scale(scale: tuple[float, float] | None) -> tuple[float, float]:
 
     scale : two numbers, or None for labels from 0 to 1
 
-    Returns both numbers. Their order is not checked here. Raises ConfigError [quality-scale] if the scale does not
-    consist of two numbers.
+    Raises ConfigError [quality-scale] if the scale does not consist of two numbers.
     """
     if scale is None:
         return 0.0, 1.0
@@ -265,18 +272,6 @@ def _parse_scale(scale: tuple[float, float] | None) -> tuple[float, float]:
             slug="quality-scale",
         ) from None
     return low, high
-
-
-def _check_scale(labels: Sequence[float], low: float, high: float) -> None:
-    """Raise ConfigError [quality-scale] if a label is not in [low, high], or if `low` is not below `high`."""
-    outside = [label for label in labels if not low <= label <= high]
-    if outside or not low < high:
-        example = outside[0] if outside else labels[0]
-        raise ConfigError(
-            f"The labels do not fit the scale from {low:g} to {high:g}: got {example:g}. Set the "
-            "lowest and the highest possible label, such as --scale 1,5.",
-            slug="quality-scale",
-        )
 
 
 def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates:
@@ -508,8 +503,7 @@ def add_quality_comparison(
     """Return the answers of a gate with a function that compares agents by quality instead of ability.
 
     The quality is estimated from the labels and from the abilities of the run, so that agents without labels can be compared,
-    too. The digest of the result covers the labels, so that new labels count as new answers
-    in the ledger of the gate.
+    too. The digest of the result covers the labels, so that new labels count as new answers in the ledger of the gate.
 
     gate_answers : answers of the run, by which a gate compares agents by ability
     folder : folder of the run

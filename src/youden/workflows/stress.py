@@ -221,7 +221,6 @@ def _evaluate_attack(
     n_base = len(planned.base.plan)
     findings = _check_agents(planted.pool)
     trials = TrialsByItem.from_verdicts(verdicts)
-    # the attack adds independent trials of the planted agents only, so the rates of the other agents do not change
     rates = trials.false_positives.link_rates(baseline.false_positives, baseline.rates, np.array(planted.agents))
     abilities_after = compute_abilities(
         verdicts, rate=rates.rate, families=planned.families, clones=_get_clones(findings)

@@ -153,16 +153,6 @@ def format_min_share(share: float, *, n_agents: int) -> str:
 
 
 Index = NDArray[np.int64]
-
-
-def _sample_items(pool: Pool, seed: int, max_texts: int) -> Index:
-    """Return the ascending positions of random items, with about `max_texts` responses or `MIN_ITEMS` items; all of few."""
-    n_sampled = max(MIN_ITEMS, max_texts // max(1, pool.n_agents))
-    if n_sampled >= pool.n_items:
-        return np.arange(pool.n_items)
-    return np.sort(standalone_stream(seed).choice(pool.n_items, size=n_sampled, replace=False))
-
-
 Hashes = NDArray[np.uint64]
 
 MAX_TEXTS = 60_000
@@ -214,7 +204,12 @@ class SampledTexts:
         SampledTexts
             First responses to the sampled items, item by item, and then the prompts of these items.
         """
-        items = _sample_items(pool, seed, max_texts)
+        items = np.arange(pool.n_items)
+        n_sampled = max(MIN_ITEMS, max_texts // max(1, pool.n_agents))
+        if n_sampled < pool.n_items:
+            rng = standalone_stream(seed)
+            items = np.sort(rng.choice(pool.n_items, size=n_sampled, replace=False))
+
         # item (position in `items`) and agent of each response, in the order of items
         is_present = pool.present[:, items]
         item_of_text, agent_of_text = np.nonzero(is_present.T)

@@ -305,7 +305,6 @@ def _number_item_ngrams(item: Positions, ngram_hashes: NDArray[np.uint64]) -> Po
     item : int array (n_occurrences,), position of the item
     ngram_hashes : uint64 array (n_occurrences,)
     """
-    # a pair is identified by the XOR of two hashes; Fibonacci hashing of the item multiplies by 2^64 / golden ratio
     item_hashes = item.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     _, numbers = np.unique(ngram_hashes ^ item_hashes, return_inverse=True)
     return np.asarray(numbers)
@@ -526,7 +525,7 @@ def _find_reusing_agents(table: _NgramTable, included: Bools, is_clone: Bools) -
         if reuse[agent] == 0:
             return reuse_by_agent
 
-        # ignore the texts of this agent, so that the agents from which it copies are not reported with it
+        # measure the other agents again, without the texts of this one
         is_reusing_ngrams = measures.reused_share[agent] >= MIN_REUSED_SHARE
         is_compared[agent] = False
         measures = _measure_reuse(table, is_compared)

@@ -75,7 +75,12 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
 
     Returns a sparse matrix (n_items, n_items): 1 for a pair of similar items, and 0 otherwise.
     """
-    agents, items = _sample_cells(pool, rng)
+    items = np.arange(pool.n_items)
+    if pool.n_items > MAX_ITEMS:
+        items = np.sort(rng.choice(pool.n_items, MAX_ITEMS, replace=False))
+    n_agents = int(np.clip(MAX_TEXTS // len(items), 2, MAX_AGENTS))
+    agents = rng.permutation(pool.n_agents)[:n_agents]
+
     word_counts = _count_words_by_half(pool, agents, items)
     profiles = _make_profiles(word_counts, n_halves=2)
     first_half, second_half = profiles[: len(items)], profiles[len(items) :]
@@ -84,15 +89,6 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
 
     # from positions in the sample to positions in the pool
     return csr_array((pairs.data, (items[pairs.row], items[pairs.col])), shape=(pool.n_items, pool.n_items))
-
-
-def _sample_cells(pool: Pool, rng: np.random.Generator) -> tuple[Positions, Positions]:
-    """Return the positions of random agents, in random order, and of ascending random items; all if the pool is small."""
-    items = np.arange(pool.n_items)
-    if pool.n_items > MAX_ITEMS:
-        items = np.sort(rng.choice(pool.n_items, MAX_ITEMS, replace=False))
-    n_agents = int(np.clip(MAX_TEXTS // len(items), 2, MAX_AGENTS))
-    return rng.permutation(pool.n_agents)[:n_agents], items
 
 
 def _compute_similarity_thresholds(first_half: csr_array[np.float64], second_half: csr_array[np.float64]) -> Floats:

@@ -142,19 +142,15 @@ def _load_classifier() -> Callable[[str], tuple[str, float]]:
     return classify
 
 
-def _compute_max_texts(n_agents: int) -> int:
-    """Return the number of responses of each agent that are classified, within the limit for all agents."""
-    texts_per_agent = MAX_CLASSIFIED_TEXTS // max(1, n_agents)
-    return max(MIN_CLASSIFIED_TEXTS, min(MAX_TEXTS_PER_AGENT, texts_per_agent))
-
-
 def _detect_languages(sample: SampledTexts, rng: np.random.Generator) -> dict[int, dict[int, str]]:
     """Return the language code of each classified response, by position of the agent and of the item.
 
     Agents with fewer than `MIN_CLASSIFIED_TEXTS` long responses are left out.
     """
     classify = _load_classifier()
-    max_texts = _compute_max_texts(sample.pool.n_agents)
+    texts_per_agent = MAX_CLASSIFIED_TEXTS // max(1, sample.pool.n_agents)
+    max_texts = max(MIN_CLASSIFIED_TEXTS, min(MAX_TEXTS_PER_AGENT, texts_per_agent))
+
     # all agents go through the items in the same order, so most are classified on the same items
     items = rng.permutation(sample.items).tolist()
     codes: dict[int, dict[int, str]] = {}

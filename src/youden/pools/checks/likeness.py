@@ -108,7 +108,6 @@ def _count_same_responses(sample: SampledTexts) -> tuple[Ids, Ids]:
         agents = sample.agent_of[rows[is_long_enough]]
         similarity = all_similarities[np.ix_(is_long_enough, is_long_enough)]
 
-        # threshold: the median similarity m of the item, plus a fraction of 1 − m
         off_diagonal = ~np.eye(len(similarity), dtype=np.bool_)
         median = float(np.median(similarity[off_diagonal])) if len(similarity) > 1 else 0.0
         threshold = max(MIN_CLONE_SIMILARITY, median + MIN_EXCESS_SIMILARITY * (1 - median))
@@ -259,8 +258,8 @@ def _count_ring_items(sample: SampledTexts) -> Counter[tuple[int, ...]]:
 def _find_groups_with_private_word(sample: SampledTexts, responses: slice, is_new_word: Bools) -> set[tuple[int, ...]]:
     """Find the groups of agents that use a private word in their responses to one item, as colluding agents may do.
 
-    All agents of a group use the word in their responses, and no other agent does. Only groups of the size of a ring
-    count: at least `MIN_RING_SIZE` agents, and at most half of the agents.
+    All agents of a group use the word in their responses, and no other agent does. Groups that are too small or too
+    large for a ring do not count; see `_count_ring_items`.
 
     responses : range of the responses to the item in the sample
     is_new_word : bool array (n_distinct_words,), whether a word occurs neither on other items nor in the prompt

@@ -353,9 +353,7 @@ def _arrange_texts(texts: Sequence[str | None], *, n_items: int) -> Objects:
     """
     arranged = np.array(texts, dtype=np.object_).reshape(-1, n_items)
     for item_texts in arranged.T:
-        present_texts = [text for text in item_texts if text is not None]
-        n_missing = len(item_texts) - len(present_texts)
-        item_texts[:] = [*present_texts, *[None] * n_missing]
+        item_texts[:] = sorted(item_texts, key=lambda text: text is None)
     return arranged
 
 

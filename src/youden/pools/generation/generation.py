@@ -74,10 +74,11 @@ class Generation:
         """Maximum number of calls and tokens, and their cost in USD, which is None if a price is unknown."""
         calls = tokens_in = tokens_out = 0
         usd = 0.0
+        prompt_characters = self.repeats * sum(len(item.prompt or "") for item in self.items)
         for agent in self.file.agents:
             if agent.model is None:
                 continue
-            agent_calls, agent_tokens_in, agent_tokens_out = self._estimate_usage(agent)
+            agent_calls, agent_tokens_in, agent_tokens_out = self._estimate_usage(agent, prompt_characters)
             calls += agent_calls
             tokens_in += agent_tokens_in
             tokens_out += agent_tokens_out
@@ -85,22 +86,23 @@ class Generation:
         n_responses = len(self.file.agents) * len(self.responses)
         return Cost(n_responses, calls, tokens_in, tokens_out, or_none(usd))
 
-    def _estimate_usage(self, agent: AgentSpec) -> tuple[int, int, int]:
+    def _estimate_usage(self, agent: AgentSpec, prompt_characters: int) -> tuple[int, int, int]:
         """Compute upper bounds on the calls and tokens of an agent with a model, from which its maximum cost follows.
 
         Each response needs one call per instruction: one for the response, and another one if the model writes notes
         before.
 
+        prompt_characters : number of characters of the prompts of all responses
+
         Returns the maximum number of calls, of tokens sent to the model, and of tokens received from it.
         """
         instructions = [instruction for instruction in self.instructions[agent.id] if instruction is not None]
         n_responses = self.repeats * len(self.items)
-        n_calls = n_responses * len(instructions)  # each instruction is sent in a separate call
+        n_calls = n_responses * len(instructions)
 
         # four characters count as one token; notes are sent with the second instruction
         messages = chain.from_iterable(instruction.messages("") for instruction in instructions)
         instruction_characters = sum(len(message.content) for message in messages)
-        prompt_characters = self.repeats * sum(len(item.prompt or "") for item in self.items)
         n_characters = instruction_characters * n_responses + prompt_characters * len(instructions)
         tokens_in = n_characters // 4
         if agent.notes_instruction:
@@ -257,13 +259,6 @@ def is_generated(folder: Path) -> bool:
     return (folder / RECIPE).is_file()
 
 
-def _describe_store(store: str, folder: Path) -> str:
-    """Return the path of a store relative to a folder, or its URL without the password."""
-    if "://" in store:
-        return redact_location(store)
-    return Path(os.path.relpath(store, folder)).as_posix()
-
-
 def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
     """Write how a pool was generated to generation.json in its folder, and replace an existing file.
 
@@ -278,9 +273,12 @@ def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
         a URL without its password.
     """
     file = generation.file
+    store_location = Path(os.path.relpath(store, folder)).as_posix()
+    if "://" in store:
+        store_location = redact_location(store)
     recipe = _RecipeFile(
         version=VERSION,
-        store=_describe_store(store, folder),
+        store=store_location,
         seed=file.seed,
         models={name: config.public() for name, config in file.models.items()},
         agents=file.agents,

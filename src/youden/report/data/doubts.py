@@ -343,7 +343,7 @@ def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
     if pairs is None:
         return RankingChecks(None, (), (_check_signal(summary),))
 
-    group_by_agent = {agent.id: agent.group for agent in evidence.pool.agents}
+    group_by_agent = evidence.pool.groups
     measured_groups = measure_groups(pairs, [group_by_agent.get(agent) for agent in agents], agents)
     robust = summary.facts.alternative_rankings.get("robust")
     flagged_groups = () if robust is None else robust.groups
