@@ -219,7 +219,11 @@ def _iter_influence(
         end_item = min(first_item + items_per_chunk, n_items)
         trials = slice(*np.searchsorted(item, [first_item, end_item]))  # trials are sorted by item
         chunk_design = design[trials]
-        is_on_item = _indicate_items(item[trials] - first_item, n_items=end_item - first_item)
+
+        # sparse array (n_chunk_trials, n_chunk_items) that is 1 for the item of each trial
+        shape = chunk_design.shape[0], end_item - first_item
+        positions = np.arange(shape[0]), item[trials] - first_item
+        is_on_item = coo_array((np.ones(shape[0]), positions), shape=shape).tocsr()
 
         # P·Σ x·residual of each item, and Σ |x|, which counts the trials of an agent
         weighted_design = chunk_design.multiply(adjusted_residual[trials, None])
@@ -227,12 +231,6 @@ def _iter_influence(
         n_trials = (abs(chunk_design).T @ is_on_item).toarray()
         influence_on_abilities = influence[:n_agents]
         yield InfluenceChunk(influence_on_abilities, influence_on_abilities, weight=n_trials[:n_agents])
-
-
-def _indicate_items(item: Ids | Positions, n_items: int) -> csr_array:
-    """Make a sparse array (n_trials, n_items) that is 1 for the item of each trial, and 0 for others."""
-    n_trials = len(item)
-    return coo_array((np.ones(n_trials), (np.arange(n_trials), item)), shape=(n_trials, n_items)).tocsr()
 
 
 _POSITION_METHOD = "position effect, residuals by item, HC2, Student t"
