@@ -434,8 +434,8 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
     """Raise RunFolderError [run-mismatch] if a folder contains complete answers to another plan or of another judge.
 
     Answers to the plan in the folder are accepted, because the run extends this plan, and so are the answers of an
-    unfinished run. An imported run is refused too, and a folder that is not that of a run and contains files which the run
-    would replace [run-foreign]. Any other folder without answers is accepted.
+    unfinished run. An imported run is refused too. The error for a folder without a run is [run-foreign] if it contains files
+    that the run would replace. Any other folder without answers is accepted.
 
     run_plan : plan of the run and plan in the folder, as returned by `find_run_plan`
     judge : judge of the run
