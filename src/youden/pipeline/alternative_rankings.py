@@ -37,7 +37,7 @@ from youden.types.facts import (
     PartnerRules,
     RankChange,
 )
-from youden.types.pool import Floats, Ids
+from youden.types.pool import Ids
 from youden.types.recommendation import MIN_AGENTS_FOR_COPYING, explain_few_agents
 
 if TYPE_CHECKING:
@@ -123,27 +123,6 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
     return f"{beginning}, {format_count(n_changes, 'agent', 'has', 'have')} another rank: {changes}."
 
 
-def _find_overtaking_agents(leader: int, plain: Differences, alternative: Differences) -> list[int]:
-    """List the agents because of which the leader of the plain ranking falls in an alternative ranking.
-
-    The leader falls if at least `MIN_RANK_DROP` agents overtake it (are better in the alternative ranking), or if one of
-    these agents differs significantly from it in one of the rankings.
-
-    leader : position of the leader
-    plain, alternative : pairwise differences of the abilities of the two rankings
-
-    Returns the positions of all agents that overtake the leader. The list is empty if the leader does not fall.
-    """
-    overtakes = alternative.value[:, leader] > 0
-
-    # the leader is significantly better in the plain ranking, or significantly worse in the alternative one
-    is_significant = plain.significantly_better[leader] | alternative.significantly_better[:, leader]
-    leader_falls = (overtakes & is_significant).any() or overtakes.sum() >= MIN_RANK_DROP
-    if not leader_falls:
-        return []
-    return [int(agent) for agent in np.flatnonzero(overtakes)]
-
-
 def _describe_leader_change(
     name: AlternativeRanking, plain: Differences, alternative: Differences, agent_ids: Sequence[str]
 ) -> tuple[str, tuple[str, ...]]:
@@ -164,11 +143,15 @@ def _describe_leader_change(
     n_worse = np.nansum(plain.value > 0, axis=1)
     leader = int(np.argmax(n_worse))
 
-    overtaking = _find_overtaking_agents(leader, plain, alternative)
-    if overtaking:
-        overtaking_ids = tuple(agent_ids[agent] for agent in overtaking[:MAX_NAMED_MOVES])
+    # agents that are better than the leader in the alternative ranking
+    overtakes = alternative.value[:, leader] > 0
+    n_overtaking = int(overtakes.sum())
+    is_significant = plain.significantly_better[leader] | alternative.significantly_better[:, leader]
+    if n_overtaking >= MIN_RANK_DROP or (overtakes & is_significant).any():
+        displayed = np.flatnonzero(overtakes)[:MAX_NAMED_MOVES].tolist()
+        overtaking_ids = tuple(agent_ids[agent] for agent in displayed)
         text = (
-            f"The leader {agent_ids[leader]} falls to rank {len(overtaking) + 1} in the {TITLES[name]} ranking, behind "
+            f"The leader {agent_ids[leader]} falls to rank {n_overtaking + 1} in the {TITLES[name]} ranking, behind "
             f"{', '.join(overtaking_ids)}: its first rank depends on the other agents in the pool."
         )
         return text, (agent_ids[leader], *overtaking_ids)
@@ -180,27 +163,6 @@ def _describe_leader_change(
         )
         return text, (agent_ids[leader],)
     return "", ()
-
-
-def _list_rank_changes(plain: Floats, ability: Floats, agent_ids: Sequence[str]) -> tuple[RankChange, ...]:
-    """List the agents whose rank differs between the plain ranking and an alternative one.
-
-    plain : float array (n_agents,), abilities of the plain ranking
-    ability : float array (n_agents,), abilities of the alternative ranking
-
-    Returns one entry per agent with another rank: its id and both ranks. The largest change comes first, and agents with
-    equal changes have the order of `agent_ids`.
-    """
-    plain_rank = rank_with_ties(plain)
-    rank = rank_with_ties(ability)
-
-    # a stable sort keeps the order of agents with equal changes
-    largest_change_first = np.argsort(-np.abs(rank - plain_rank), kind="stable")
-    return tuple(
-        RankChange(agent_ids[agent], int(plain_rank[agent]), int(rank[agent]))
-        for agent in largest_change_first
-        if rank[agent] != plain_rank[agent]
-    )
 
 
 class WeightedRanking:
@@ -239,6 +201,14 @@ class WeightedRanking:
             return
 
         differences = plain_differences if abilities is plain else agent_differences(abilities)
+        plain_rank = rank_with_ties(plain.ability)
+        rank = rank_with_ties(abilities.ability)
+        largest_change_first = np.argsort(-np.abs(rank - plain_rank), kind="stable")
+        rank_changes = tuple(
+            RankChange(agent_ids[agent], int(plain_rank[agent]), int(rank[agent]))
+            for agent in largest_change_first
+            if rank[agent] != plain_rank[agent]
+        )
         best = None if differences.unique_best is None else agent_ids[differences.unique_best]
         leader_change, leader_change_agents = _describe_leader_change(name, plain_differences, differences, agent_ids)
 
@@ -247,7 +217,7 @@ class WeightedRanking:
             groups,
             best,
             int(differences.significantly_better.sum()),
-            _list_rank_changes(plain.ability, abilities.ability, agent_ids),
+            rank_changes,
             leader_change,
             leader_change_agents,
         )

@@ -16,7 +16,7 @@ from youden.stats.forecast import AgentVariances, find_min_blocks, half_widths
 from youden.stats.reference_data import ReferenceRange, prior_components, summarize_range
 from youden.types import PAIRED, Plan
 from youden.types.judging import AnswerKind
-from youden.types.pool import Floats, Json
+from youden.types.pool import Json
 
 
 class OtherDecision(NamedTuple):
@@ -71,38 +71,21 @@ def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | N
     other_answers: AnswerKind = "graded" if decision == "logprobs" else "yes or no"
     other_components = prior_components(other_answers)
 
-    blocks_needed = _find_blocks_needed(other_components, half_width_by_data_set, plan)
-    if blocks_needed is None:
-        return OtherDecision(decision, None)
+    # blocks with which the other answers give the present half-width, by each reference data set
+    blocks_needed = []
+    for agent_item, residual, half_width in zip(
+        other_components.agent_item, other_components.residual, half_width_by_data_set, strict=True
+    ):
+        components = AgentVariances(np.array([agent_item]), np.array([residual]))
+        n_needed = find_min_blocks(components, half_width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
+        if n_needed is None:
+            return OtherDecision(decision, None)
+        blocks_needed.append(float(n_needed))
 
     # the paired trials of held-out cells are in no block, and their number does not depend on the half-width
     n_holdout_trials = int(((plan.trial_type == PAIRED) & (plan.block < 0)).sum())
     calls_per_block = (len(plan) - plan.n_self_trials - n_holdout_trials) / n_blocks
-    return OtherDecision(decision, summarize_range(n_holdout_trials + blocks_needed * calls_per_block))
-
-
-def _find_blocks_needed(components: AgentVariances, half_width_by_data_set: list[float], plan: Plan) -> Floats | None:
-    """Find how many blocks of trials reach given half-widths of confidence intervals, one for each reference data set.
-
-    In a block, each agent is compared once as the first and once as the second agent. The reference data sets are
-    recorded runs, which replace the answers that this run does not have yet.
-
-    components : variance components of abilities by reference data set, float arrays (n_data_sets,)
-    half_width_by_data_set : half-width to reach with the components of each data set
-
-    Returns a float array (n_data_sets,), or None if all blocks on these items are too few by one of the data sets.
-    """
-    max_blocks = (plan.n_agents - 1) * plan.n_items
-    blocks_needed = []
-    for agent_item, residual, half_width in zip(
-        components.agent_item, components.residual, half_width_by_data_set, strict=True
-    ):
-        variances = AgentVariances(np.array([agent_item]), np.array([residual]))  # of this data set
-        n_needed = find_min_blocks(variances, half_width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
-        if n_needed is None:
-            return None
-        blocks_needed.append(float(n_needed))
-    return np.array(blocks_needed)
+    return OtherDecision(decision, summarize_range(n_holdout_trials + np.array(blocks_needed) * calls_per_block))
 
 
 def format_other_decision(forecast: OtherDecision, *, usd_per_call: float | None) -> str:

@@ -188,22 +188,19 @@ def _describe_judge_drift(drift: float, p_value: float) -> str:
 
 def _describe_changes(facts: ExtensionFacts) -> str:
     """State in one sentence how many abilities of earlier agents changed, and which one changed the most."""
-    n_changed = 0
-    largest_difference = 0.0
-    most_changed_agent = ""
-    for change in facts.agent_changes:
-        if change.before is None or change.after is None or change.before == change.after:
-            continue
-        n_changed += 1
-        difference = change.after - change.before
-        if abs(difference) > abs(largest_difference):
-            largest_difference = difference
-            most_changed_agent = change.agent
-
+    change_by_agent = {
+        change.agent: change.after - change.before
+        for change in facts.agent_changes
+        if change.before is not None and change.after is not None and change.before != change.after
+    }
     n_agents = len(facts.agent_changes)
-    if not n_changed:
+    if not change_by_agent:
         return f"No ability of the {n_agents} earlier agents changed."
-    return f"{n_changed} of {n_agents} abilities changed, that of {most_changed_agent} the most, by {largest_difference:+.3f}."
+    largest = max(change_by_agent, key=lambda agent: abs(change_by_agent[agent]))
+    return (
+        f"{len(change_by_agent)} of {n_agents} abilities changed, that of {largest} the most, by "
+        f"{change_by_agent[largest]:+.3f}."
+    )
 
 
 _DRIFT_BASIS = {

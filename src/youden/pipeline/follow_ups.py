@@ -20,7 +20,6 @@ from youden.stats.flagged_groups import FlaggedGroups
 from youden.stats.partners import PairTotals
 from youden.streams import stream
 from youden.types import PAIRED, Plan, Trials, Verdicts
-from youden.types.pool import Positions
 from youden.types.trials import FOLLOW_UP
 
 FOLLOW_UPS_PER_PAIR = 40
@@ -94,8 +93,13 @@ def draw_follow_ups(plan: Plan, n_trials: Mapping[tuple[int, int], int], rng: np
     Returns the new trials only, pair by pair.
     """
     rows = []  # item, first agent and second agent of each trial
+    lower, higher = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)
     for (agent, partner), n_of_pair in n_trials.items():
-        new_items = _find_new_items(plan, agent, partner)
+        # items on which the pair has no paired trial and no held-out cell
+        is_judged = (lower == agent) & (higher == partner) & (plan.trial_type == PAIRED)
+        is_training = plan.split.train[agent] & plan.split.train[partner]
+        new_items = np.setdiff1d(np.flatnonzero(is_training), plan.item[is_judged])
+
         drawn_items = rng.choice(new_items, size=min(n_of_pair, len(new_items)), replace=False)
         for number, item in enumerate(drawn_items.tolist()):
             first, second = (agent, partner) if number % 2 else (partner, agent)
@@ -103,12 +107,3 @@ def draw_follow_ups(plan: Plan, n_trials: Mapping[tuple[int, int], int], rng: np
 
     columns = np.array(rows, dtype=np.int32).reshape(-1, 3).T
     return Trials.paired(*columns).with_role(FOLLOW_UP, first=0.0, second=0.0)
-
-
-def _find_new_items(plan: Plan, agent: int, partner: int) -> Positions:
-    """Return the items on which two agents have no paired trial and no held-out cell, int array."""
-    is_in_order = (plan.first == agent) & (plan.second == partner)
-    is_reversed = (plan.first == partner) & (plan.second == agent)
-    judged_items = plan.item[(is_in_order | is_reversed) & (plan.trial_type == PAIRED)]
-    is_training = plan.split.train[agent] & plan.split.train[partner]
-    return np.setdiff1d(np.flatnonzero(is_training), judged_items)

@@ -305,30 +305,24 @@ def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
     paired = is_usable & (plan.trial_type == PAIRED)
     mean_vote = votes.mean(axis=0)
     pairs = PairChunk.from_trials(plan.item, plan.first, plan.second, mean_vote, n_items=plan.n_items, rows=paired)
-    independent = is_usable & (plan.trial_type == INDEPENDENT)
-    rates = _estimate_false_positive_rates(plan, mean_vote, independent)
+
+    # false-positive rates of the mean votes
+    is_used = is_usable & (plan.trial_type == INDEPENDENT)
+    independent = plan.trials.take(is_used)
+    totals = IndependentTotals(plan.n_agents, plan.n_items)
+    totals.add(
+        independent.first,
+        independent.second,
+        mean_vote[is_used],
+        item=independent.item,
+        other_item=independent.other_item,
+    )
+    rates = totals.estimate_rates()
 
     def iter_votes() -> list[tuple[PairChunk, Floats]]:
         return [(pairs, votes[:, paired])]
 
     return _measure_spread(iter_votes, None, n_agents=plan.n_agents, rates=rates)
-
-
-def _estimate_false_positive_rates(plan: Plan, answer: Floats, rows: Bools) -> AgentRates:
-    """Estimate the false-positive rate of each agent from selected independent trials of a plan.
-
-    An independent trial compares texts on different items, so each positive answer to it is a false positive.
-
-    plan : plan of the n_trials trials
-    answer : float array (n_trials,), answers to all trials of the plan, such as the mean votes of several judges
-    rows : bool array (n_trials,), the independent trials to use
-
-    Returns the rates with the covariance of their errors.
-    """
-    trials = plan.trials.take(rows)
-    totals = IndependentTotals(plan.n_agents, plan.n_items)
-    totals.add(trials.first, trials.second, answer[rows], item=trials.item, other_item=trials.other_item)
-    return totals.estimate_rates()
 
 
 def _measure_spread(

@@ -397,7 +397,10 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
         If the data cannot be read; [out-not-empty]: if `out` contains other files.
     """
     if path.is_file():
-        return _import_peer_agents(path, out)
+        pool = import_agents(path)
+        write_imported_pool(pool, out)
+        note = f"{format_count(pool.n_missing, 'cell', 'has', 'have')} no response"
+        return ImportedRun("pool", pool.n_agents, pool.n_items, (note,))
 
     results = import_results(path)
     folder = RunFolder(out)
@@ -407,14 +410,6 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
     folder.write_notes(results.notes)
     fit_run(folder)
     return ImportedRun("run", results.rates.n_agents, results.rates.n_items, results.notes)
-
-
-def _import_peer_agents(path: Path, out: Path) -> ImportedRun:
-    """Import the agents of the peer-prediction code from a file as a pool in the folder `out`."""
-    pool = import_agents(path)
-    write_imported_pool(pool, out)
-    note = f"{format_count(pool.n_missing, 'cell', 'has', 'have')} no response"
-    return ImportedRun("pool", pool.n_agents, pool.n_items, (note,))
 
 
 def _check_winners(path: Path, verdicts: Verdicts) -> None:

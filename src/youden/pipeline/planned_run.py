@@ -191,8 +191,12 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
     earlier : plan with fewer trials of the same other run that is already in the folder, if there is one
     """
     if config.trials_from is not None:
-        source = RunFolder(Path(config.trials_from)).read_plan()
-        return _select_trials(config, source.with_pool(pools[-1]), earlier)
+        source = RunFolder(Path(config.trials_from)).read_plan().with_pool(pools[-1])
+
+        # unless the other run was extended since then, a larger selection contains the earlier one by itself
+        if earlier is not None and earlier.options.get("trials_from") == source.digest[:12]:
+            earlier = None
+        return subsample(source, calls=config.calls, seed=config.seed, earlier=earlier)
 
     design, options = config.effective_design
     plan = make_plan(
@@ -216,13 +220,6 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
 
         check_width_attainable(plan)
     return _extend_plan(plan, config.extensions, pools[1:])
-
-
-def _select_trials(config: RunConfig, source: Plan, earlier: Plan | None) -> Plan:
-    """Select the trials of another run that the config requests, with those of an earlier selection."""
-    # unless the other run was extended since then, a larger selection contains the earlier one by itself
-    was_extended = earlier is not None and earlier.options.get("trials_from") != source.digest[:12]
-    return subsample(source, calls=config.calls, seed=config.seed, earlier=earlier if was_extended else None)
 
 
 def _find_default_budget(config: RunConfig, pool: Pool) -> int | None:
@@ -437,8 +434,8 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
     """Raise RunFolderError [run-mismatch] if a folder contains complete answers to another plan or of another judge.
 
     Answers to the plan in the folder are accepted, because the run extends this plan, and so are the answers of an
-    unfinished run. An imported run is refused too, and a folder that is not that of a run and contains files which the run
-    would replace [run-foreign]. Any other folder without answers is accepted.
+    unfinished run. An imported run is refused too. The error for a folder without a run is [run-foreign] if it contains files
+    that the run would replace. Any other folder without answers is accepted.
 
     run_plan : plan of the run and plan in the folder, as returned by `find_run_plan`
     judge : judge of the run
@@ -485,7 +482,7 @@ def _check_same_judge(folder: RunFolder, judge: JudgeConfig) -> None:
 
 
 def check_no_foreign_files(folder: RunFolder) -> None:
-    """Check that a run replaces no files that no run has written.
+    """Check that a folder contains no files of other origin that a run would replace.
 
     Parameters
     ----------
@@ -544,8 +541,12 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     Returns sentences without the last full stop. The result is empty if the run was extended before, or if the pool
     differs in another way.
     """
-    was_extended = bool(config.extensions or get_extensions(stored).steps)
-    old_pool = _find_first_pool(stored, pool)
+    extensions = get_extensions(stored)
+    was_extended = bool(config.extensions or extensions.steps)
+
+    # the part of the present pool that the run was planned with, if the rest was added to it
+    agent_ids, item_ids = stored.agent_ids[: extensions.anchors], stored.item_ids[: extensions.items]
+    old_pool = find_subpool(pool, agent_ids, item_ids, digest=extensions.pool)
     if was_extended or old_pool is None:
         return ""
 
@@ -567,13 +568,6 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     command = shlex.join(["youden", "extend", kind, str(folder.path), config.pool])
     added = format_count(n_added_by_kind[kind], kind.removesuffix("s"), "was", "were")
     return f"{added} added to its pool. Run `{command}`{cost} to add them to the run, or set {_OTHER_FOLDER}"
-
-
-def _find_first_pool(plan: Plan, pool: Pool) -> Pool | None:
-    """Return the pool that a plan was made for before any extension, if it is a part of another pool."""
-    extensions = get_extensions(plan)
-    agent_ids, item_ids = plan.agent_ids[: extensions.anchors], plan.item_ids[: extensions.items]
-    return find_subpool(pool, agent_ids, item_ids, digest=extensions.pool)
 
 
 def _format_added_cost(judge: JudgeConfig, plan: Plan, extended: Plan) -> str:

@@ -232,36 +232,23 @@ class PrecisionForecast:
             if not 2 <= n_blocks <= max_blocks:
                 continue
 
-            if components is None:
-                self._set_expected_half_width(multiple, n_blocks, plan, kind)
-            else:
+            if components is not None:
                 mean = half_widths(components, n_blocks, plan.n_items).mean(keepdims=True)
                 self.half_width[multiple] = summarize_range(mean)
+                continue
 
-    def _set_expected_half_width(self, multiple: float, n_blocks: int, plan: Plan, kind: AnswerKind) -> None:
-        """Set the half-width that reference data, recorded runs, predict for a multiple of the plan's trials.
+            # `half_widths` divides `residual` by 2·n_blocks, so this adds the variance of the rates to that of an ability
+            prior = prior_components(kind)
+            rate_variance = _forecast_rate_variance(plan, multiple)
+            with_rates = prior._replace(residual=prior.residual + 2 * n_blocks * rate_variance)
+            widths = half_widths(with_rates, n_blocks, plan.n_items)
+            self.half_width[multiple] = widen_half_widths(summarize_range(widths))
 
-        The result is stored in `half_width`. At the multiple 1, `rate_share` is set as well: the share of the squared
-        half-width that is due to errors of the false-positive rates.
-
-        multiple : number of trials, divided by the number of the plan
-        n_blocks : number of blocks with this multiple
-        plan : plan of the run
-        kind : kind of the judge's answers, which selects the reference data
-        """
-        prior = prior_components(kind)
-
-        # `half_widths` divides `residual` by 2·n_blocks, so this adds the variance of the rates to that of an ability
-        rate_variance = _forecast_rate_variance(plan, multiple)
-        with_rates = prior._replace(residual=prior.residual + 2 * n_blocks * rate_variance)
-        widths = half_widths(with_rates, n_blocks, plan.n_items)
-        self.half_width[multiple] = widen_half_widths(summarize_range(widths))
-
-        # a variance is proportional to the square of the half-width
-        if multiple == 1.0 and rate_variance:
-            widths_without_rates = half_widths(prior, n_blocks, plan.n_items)
-            share = 1 - (widths_without_rates / widths) ** 2
-            self.rate_share = float(share.mean())
+            # a variance is proportional to the square of the half-width
+            if multiple == 1.0 and rate_variance:
+                widths_without_rates = half_widths(prior, n_blocks, plan.n_items)
+                share = 1 - (widths_without_rates / widths) ** 2
+                self.rate_share = float(share.mean())
 
     def _set_regret(self) -> None:
         """Set `regret` at each multiple of the plan's trials in the range of the reference data."""

@@ -144,16 +144,10 @@ def write_hashes(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> N
     options: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
     with atomic_write(path) as temporary, pq.ParquetWriter(temporary, schema, **options) as writer:
         while text := "".join(islice(remaining, CHUNK_ROWS)):
-            column = _make_hash_column(text)
+            # a column of fixed-size binary values is one buffer of their bytes, without a buffer of missing values
+            data = pa.py_buffer(bytes.fromhex(text))
+            column = pa.Array.from_buffers(pa.binary(KEY_BYTES), data.size // KEY_BYTES, [None, data])
             writer.write_batch(pa.record_batch([column], schema=schema))
-
-
-def _make_hash_column(text: str) -> pa.Array:
-    """Return an array of the request hashes that a text contains one after the other in hexadecimal."""
-    # a column of fixed-size binary values is one buffer of their bytes, without a buffer of missing values
-    data = pa.py_buffer(bytes.fromhex(text))
-    n_hashes = data.size // KEY_BYTES
-    return pa.Array.from_buffers(pa.binary(KEY_BYTES), n_hashes, [None, data])
 
 
 def open_hashes(path: Path, metadata: KeysMetadata, *, n: int) -> HashFile:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import islice
 
@@ -12,7 +12,7 @@ from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, YoudenError
 from youden.judging.config.judge_files import JudgeConfig
-from youden.judging.store.answers import Store, open_store
+from youden.judging.store.answers import open_store
 from youden.pipeline.request_hashes import get_hash_reader
 from youden.text.printable import redact_location
 from youden.types import Completion, Plan
@@ -122,16 +122,10 @@ def _count_missing_answers(config: RunConfig, previous_location: str, plan: Plan
     n_missing = 0
     with open_store(previous_location, read_only=True) as previous_store:
         while chunk := list(islice(hashes, _CHUNK)):
-            missing = _find_answered(previous_store, chunk)
+            outcomes = previous_store.get_outcomes(list(dict.fromkeys(chunk)))
+            missing = {request_hash for request_hash, outcome in outcomes.items() if isinstance(outcome, Completion)}
             if missing and has_new_store:
                 with open_store(config.store_location, read_only=True) as new_store:
                     missing -= set(new_store.answers(list(missing)))
             n_missing += len(missing)
     return n_missing
-
-
-def _find_answered(store: Store, hashes: Iterable[str]) -> set[str]:
-    """Return those of some request hashes that have an answer in a store."""
-    distinct_hashes = list(dict.fromkeys(hashes))
-    outcomes = store.get_outcomes(distinct_hashes)
-    return {request_hash for request_hash, outcome in outcomes.items() if isinstance(outcome, Completion)}

@@ -332,6 +332,9 @@ def _describe_table(
     # pairs of models that are not significantly different
     is_comparable = np.isfinite(ranked.half_width)
     is_tied = is_comparable & ~ranked.significant & ~np.eye(len(names), dtype=np.bool_)
+    ties = {}
+    for name, is_tied_with in zip(names, is_tied, strict=True):
+        ties[name] = tuple(names[k] for k in np.flatnonzero(is_tied_with).tolist())
     constant_pairs = np.argwhere(np.triu(means.is_constant)).tolist()
 
     # smallest set of items without which another model comes first
@@ -351,7 +354,7 @@ def _describe_table(
         missing_p=missingness_p_value(~np.isnan(score), means.difficulty),
         reliability=or_none(reliability),
         groups=_find_groups(names, is_tied),
-        ties=_list_ties(names, is_tied),
+        ties=ties,
         constant_pairs=tuple((scores.model_ids[i], scores.model_ids[k]) for i, k in constant_pairs),
         removal_items=removal_items,
         removal_searched=bool(is_comparable[0, 1:].any()),
@@ -359,20 +362,6 @@ def _describe_table(
         items_to_separate=_count_items_for_leader(ranked, len(scores.item_ids)),
         residual_items=tuple(scores.item_ids[item] for item in most_deviating_items),
     )
-
-
-def _list_ties(names: Sequence[str], is_tied: Bools) -> dict[str, tuple[str, ...]]:
-    """List, for each model of the ranking, the models that do not differ significantly from it.
-
-    names : names of the models, in the order of the ranking
-    is_tied : bool array (n_models, n_models), whether two models do not differ significantly, in the order of `names`
-
-    Returns a dict from the name of each model to the names of the models that are tied with it, in the same order.
-    """
-    ties = {}
-    for name, is_tied_with in zip(names, is_tied, strict=True):
-        ties[name] = tuple(names[k] for k in np.flatnonzero(is_tied_with).tolist())
-    return ties
 
 
 def _count_items_for_leader(ranked: Differences, n_items: int) -> int | None:

@@ -92,7 +92,8 @@ def judge(
     PlanError
         [plan-no-pool] if the plan holds no pool; [plan-other-pool] if its run's pool has changed.
     ConfigError
-        If judge, store or cap do not fit, before any call.
+        If judge, store or cap do not fit, before any call; [argument-type], [max-missing]: if `plan` or `max_missing` is
+        invalid.
     BudgetError, TooManyMissingError
         If `max_cost` is reached, or more answers are missing than `max_missing` allows. All answers are kept: repeat
         the call to resume.
@@ -183,7 +184,8 @@ async def judge_async(
     PlanError
         [plan-no-pool] if the plan holds no pool; [plan-other-pool] if its run's pool has changed.
     ConfigError
-        If judge, store or cap do not fit, before any call.
+        If judge, store or cap do not fit, before any call; [argument-type], [max-missing]: if `plan` or `max_missing` is
+        invalid.
     BudgetError, TooManyMissingError
         If `max_cost` is reached, or more answers are missing than `max_missing` allows.
     JudgeError, ReplayMissError

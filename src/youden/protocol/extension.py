@@ -326,9 +326,11 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     """
     extender = _PlanExtender(plan, pool)
 
-    # by default, the same number of paired calls per response of a cell
+    # by default, the same number of paired calls per response of a cell; its responses are numbered from 1
     n_planned_paired = int((plan.trial_type == PAIRED).sum())
-    n_planned_repeats = _count_shown_repeats(plan.trials)
+    columns = plan.trials.columns()
+    repeat_columns = [columns[name] for name in ("first_repeat", "second_repeat") if name in columns]
+    n_planned_repeats = max((int(column.max()) for column in repeat_columns), default=1)
     n_new_repeats = pool.repeats - n_planned_repeats
     calls_per_repeat = n_planned_paired / n_planned_repeats
     default_paired = int(calls_per_repeat * n_new_repeats)
@@ -336,13 +338,6 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
 
     drawn = extender.draw_complete_blocks(n_paired, extender.count_items_by_set())
     return extender.extend("repeats", drawn, n_paired, calls=calls)
-
-
-def _count_shown_repeats(trials: Trials) -> int:
-    """Return how many responses of a cell (agent, item) the trials show: the highest number of a response, from 1."""
-    columns = trials.columns()
-    repeat_columns = [columns[name] for name in ("first_repeat", "second_repeat") if name in columns]
-    return max((int(column.max()) for column in repeat_columns), default=1)
 
 
 def _divide_in_proportion(n: int, sizes: Sequence[int]) -> list[int]:
@@ -356,11 +351,6 @@ def _divide_in_proportion(n: int, sizes: Sequence[int]) -> list[int]:
 def _has_any_agent(trials: Trials, agents: tuple[int, ...]) -> Bools:
     """Return whether each trial shows a text of one of some agents, bool array (n_trials,)."""
     return np.isin(trials.first, agents) | np.isin(trials.second, agents)
-
-
-def _list_comparisons(trials: Trials) -> set[Comparison]:
-    """Return the items and agents of trials as tuples (item, first, second)."""
-    return set(zip(trials.item.tolist(), trials.first.tolist(), trials.second.tolist(), strict=True))
 
 
 class _PlanExtender:
@@ -448,6 +438,7 @@ class _PlanExtender:
         """
         has_scored = _has_any_agent(self.plan.trials, scored)
         earlier = self.plan.trials.take(has_scored & (self.plan.trial_type == PAIRED))
+        planned = set(zip(earlier.item.tolist(), earlier.first.tolist(), earlier.second.tolist(), strict=True))
         if items is None:
             items = self.order_items()
         n_trials_by_item = np.bincount(earlier.item, minlength=self.pool.n_items)
@@ -459,7 +450,7 @@ class _PlanExtender:
             scored=scored,
             n_anchors=self.extensions.anchors,
             n_paired=n_paired,
-            planned=_list_comparisons(earlier),
+            planned=planned,
             pairs=self.pairs,
             items=items[fewest_trials_first],
             start=self.next_block,
@@ -498,7 +489,13 @@ class _PlanExtender:
         Raises PlanError [extend-cell-design] if the design has no blocks, [extend-too-few-calls] if the calls are less
         than one block.
         """
-        design = self._load_block_design()
+        design = self.load_design()
+        if not (has_blocks_in_first_plan(self.plan) and isinstance(design, BlockDesign)):
+            raise PlanError(
+                f"A plan of the design '{self.plan.design}' cannot be extended, because it has no blocks. Run a plan with a "
+                "larger budget and the same store, which reuses the answers, or set agents to focus on.",
+                slug="extend-cell-design",
+            )
         size = self.get_max_block_size(())
         n_blocks = n_paired // size
         if n_blocks < 1:
@@ -521,23 +518,6 @@ class _PlanExtender:
                 drawn.append(self.draw_linking_blocks(group, n_of_group, items=items))
         return drawn
 
-    def _load_block_design(self) -> BlockDesign:
-        """Load the design that drew the plan, if it can draw more blocks.
-
-        A block compares all agents of the plan on one item, once as the first and once as the second agent. An extension by
-        calls adds whole blocks, so it needs a plan and a design that have blocks.
-
-        Raises PlanError [extend-cell-design] if the plan or the design has no blocks.
-        """
-        design = self.load_design()
-        if not (has_blocks_in_first_plan(self.plan) and isinstance(design, BlockDesign)):
-            raise PlanError(
-                f"A plan of the design '{self.plan.design}' cannot be extended, because it has no blocks. Run a plan with a "
-                "larger budget and the same store, which reuses the answers, or set agents to focus on.",
-                slug="extend-cell-design",
-            )
-        return design
-
     def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> tuple[Trials, Ids]:
         """Draw the next `n_blocks` blocks on a set of items, or fewer if fewer are left.
 
@@ -555,7 +535,8 @@ class _PlanExtender:
         eligible = self.train[: self.extensions.anchors, items.start : items.stop]
 
         # skip the blocks that the plan contains
-        n_planned = self._count_blocks(items)
+        is_in_block = (self.plan.role == MAIN) & (self.plan.block >= 0) & np.isin(self.plan.item, items)
+        n_planned = len(np.unique(self.plan.block[is_in_block]))
         sequence = self._iter_blocks_of_set(design, set_number, eligible)
         next_blocks = list(islice(sequence, n_planned, n_planned + n_blocks))
 
@@ -571,12 +552,6 @@ class _PlanExtender:
     def _advance_next_block(self, trials: Trials) -> None:
         """Set `next_block` to the number after the blocks of new trials; keep it if there are none."""
         self.next_block = int(trials.block.max(initial=self.next_block - 1)) + 1
-
-    def _count_blocks(self, items: range) -> int:
-        """Count the blocks of all anchors on some items that the plan contains."""
-        is_in_block = (self.plan.role == MAIN) & (self.plan.block >= 0)
-        is_on_items = np.isin(self.plan.item, items)
-        return len(np.unique(self.plan.block[is_in_block & is_on_items]))
 
     def _iter_blocks_of_set(self, design: BlockDesign, set_number: int, eligible: Bools) -> Iterator[Trials]:
         """Yield all blocks on a set of items, in the order in which the plan and its extensions use them.
@@ -692,20 +667,15 @@ class _PlanExtender:
         # paired trials with the role MAIN compare two anchors
         n_paired_of_anchors = int((paired.role == MAIN).sum())
         n_per_anchor = n_independent * n_paired_of_anchors // (n_paired * n_anchors)
-        drawn = [self._draw_independent_of_anchors(n_per_anchor * n_anchors)]
+        compares_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
+        planned = self.plan.trials.take((self.plan.trial_type == INDEPENDENT) & compares_anchors)
+        drawn = [draw_pooled_trials(self.train[:n_anchors], n_per_anchor * n_anchors, self.rng, planned=planned)]
 
         for group in self.extensions.joined:
             n_paired_of_group = int(_has_any_agent(paired, group).sum())
             n_per_agent = n_independent * n_paired_of_group // (n_paired * len(group))
             drawn.append(self._draw_linking_independent(group, n_per_agent * len(group)))
         return Trials.concat(drawn)
-
-    def _draw_independent_of_anchors(self, n: int) -> Trials:
-        """Draw `n` independent trials that compare anchors with each other and are not in the plan yet."""
-        n_anchors = self.extensions.anchors
-        compares_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
-        planned = self.plan.trials.take((self.plan.trial_type == INDEPENDENT) & compares_anchors)
-        return draw_pooled_trials(self.train[:n_anchors], n, self.rng, planned=planned)
 
     def _draw_linking_independent(self, scored: tuple[int, ...], n: int) -> Trials:
         """Draw `n` independent trials that compare scored agents with anchors, the agents of the first plan.

@@ -204,29 +204,15 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     group_codes, group_by_text = np.unique(text_codes, return_inverse=True)
     earlier_groups, new_groups = np.split(group_by_text, [2 * len(earlier)])
 
-    n_shown = _count_shown_responses(earlier, earlier_groups, shape=(len(group_codes), pool.repeats))
+    # how often each group has shown each response so far; `np.add.at` counts each occurrence of a repeated index
+    columns = earlier.columns()
+    earlier_repeats = _interleave(columns["first_repeat"], columns["second_repeat"])
+    n_shown = np.zeros((len(group_codes), pool.repeats), dtype=np.int64)
+    np.add.at(n_shown, (earlier_groups, earlier_repeats - 1), 1)
+
     response_rank = _draw_response_ranks(pool, group_codes, seed)
     repeats = 1 + _choose_responses(new_groups, response_rank, n_shown)
     return replace(trials, first_repeat=repeats[0::2].copy(), second_repeat=repeats[1::2].copy())
-
-
-def _count_shown_responses(trials: Trials, group_by_text: Positions, shape: tuple[int, int]) -> Positions:
-    """Count how often trials have shown each response of an agent to an item, if agents have several responses.
-
-    trials : trials whose responses are chosen already
-    group_by_text : int array (2·n_trials,), group of the first and of the second text of each trial, in turn; a group is an
-        agent, an item and a trial type
-    shape : numbers of groups and of responses per group, (n_groups, n_responses)
-
-    Returns an int64 array of this shape.
-    """
-    columns = trials.columns()
-    repeats = _interleave(columns["first_repeat"], columns["second_repeat"])
-
-    # unlike `n_shown[...] += 1`, this counts a response that occurs repeatedly every time
-    n_shown = np.zeros(shape, dtype=np.int64)
-    np.add.at(n_shown, (group_by_text, repeats - 1), 1)
-    return n_shown
 
 
 def _interleave(of_first_texts: Ids | Positions, of_second_texts: Ids | Positions) -> Positions:

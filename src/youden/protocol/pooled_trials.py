@@ -196,13 +196,19 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
     without a new comparison is skipped.
     """
     agents = np.flatnonzero(eligible.any(axis=1))
+    n_agents = len(agents)
     drawn = np.empty((0, 4), dtype=np.int64)  # item, first, second and other item of each trial
     codes = _encode_trials(planned, eligible)
     n_wanted = min(n, _count_possible(eligible) - len(codes))
     while len(drawn) < n_wanted:
-        n_passes = ceil((n_wanted - len(drawn)) / len(agents))
-        first, second = _draw_passes(agents, n_passes, rng)
-        new_trials, new_codes, _ = _draw_different_items(first, second, eligible, codes, rng)
+        # one row per pass: the agents in a random order, and the same order shifted cyclically
+        n_passes = ceil((n_wanted - len(drawn)) / n_agents)
+        order = rng.permuted(np.tile(agents, (n_passes, 1)), axis=1)
+        shift = rng.integers(1, n_agents, (n_passes, 1))
+        partner_position = (np.arange(n_agents) + shift) % n_agents
+        partners = np.take_along_axis(order, partner_position, axis=1)
+
+        new_trials, new_codes, _ = _draw_different_items(order.ravel(), partners.ravel(), eligible, codes, rng)
         if not len(new_trials):
             break
         drawn = np.concatenate([drawn, new_trials])
@@ -214,26 +220,6 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
             slug="independent",
         )
     return Trials.independent(*drawn[:n_wanted].astype(np.int32).T)
-
-
-def _draw_passes(agents: Positions, n_passes: int, rng: np.random.Generator) -> tuple[Positions, Positions]:
-    """Draw pairs of agents in passes, in each of which every agent appears once first and once second.
-
-    Because of the passes, all agents have equally many independent trials, from which their false-positive rates are
-    estimated.
-
-    agents : int array, positions of two or more agents
-    n_passes : number of passes
-
-    Returns the first and the second agent of each pair, int arrays (n_passes · number of agents,), pass by pass.
-    """
-    # one row per pass: the agents in a random order, and the same order shifted cyclically
-    n_agents = len(agents)
-    order = rng.permuted(np.tile(agents, (n_passes, 1)), axis=1)
-    shift = rng.integers(1, n_agents, (n_passes, 1))
-    partner_position = (np.arange(n_agents) + shift) % n_agents
-    partners = np.take_along_axis(order, partner_position, axis=1)
-    return order.ravel(), partners.ravel()
 
 
 def _draw_different_items(
@@ -349,36 +335,20 @@ def draw_scored_trials(
     if n < 1 or not len(scored) or not len(partners):
         return Trials.independent(*np.empty((4, 0), dtype=np.int32))
 
-    first, second, counts_for_first = _draw_pairs_of_scored(scored, partners, n, rng)
-    planned = plan.trials.take(plan.trial_type == INDEPENDENT)
-    planned_codes = _encode_trials(planned, eligible)
-    comparisons, _, is_drawn = _draw_different_items(first, second, eligible, planned_codes, rng)
-    trials = Trials.independent(*comparisons.astype(np.int32).T)
-    return trials.with_role(POOLED, first=counts_for_first[is_drawn], second=~counts_for_first[is_drawn])
-
-
-def _draw_pairs_of_scored(
-    scored: Positions, partners: Positions, n: int, rng: np.random.Generator
-) -> tuple[Positions, Positions, Bools]:
-    """Draw pairs of a scored agent, for which the trial counts, and a random partner.
-
-    All scored agents have equally many pairs, up to a difference of one. They are the first agents of one pass through
-    all of them, and the second agents of the next pass.
-
-    scored, partners : int arrays, positions of the scored agents and of their possible partners
-    n : number of pairs
-
-    Returns the first agents, the second agents, and whether the first one is the scored one, arrays (n,).
-    """
-    # the scored agents are the first ones in pass 0, the second ones in pass 1, and so on
+    # passes through all scored agents, in which they are alternately the first and the second agents
     pass_number, position = np.divmod(np.arange(n), len(scored))
     scored_is_first = pass_number % 2 == 0
-
     agent = scored[position]
     partner = _draw_other_agents(agent, partners, rng)
     first = np.where(scored_is_first, agent, partner)
     second = np.where(scored_is_first, partner, agent)
-    return first, second, scored_is_first
+
+    planned = plan.trials.take(plan.trial_type == INDEPENDENT)
+    planned_codes = _encode_trials(planned, eligible)
+    comparisons, _, is_drawn = _draw_different_items(first, second, eligible, planned_codes, rng)
+    trials = Trials.independent(*comparisons.astype(np.int32).T)
+    counts_for_first = scored_is_first[is_drawn]
+    return trials.with_role(POOLED, first=counts_for_first, second=~counts_for_first)
 
 
 def _draw_other_agents(agent: Positions, partners: Positions, rng: np.random.Generator) -> Positions:

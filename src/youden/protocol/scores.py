@@ -14,7 +14,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.types import INDEPENDENT, PAIRED, Scores, Trials, Verdicts
+from youden.types import INDEPENDENT, PAIRED, Scores, Verdicts
 from youden.types.cells import CELLS_IN_CACHE, CellIndex, ScoredCells
 from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.results import IndependentRates, Rates, ScoreKind, ScoreRole
@@ -106,7 +106,13 @@ def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
     plan = verdicts.plan
     is_used = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
     trials = plan.trials.take(is_used)
-    codes = _encode_agents_and_items(trials, plan.n_agents, plan.n_items)
+
+    # A combination is encoded by the cells (agent, item) of its two texts. The cells of the first texts get consecutive
+    # numbers, because the product of two numbers of possible cells may exceed 64 bits.
+    first_cell_codes = trials.item.astype(np.int64) * plan.n_agents + trials.first
+    _, first_cells = np.unique(first_cell_codes, return_inverse=True)
+    second_cells = trials.second.astype(np.int64) * plan.n_items + trials.other_item
+    codes = first_cells * (plan.n_agents * plan.n_items) + second_cells
 
     # sum the answers of each combination, and take its agents and items from its first trial
     _, first_rows, row = np.unique(codes, return_index=True, return_inverse=True)
@@ -121,26 +127,6 @@ def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
         total=total.astype(np.float64),
         n=n.astype(np.int32),
     )
-
-
-def _encode_agents_and_items(trials: Trials, n_agents: int, n_items: int) -> Positions:
-    """Encode the agents and the items of each independent trial as one number, by which their answers are summed.
-
-    An independent trial compares a text of one agent on one item with a text of another agent on another item.
-
-    trials : independent trials
-    n_agents, n_items : numbers of agents and of items of the run
-
-    Returns an int64 array (n_trials,), with equal numbers for trials of the same agents and items.
-    """
-    # the cells (agent, item) of the first texts are numbered consecutively: the product of two numbers of possible cells may
-    # exceed 64 bits
-    first_cell_codes = trials.item.astype(np.int64) * n_agents + trials.first
-    _, first_cells = np.unique(first_cell_codes, return_inverse=True)
-
-    second_cells = trials.second.astype(np.int64) * n_items + trials.other_item
-    n_possible_cells = n_agents * n_items
-    return np.asarray(first_cells * n_possible_cells + second_cells)
 
 
 def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:

@@ -100,7 +100,10 @@ def with_self_trials(plan: Plan, pool: Pool, n_paired: int) -> Plan:
             "responses to at least two items. Add a second response to each item, or remove self_trials.",
             slug="repeats-few",
         )
-    drawn = _mark_as_self_trials(Trials.concat(by_agent))
+    drawn = Trials.concat(by_agent)
+    other_item = np.where(drawn.other_item < 0, drawn.item, drawn.other_item)
+    trial_type = np.full(len(drawn), SELF_TRIAL, dtype=np.int8)
+    drawn = replace(drawn, trial_type=trial_type, other_item=other_item).with_role(SELF, first=0.0, second=0.0)
     note = f"{format_count(len(drawn), 'self-trial')} in addition to the budget, for the self-consistency of each agent"
     if without:
         note += f"; without two responses to two items, and thus without self-trials: {', '.join(without)}"
@@ -111,13 +114,6 @@ def with_self_trials(plan: Plan, pool: Pool, n_paired: int) -> Plan:
         characters=plan.characters + count_characters(pool, drawn),
         notes=(*plan.notes, note),
     )
-
-
-def _mark_as_self_trials(trials: Trials) -> Trials:
-    """Return trials with the role and type of self-trials; paired ones get the same item twice."""
-    other_item = np.where(trials.other_item < 0, trials.item, trials.other_item)
-    trial_type = np.full(len(trials), SELF_TRIAL, dtype=np.int8)
-    return replace(trials, trial_type=trial_type, other_item=other_item).with_role(SELF, first=0.0, second=0.0)
 
 
 def check_compares_agents(plan: Plan, command: str) -> None:
@@ -189,30 +185,6 @@ def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
     Returns an int64 array (n_pairs, 4), sorted by round and item. Its columns are the position of the item, the first and
     the second response, numbered from 1, and the round, from 0.
     """
-    item, first, second, first_round = _divide_pairs_into_rounds(n_responses, rng)
-
-    # an item with n responses has n(n − 1)/2 pairs, and as many with the opposite orientation in later rounds
-    n_pairs_of_item = n_responses * (n_responses - 1) // 2
-    second_round = first_round + n_pairs_of_item[item]
-    forward = np.stack([item, first, second, first_round], axis=1)
-    reverse = np.stack([item, second, first, second_round], axis=1)
-    all_pairs = np.concatenate([forward, reverse])
-    by_round_and_item = np.lexsort([all_pairs[:, 0], all_pairs[:, 3]])
-    return np.asarray(all_pairs[by_round_and_item])
-
-
-def _divide_pairs_into_rounds(
-    n_responses: Positions, rng: np.random.Generator
-) -> tuple[Positions, Positions, Positions, Positions]:
-    """List every pair of responses to one item, in random order and divided into random rounds.
-
-    A round contains at most one pair of each item, so that a plan with few rounds uses many items.
-
-    n_responses : int array (n_items,), number of responses to each item, at least 2
-
-    Returns four int arrays (n_pairs,): the position of the item, the first and the second response, numbered from 1, and
-    the round, from 0. Each pair of responses is listed once, in one of its two orders.
-    """
     responses = range(1, int(n_responses.max()) + 1)
     pairs_of_responses = np.array(list(combinations(responses, 2)))
     sort_key = rng.random((len(n_responses), len(pairs_of_responses)))
@@ -224,8 +196,17 @@ def _divide_pairs_into_rounds(
     rank = sort_key.argsort(axis=1).argsort(axis=1)
 
     item, pair = np.nonzero(has_pair)
+    first_round = rank[item, pair]
     lower, higher = pairs_of_responses[pair].T
     is_swapped = swaps[item, pair]
     first = np.where(is_swapped, higher, lower)
     second = np.where(is_swapped, lower, higher)
-    return item, first, second, rank[item, pair]
+
+    # an item with n responses has n(n − 1)/2 pairs, and as many with the opposite orientation in later rounds
+    n_pairs_of_item = n_responses * (n_responses - 1) // 2
+    second_round = first_round + n_pairs_of_item[item]
+    forward = np.stack([item, first, second, first_round], axis=1)
+    reverse = np.stack([item, second, first, second_round], axis=1)
+    all_pairs = np.concatenate([forward, reverse])
+    by_round_and_item = np.lexsort([all_pairs[:, 0], all_pairs[:, 3]])
+    return np.asarray(all_pairs[by_round_and_item])

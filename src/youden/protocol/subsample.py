@@ -14,7 +14,7 @@ from youden.run_keys import CallBudget
 from youden.streams import stream
 from youden.text.sentences import format_count
 from youden.types import INDEPENDENT, PAIRED, Plan
-from youden.types.pool import Bools, Ids, Positions
+from youden.types.pool import Bools, Positions
 from youden.types.trials import PROBE, SELF, count_earlier
 
 MIN_PAIRED_PER_AGENT = 4
@@ -230,14 +230,6 @@ def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
     return bool(has_each_once.all() and has_all_agents.all())
 
 
-def _order_blocks(item_by_block: Ids, is_earlier: Bools, rng: np.random.Generator) -> Positions:
-    """Return the positions of blocks in random order: earlier blocks first, then the first block of each item, and so on."""
-    random_order = rng.permutation(len(item_by_block))
-    earlier_first = random_order[np.argsort(~is_earlier[random_order], kind="stable")]
-    n_before_on_item = count_earlier(item_by_block[earlier_first])
-    return np.asarray(earlier_first[np.lexsort((n_before_on_item, ~is_earlier[earlier_first]))])
-
-
 def _sample_blocks(
     plan: Plan, paired: Positions, n: int, rng: np.random.Generator, *, earlier_rows: Positions
 ) -> Positions:
@@ -255,7 +247,12 @@ def _sample_blocks(
     item_by_block = plan.item[paired][first_trials]
 
     is_earlier = np.isin(block_numbers, plan.block[earlier_rows])
-    order = _order_blocks(item_by_block, is_earlier, rng)
+
+    # random order, but blocks of the earlier part first; then the first block of each item, and so on
+    random_order = rng.permutation(len(item_by_block))
+    earlier_first = random_order[np.argsort(~is_earlier[random_order], kind="stable")]
+    n_before_on_item = count_earlier(item_by_block[earlier_first])
+    order = earlier_first[np.lexsort((n_before_on_item, ~is_earlier[earlier_first]))]
 
     # the first blocks that have at most n trials in all
     fits = np.cumsum(n_trials[order]) <= n

@@ -232,9 +232,16 @@ def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
 
     Yields the positions of the agents of each group, in the order in which they joined. There are at most `MAX_GROUPS`.
     """
+    first, second = np.nonzero(np.triu(pairs.is_candidate, 1))
+    corrected = np.round(pairs.excess[first, second] / pairs.max_excess[first, second], _DECIMALS)
+
+    # ties are broken by numbers of answers and by effects, so that the order of the agents does not matter
+    effect = pairs.effect[first] + pairs.effect[second]
+    order = np.lexsort((effect, -pairs.n[first, second], -corrected))
+
     is_in_group = np.zeros(pairs.is_candidate.shape, dtype=np.bool_)
     n_groups = 0
-    for agent, partner in _order_candidates(pairs):
+    for agent, partner in zip(first[order].tolist(), second[order].tolist(), strict=True):
         if is_in_group[agent, partner]:
             continue
         group = _grow_group(pairs, [agent, partner])
@@ -259,43 +266,6 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
         group = [*group, newcomer]
 
 
-def _order_candidates(pairs: PairAgreement) -> list[tuple[int, int]]:
-    """List the pairs of agents that may be part of a flagged group, in descending order of their corrected agreement.
-
-    The corrected agreement is `excess` / `max_excess`: the answers beyond the prediction from the abilities, divided by
-    the largest possible number. Rounding and the rules for equal values make the result independent of the order of agents.
-
-    pairs : answers to all pairs, and which of them are candidates
-
-    Returns tuples of the positions of two agents, the smaller one first.
-    """
-    first, second = np.nonzero(np.triu(pairs.is_candidate, 1))
-    corrected = np.round(pairs.excess[first, second] / pairs.max_excess[first, second], _DECIMALS)
-
-    # ties are broken by numbers of answers and by effects, so that the order of the agents does not matter
-    effect = pairs.effect[first] + pairs.effect[second]
-    order = np.lexsort((effect, -pairs.n[first, second], -corrected))
-    return list(zip(first[order].tolist(), second[order].tolist(), strict=True))
-
-
-def _can_join(pairs: PairAgreement, group: list[int]) -> Bools:
-    """Return which agents may become members of a group of suspiciously similar agents: bool array (n_agents,).
-
-    An agent may join if each member with which it was compared forms a candidate pair with it (a pair with a large
-    agreement), and if it was compared with half of the members or more. Members themselves may not.
-
-    pairs : answers to all pairs, and which of them are candidates
-    group : positions of the members
-    """
-    is_compared = pairs.n[:, group] > 0
-    is_possible_pair = pairs.is_candidate[:, group] | ~is_compared
-    has_enough_pairs = 2 * is_compared.sum(axis=1) >= len(group)
-    can_exceed = pairs.max_excess[:, group].sum(axis=1) > 0  # the corrected agreement divides by this sum
-    can_join = is_possible_pair.all(axis=1) & has_enough_pairs & can_exceed
-    can_join[group] = False
-    return np.asarray(can_join)
-
-
 def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
     """Find the agent with the largest corrected agreement with a group, Σ excess / Σ max_excess.
 
@@ -303,14 +273,19 @@ def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
 
     Returns the position of the agent, or None if no agent agrees with the members like they agree with each other.
     """
-    is_eligible = _can_join(pairs, group)
-    if not is_eligible.any():
-        return None
-
     # sums over the pairs of each agent with the members
     n_answers = pairs.n[:, group].sum(axis=1)
     excess = pairs.excess[:, group].sum(axis=1)
     max_excess = pairs.max_excess[:, group].sum(axis=1)
+
+    # an agent is eligible if all its compared pairs with members are candidates, and half of the pairs were compared
+    is_compared = pairs.n[:, group] > 0
+    is_possible_pair = pairs.is_candidate[:, group] | ~is_compared
+    has_enough_pairs = 2 * is_compared.sum(axis=1) >= len(group)
+    is_eligible = is_possible_pair.all(axis=1) & has_enough_pairs & (max_excess > 0)
+    is_eligible[group] = False
+    if not is_eligible.any():
+        return None
 
     # the eligible agent with the largest corrected agreement; ties are broken by numbers of answers and by effects
     no_agreement = np.full(len(excess), -np.inf)
@@ -392,20 +367,13 @@ def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupT
 
     # probability of a sum of at least `total`, if the corrected agreement equals the bar
     mean_at_bar = 1 - (1 - bar) * max_excess_of_group / n_of_group
-    log_p = _log_binomial_tail(total, n_of_group, mean_at_bar)
-
-    return _GroupTest(members, log_p, log_p - _compute_log_alpha(len(pairs.n), size))
-
-
-def _compute_log_alpha(n_agents: int, size: int) -> float:
-    """Divide the significance level of all pairs together among the groups of a size, and return its logarithm."""
-    return float(np.log(ALPHA) + _log_n_subsets(n_agents, 2) - _log_n_subsets(n_agents, size))
-
-
-def _log_binomial_tail(total: float, n: float, p: float) -> float:
-    """Return the log probability of at least `total` successes in n trials."""
     with np.errstate(divide="ignore"):
-        return float(np.log(betainc(total, n - total + 1, p)))
+        log_p = float(np.log(betainc(total, n_of_group - total + 1, mean_at_bar)))
+
+    # significance level of all pairs together, divided among the groups of this size
+    n_agents = len(pairs.n)
+    log_alpha = float(np.log(ALPHA) + _log_n_subsets(n_agents, 2) - _log_n_subsets(n_agents, size))
+    return _GroupTest(members, log_p, log_p - log_alpha)
 
 
 def _has_weak_member(n: Floats, excess: Floats, max_excess: Floats, *, bar: float) -> bool:

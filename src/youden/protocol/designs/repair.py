@@ -197,18 +197,14 @@ def _draw_partners(
     n_cells, n_agents = is_partner.shape
     is_partner[np.arange(n_cells), agent] = False
     if n_partners is not None and n_partners < n_agents - 1:
-        is_partner &= _draw_of_each_row(is_partner, n_partners, rng)
+        # keep the partners with the smallest random keys
+        key = np.where(is_partner, rng.random(is_partner.shape, dtype=np.float32), np.inf)
+        smallest = np.argpartition(key, n_partners - 1, axis=1)[:, :n_partners]
+        is_drawn = np.zeros_like(is_partner)
+        np.put_along_axis(is_drawn, smallest, True, axis=1)
+        is_partner &= is_drawn
     cell, partner = np.nonzero(is_partner)
     return cell, partner
-
-
-def _draw_of_each_row(is_possible: Bools, n: int, rng: np.random.Generator) -> Bools:
-    """Draw n columns of each row, possible ones first: bool array with the shape of `is_possible`."""
-    key = np.where(is_possible, rng.random(is_possible.shape, dtype=np.float32), np.inf)
-    smallest = np.argpartition(key, n - 1, axis=1)[:, :n]
-    is_drawn = np.zeros_like(is_possible)
-    np.put_along_axis(is_drawn, smallest, True, axis=1)
-    return is_drawn
 
 
 class StarvedError(PlanError):
@@ -324,16 +320,12 @@ def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
         agent, item = np.unravel_index(np.argmin(candidate_keys), key.shape)
         chosen[agent, item] = True
 
+        # merge both components, and close the gap in their numbers
         low, high = sorted((agents[agent], items[item]))
         for component in (agents, items):
-            _merge_components(component, low, high)
+            component[component == high] = low
+            component[component > high] -= 1
     return chosen
-
-
-def _merge_components(components: Ids, low: int, high: int) -> None:
-    """Give the component `high` the lower number `low`, and close the gap in the numbers, in place."""
-    components[components == high] = low
-    components[components > high] -= 1
 
 
 def _add_missing_cells(cells: Bools, eligible: Bools, key: Floats, *, n_per_row: int) -> None:

@@ -271,43 +271,29 @@ def _update_bounds_in_use(equations: Equations, active: OnBound, point: _BoxPoin
     Returns the effects on the bounds for the next round.
     """
     revised = OnBound(active.rows.copy(), active.columns.copy())
-    for k, bound in enumerate(point.bounds):
+    row_tolerance = TOLERANCE * equations.row_weight.max()
+    column_tolerance = TOLERANCE * equations.column_weight.max()
+    for k, (bound, sign) in enumerate(zip(point.bounds, SIGNS, strict=True)):
         has_effects = not np.isnan(bound)
-        if has_effects:
-            revised.rows[k], revised.columns[k] = _select_effects_on_bound(equations, active, point, k)
+        if not has_effects:
+            continue
+
+        # effects stay on the bound, of sign e, if their gradients ∂x and ∂y have the right sign: e·∂x ≤ 0, e·∂y ≥ 0
+        stays_row = sign * point.gradient.rows <= row_tolerance
+        stays_column = sign * point.gradient.columns >= -column_tolerance
+
+        # free effects x and y are beyond the bound, at position v, if e(x − v) > 0, e(y − v + e) < 0
+        is_beyond_row = sign * (point.effects.rows - bound) > TOLERANCE
+        is_beyond_column = sign * (point.effects.columns - bound + sign) < -TOLERANCE
+
+        rows = np.where(active.rows[k], stays_row, is_beyond_row) & (equations.row_weight > 0)
+        columns = np.where(active.columns[k], stays_column, is_beyond_column) & (equations.column_weight > 0)
+
+        # a bound needs row effects and column effects, because the gradients on it sum to 0
+        is_needed = rows.any() and columns.any()
+        revised.rows[k] = rows & is_needed
+        revised.columns[k] = columns & is_needed
     return revised
-
-
-def _select_effects_on_bound(equations: Equations, active: OnBound, point: _BoxPoint, k: int) -> tuple[Bools, Bools]:
-    """Select the row and column effects that are set to one bound in the next round of the active-set method.
-
-    An effect on the bound stays there if moving it inside would not decrease the objective. A free effect is added if it
-    is beyond the bound.
-
-    equations : normal equations of all cells
-    active : effects on the upper and on the lower bound in this round
-    point : solution with these effects on their bounds
-    k : 0 for the upper bound, 1 for the lower one
-
-    Returns bool arrays (n_rows,) and (n_columns,). A bound needs effects of both kinds; otherwise, both arrays are False
-    everywhere.
-    """
-    bound, sign = point.bounds[k], SIGNS[k]
-
-    # effects stay on the bound, of sign e, if their gradients ∂x and ∂y have the right sign: e·∂x ≤ 0, e·∂y ≥ 0
-    stays_row = sign * point.gradient.rows <= TOLERANCE * equations.row_weight.max()
-    stays_column = sign * point.gradient.columns >= -TOLERANCE * equations.column_weight.max()
-
-    # free effects x and y are beyond the bound, at position v, if e(x − v) > 0, e(y − v + e) < 0
-    is_beyond_row = sign * (point.effects.rows - bound) > TOLERANCE
-    is_beyond_column = sign * (point.effects.columns - bound + sign) < -TOLERANCE
-
-    rows = np.where(active.rows[k], stays_row, is_beyond_row) & (equations.row_weight > 0)
-    columns = np.where(active.columns[k], stays_column, is_beyond_column) & (equations.column_weight > 0)
-
-    # a bound needs row effects and column effects, because the gradients on it sum to 0
-    is_needed = rows.any() and columns.any()
-    return rows & is_needed, columns & is_needed
 
 
 def _add_crossed_bounds(equations: Equations, effects: Effects, active: OnBound) -> OnBound:
@@ -358,7 +344,6 @@ def _bracket_bound(
 
     Returns the ends of the narrowed interval.
     """
-    # the position v solves Σ n·(x − v)₊ = Σ m·(v − y)₊, with the total weights n of rows and m of columns
     while high - low > BISECTION_WIDTH:
         midpoint = (low + high) / 2
         row_excess = float(equations.row_weight @ np.maximum(row_effect - midpoint, 0))
@@ -450,8 +435,15 @@ def fit_censored(cells: Cells, equations: Equations) -> Fit:
     n_rounds = 1
     is_settled = False
     while not is_settled and kkt_residual > tolerance and n_rounds < MAX_CENSORED_ROUNDS:
+        # Newton step: towards the plain fit without the saturated cells that the predictions exceed
         is_exceeded = excess != 0
-        effects, is_full_step, n_solver_iterations = _take_newton_step(saturated, effects, is_exceeded)
+        target, n_solver_iterations = saturated.fit_without(is_exceeded)
+        step = Effects(target.rows - effects.rows, target.columns - effects.columns)
+        length = saturated.line_search(effects, step)
+        is_full_step = length == 1
+        if not is_full_step:
+            target = Effects(effects.rows + length * step.rows, effects.columns + length * step.columns)
+        effects = target
 
         # the fit is exact if the predictions after a full step exceed the same scores
         excess = saturated.excess(effects)
@@ -460,28 +452,6 @@ def fit_censored(cells: Cells, equations: Equations) -> Fit:
         n_rounds += 1
         n_iterations += n_solver_iterations
     return Fit(effects, kkt_residual, n_rounds, n_iterations)
-
-
-def _take_newton_step(saturated: _Saturated, effects: Effects, is_exceeded: Bools) -> tuple[Effects, bool, int]:
-    """Take one Newton step of the fit to censored scores.
-
-    The step leads towards the plain fit without the exceeded cells: saturated cells, with a score of ±1, whose prediction
-    is beyond the score. It ends where the objective is smallest on this line.
-
-    saturated : the saturated cells
-    effects : effects before the step
-    is_exceeded : bool array (n_saturated,), saturated cells whose predictions exceed their scores
-
-    Returns the new effects, whether they are those of the plain fit, and the number of conjugate-gradient iterations.
-    """
-    target, n_iterations = saturated.fit_without(is_exceeded)
-    step = Effects(target.rows - effects.rows, target.columns - effects.columns)
-
-    length = saturated.line_search(effects, step)
-    if length == 1:
-        return target, True, n_iterations
-    nearer = Effects(effects.rows + length * step.rows, effects.columns + length * step.columns)
-    return nearer, False, n_iterations
 
 
 class _Saturated:

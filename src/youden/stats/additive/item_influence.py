@@ -306,8 +306,6 @@ def _compute_leverages(index: CellIndex, weight: Floats, share_of_item: Floats, 
     The leverage of agent k on item j is w·(V_kk − 2(VC)_kj + 1/m + (CᵀVC)_jj), with the weight w of the cell, the total
     weight m of the item, the inverse V, and the matrix C of `share_of_item` (agents × items).
     """
-    # for agent k and item j: w·(V_kk − 2(VC)_kj + 1/m + (CᵀVC)_jj), with the weight w of the cell, the total weight m of
-    # the item, the inverse V, and the matrix C of `share_of_item` (agents × items)
     item_weight = np.bincount(index.item, weight, index.n_items)
     ability_variance = np.diag(inverse)
     leverage = np.empty(len(index))

@@ -113,18 +113,13 @@ class Rasch(Estimator):
         self.status_, self.message_ = solution.status, solution.message
 
         if self.method == "quasi":
-            solution = self._fit_quasi_likelihood(cells, link, start=solution)
+            solution, self.n_rounds_ = _maximize_quasi_likelihood(cells, link, start=solution)
+            if self.n_rounds_ > _MAX_ROUNDS:
+                self.status_ = "not_converged"
+                self.message_ = f"Quasi-likelihood did not converge in {_MAX_ROUNDS} rounds. Set a larger ridge."
         self.ability_, self.difficulty_ = solution.ability, solution.difficulty
         self.link_ = link
         return self
-
-    def _fit_quasi_likelihood(self, cells: _Cells, link: Link, *, start: Solution) -> Solution:
-        """Maximize the quasi-likelihood from a least-squares fit, and set the number of rounds and the status."""
-        solution, self.n_rounds_ = _maximize_quasi_likelihood(cells, link, start=start)
-        if self.n_rounds_ > _MAX_ROUNDS:
-            self.status_ = "not_converged"
-            self.message_ = f"Quasi-likelihood did not converge in {_MAX_ROUNDS} rounds. Set a larger ridge."
-        return solution
 
     def predict(self) -> Floats:
         """Predict the scores of all cells.
@@ -255,36 +250,24 @@ def _maximize_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) ->
     objective = _penalized_likelihood(cells, link, fit)
     for n_rounds in range(1, _MAX_ROUNDS + 1):
         target = _fit_linearized_scores(cells, link, eta)
-        improved = _step_towards(target, fit, objective, cells=cells, link=link)
-        if improved is None:
+
+        # halve the step from the fit to the target until the objective does not fall
+        step = 1.0
+        for _ in range(_MAX_HALVINGS):
+            trial = _interpolate_solutions(fit, target, step)
+            trial_objective = _penalized_likelihood(cells, link, trial)
+            if trial_objective >= objective:
+                break
+            step /= 2
+        else:  # no step improves the fit
             return fit, n_rounds
 
-        previous_eta = eta
-        fit, objective = improved
-        eta = cells.predict(fit)
-        change = float(np.abs(eta - previous_eta).max())
+        trial_eta = cells.predict(trial)
+        change = float(np.abs(trial_eta - eta).max())
+        fit, eta, objective = trial, trial_eta, trial_objective
         if change < _TOLERANCE:
             return fit, n_rounds
     return fit, _MAX_ROUNDS + 1
-
-
-def _step_towards(
-    target: Solution, fit: Solution, objective: float, *, cells: _Cells, link: Link
-) -> tuple[Solution, float] | None:
-    """Halve the step from a fit to a target until the objective is not lower than before.
-
-    objective : quasi-likelihood of `fit`
-
-    Returns the new fit and its quasi-likelihood, or None if they are lower after all halvings.
-    """
-    step = 1.0
-    for _ in range(_MAX_HALVINGS):
-        trial = _interpolate_solutions(fit, target, step)
-        trial_objective = _penalized_likelihood(cells, link, trial)
-        if trial_objective >= objective:
-            return trial, trial_objective
-        step /= 2
-    return None
 
 
 def _penalized_likelihood(cells: _Cells, link: Link, fit: Solution) -> float:

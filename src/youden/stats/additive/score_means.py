@@ -208,7 +208,12 @@ def _compare_models(
     if not observed.all():
         differences = _widen_for_few_items(differences, residual, component)
 
-    constant_half_width = _compute_constant_half_widths(differences.value, n_common_items, level)
+    # A constant difference d may be −1 or 1 on a share q of all items. A sample of n common items contains none of them with
+    # probability (1 − q)ⁿ. The largest q for which this probability is at least (1 − level)/2 gives the half-width
+    # q·(1 + |d|).
+    alpha_of_side = (1 - level) / 2
+    max_unseen_share = 1 - alpha_of_side ** (1 / n_common_items)
+    constant_half_width = max_unseen_share * (1 + np.abs(differences.value))
     half_width = np.where(is_constant, constant_half_width, differences.half_width)
 
     # standard error that gives the same half-width
@@ -218,16 +223,6 @@ def _compare_models(
     is_better = np.asarray(differences.value > half_width)
     compared = Differences(differences.value, std_error, differences.df, half_width, is_better, level)
     return compared, is_constant
-
-
-def _compute_constant_half_widths(difference: Floats, n_common_items: Floats, level: float) -> Floats:
-    """Compute the half-width of the mean difference of two models whose difference is equal on all common items."""
-    # A difference d may be −1 or 1 on a share q of all items. A sample of n common items contains none of them with
-    # probability (1 − q)ⁿ. The largest q for which this probability is at least (1 − level)/2 gives the half-width
-    # q·(1 + |d|).
-    alpha_of_side = (1 - level) / 2
-    max_unseen_share = 1 - alpha_of_side ** (1 / n_common_items)
-    return np.asarray(max_unseen_share * (1 + np.abs(difference)))
 
 
 def _widen_for_few_items(differences: Differences, residual: Floats, component: Ids) -> Differences:

@@ -287,27 +287,6 @@ def _sort_checked_differences(matrix: Floats) -> _SortedDifferences:
     return _sort_differences(scores if n_agents <= n_items else scores.T)
 
 
-def _check_size(n_rows: int, n_columns: int) -> None:
-    """Raise StatisticsError [curl-too-large] if a matrix needs too many differences between its rows."""
-    n_differences = n_rows * (n_rows - 1) // 2 * n_columns
-    if n_differences > _MAX_DIFFERENCES:
-        raise StatisticsError(
-            f"The matrix is too large for exact curl: got {n_rows} × {n_columns}, which needs {n_differences:,} "
-            f"differences, at most {_MAX_DIFFERENCES:,}. Pass a subset of agents or items.",
-            slug="curl-too-large",
-        )
-
-
-def _round_to_grid(distance: Floats, score_range: float) -> tuple[Positions, float]:
-    """Express distances (n,) in steps of a grid, and return the size of a step.
-
-    A step is relative to the range of the scores, so that rounding errors become 0 steps.
-    """
-    largest_value = max(float(distance.max()), score_range)
-    unit = largest_value / _GRID or 1 / _GRID
-    return np.rint(distance / unit).astype(np.int64), unit
-
-
 def _sort_differences(scores: Floats) -> _SortedDifferences:
     """Compute the differences between all pairs of rows of a matrix, sort them by pair, and round them to a grid.
 
@@ -315,8 +294,15 @@ def _sort_differences(scores: Floats) -> _SortedDifferences:
 
     Raises StatisticsError [curl-too-large] if there are too many differences.
     """
-    _check_size(*scores.shape)
-    upper, lower = np.triu_indices(len(scores), 1)
+    n_rows, n_columns = scores.shape
+    n_differences = n_rows * (n_rows - 1) // 2 * n_columns
+    if n_differences > _MAX_DIFFERENCES:
+        raise StatisticsError(
+            f"The matrix is too large for exact curl: got {n_rows} × {n_columns}, which needs {n_differences:,} "
+            f"differences, at most {_MAX_DIFFERENCES:,}. Pass a subset of agents or items.",
+            slug="curl-too-large",
+        )
+    upper, lower = np.triu_indices(n_rows, 1)
 
     # differences of each pair of rows, ascending, measured from the smallest one; NaN comes last
     difference = np.sort(scores[upper] - scores[lower], axis=1)
@@ -324,8 +310,11 @@ def _sort_differences(scores: Floats) -> _SortedDifferences:
     n_by_pair = is_defined.sum(axis=1)
     relative = (difference - difference[:, :1])[is_defined]
 
+    # a step of the grid is relative to the range of the scores, so that rounding errors become 0 steps
     score_range = float(np.nanmax(scores) - np.nanmin(scores))
-    steps, unit = _round_to_grid(relative, score_range)
+    largest_value = max(float(relative.max()), score_range)
+    unit = largest_value / _GRID or 1 / _GRID
+    steps = np.rint(relative / unit).astype(np.int64)
 
     # The differences of a pair are from 0 to _GRID steps. With offsets of 2·_GRID + 1, differences of separate pairs are
     # separated by more than _GRID steps.
@@ -458,32 +447,6 @@ def median_differences(
     return tuple(differences)
 
 
-def _resample_corners(
-    observed: Bools, *, rng: np.random.Generator, n_rectangles: int
-) -> tuple[Positions, Positions, Positions, Positions]:
-    """Draw random rectangles, two agents and two items with four observed cells, from one bootstrap sample.
-
-    The sample draws agents and items with replacement, so that its variation shows the sampling error of the curl.
-
-    observed : bool array (n_agents, n_items), cells with a score
-    n_rectangles : number of rectangles to draw
-
-    Returns the positions in `observed` of agents i and k and of items j and m of each rectangle, int64 arrays of one shape.
-    They are empty if the sample has no rectangle.
-    """
-    n_agents, n_items = observed.shape
-    agents = _draw_with_replacement(n_agents, rng)
-    items = _draw_with_replacement(n_items, rng)
-    try:
-        corners = sample_rectangles(observed[np.ix_(agents, items)], rng=rng, n_pairs=n_rectangles, n_per_pair=1)
-    except StatisticsError:  # there is no complete rectangle
-        none = np.empty((0, 1), dtype=np.int64)
-        return none, none, none, none
-
-    # translate positions in the sample to positions in `observed`
-    return agents[corners.i], agents[corners.k], items[corners.j], items[corners.m]
-
-
 def _resample_medians(
     values: Floats,
     observed: Bools,
@@ -508,7 +471,15 @@ def _resample_medians(
     """
     medians = []
     for _ in range(n_draws):
-        i, k, j, m = _resample_corners(observed, rng=rng, n_rectangles=n_rectangles)
+        agents, items = (_draw_with_replacement(size, rng) for size in observed.shape)
+        try:
+            corners = sample_rectangles(observed[np.ix_(agents, items)], rng=rng, n_pairs=n_rectangles, n_per_pair=1)
+        except StatisticsError:  # the sample has no complete rectangle
+            continue
+
+        # positions in the original matrix
+        i, k = agents[corners.i], agents[corners.k]
+        j, m = items[corners.j], items[corners.m]
         if coincident == "drop":
             is_distinct = (i != k) & (j != m)
             i, k, j, m = i[is_distinct], k[is_distinct], j[is_distinct], m[is_distinct]

@@ -170,15 +170,22 @@ def _select_shared_columns(row_pairs: _RowPairs, sampled: Positions, ranks: Posi
     sampled : int64 array (n_pairs,), ascending positions in `row_pairs`, possibly repeated
     ranks : int64 array (2, n_pairs, n_per_pair), from 0, as the result
     """
+    rows, upper, lower, n_shared = row_pairs
+    n_columns = rows.shape[1]
     distinct_pairs, n_samples = np.unique(sampled, return_counts=True)
     columns = np.empty_like(ranks)
 
     # chunks of distinct pairs, because masks of all pairs may exceed the memory
-    step = max(1, _SAMPLED_CELLS_PER_CHUNK // row_pairs.rows.shape[1])
+    step = max(1, _SAMPLED_CELLS_PER_CHUNK // n_columns)
     n_done = 0
     for start in range(0, len(distinct_pairs), step):
-        shared_columns, pair_starts = _list_shared_columns(row_pairs, distinct_pairs[start : start + step])
+        pairs = distinct_pairs[start : start + step]
         n_samples_of_pair = n_samples[start : start + step]
+
+        # columns that each pair shares, one pair after the other, and the index at which each pair begins
+        is_shared = rows[upper[pairs]] & rows[lower[pairs]]
+        shared_columns = np.flatnonzero(is_shared) % n_columns
+        pair_starts = np.cumsum(n_shared[pairs]) - n_shared[pairs]
 
         # select the columns of all samples of these pairs; the samples are consecutive
         samples = slice(n_done, n_done + int(n_samples_of_pair.sum()))
@@ -186,25 +193,6 @@ def _select_shared_columns(row_pairs: _RowPairs, sampled: Positions, ranks: Posi
         columns[:, samples] = shared_columns[start_of_sample + ranks[:, samples]]
         n_done = samples.stop
     return columns
-
-
-def _list_shared_columns(row_pairs: _RowPairs, pairs: Positions) -> tuple[Positions, Positions]:
-    """List, for each of several pairs of rows, the columns that were observed in both rows.
-
-    row_pairs : all pairs of rows of a matrix
-    pairs : int64 array (n_pairs,), positions in `row_pairs` of the pairs to list
-
-    Returns the columns of all pairs in one int64 array, pair by pair and in ascending order within a pair, and the index in
-    this array at which each pair begins, int64 array (n_pairs,).
-    """
-    rows, upper, lower, n_shared = row_pairs
-    is_shared = rows[upper[pairs]] & rows[lower[pairs]]  # (n_pairs, n_columns)
-
-    # positions in the flattened mask, row by row, so the remainder is the column
-    n_columns = rows.shape[1]
-    columns = np.flatnonzero(is_shared) % n_columns
-    pair_starts = np.cumsum(n_shared[pairs]) - n_shared[pairs]
-    return columns, pair_starts
 
 
 def no_rectangles_error(observed: Bools) -> StatisticsError:

@@ -14,7 +14,7 @@ from scipy.stats import t as student
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import check_level
 from youden.stats.base.metrics import Metric, rank_correlation, shape_error
-from youden.types.pool import Bools, Floats, Positions
+from youden.types.pool import Bools, Floats
 
 
 def cohen_kappa(a: Floats, b: Floats) -> float:
@@ -226,25 +226,25 @@ def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -
     if np.isnan(rho):
         return Metric(rho, rho, rho, level, "none: nothing varies")
 
-    group = _group_cells_by_item(has_both)
+    # assign the observed items to groups in turn
+    _, item = np.nonzero(has_both)
+    _, observed_item = np.unique(item, return_inverse=True)
+    group = observed_item % _MAX_GROUPS
     n_groups = int(group.max()) + 1
     if n_groups < _MIN_ITEMS:
         return Metric(rho, np.nan, np.nan, level, f"none: {n_groups} items are too few")
 
-    jackknife = _leave_out_groups(value_a, value_b, group)
+    without_group = []
+    for left_out in range(n_groups):
+        is_used = group != left_out
+        without_group.append(_correlate_ranks(value_a[is_used], value_b[is_used]))
+    jackknife = np.array(without_group)
     max_rho = max(abs(rho), *np.abs(jackknife))
     if np.isnan(jackknife).any() or max_rho > 1 - 1e-12:
         return Metric(rho, np.nan, np.nan, level, "none: without some items, the cells do not vary or ρ is ±1")
 
     low, high = _compute_jackknife_bounds(rho, jackknife, level)
     return Metric(rho, low, high, level, f"Fisher z, jackknife over items in {n_groups} groups")
-
-
-def _group_cells_by_item(has_both: Bools) -> Positions:
-    """Assign the observed items to groups in turn, and return the group of each observed cell."""
-    _, item = np.nonzero(has_both)
-    _, observed_item = np.unique(item, return_inverse=True)
-    return np.asarray(observed_item % _MAX_GROUPS)
 
 
 def _compute_jackknife_bounds(rho: float, jackknife: Floats, level: float) -> tuple[float, float]:
@@ -269,15 +269,3 @@ def _compute_jackknife_bounds(rho: float, jackknife: Floats, level: float) -> tu
     margin = student.ppf((1 + level) / 2, n_groups - 1) * std_error
     low, high = np.tanh(np.arctanh(rho) + np.array([-margin, margin])).tolist()
     return low, high
-
-
-def _leave_out_groups(value_a: Floats, value_b: Floats, group: Positions) -> Floats:
-    """Compute Spearman's ρ without each group of cells: float array (n_groups,).
-
-    value_a, value_b, group : arrays (n_cells,), values and group of each cell
-    """
-    rhos = []
-    for left_out in range(int(group.max()) + 1):
-        is_used = group != left_out
-        rhos.append(_correlate_ranks(value_a[is_used], value_b[is_used]))
-    return np.array(rhos)

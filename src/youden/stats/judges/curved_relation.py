@@ -255,7 +255,7 @@ def _compute_label_statistics(
     vector, float arrays (n_agents, n_agents).
     """
     # Without the parabola, the information is N(1 + ratio·N)⁻¹ and the score is (1 + ratio·N)⁻¹v, with the products N of
-    # agents and v of answers. The eigenvectors of N diagonalise both matrices.
+    # agents and v of answers. The eigenvectors of N diagonalize both matrices.
     eigenvalues, eigenvectors = np.linalg.eigh(design.agent_products)
     eigenvalues = np.maximum(eigenvalues, 0)
     denominator = 1 + ratio * eigenvalues

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from youden.stats.judges.judge_shift import JudgeShift
-from youden.types.pool import Floats, Positions
+from youden.types.pool import Floats
 
 _RELATIVE_QUADRATIC_SDS = np.linspace(0.0, 1.0, 21)
 """Grid of the prior standard deviation of the quadratic term of the curve, relative to the linear term."""
@@ -141,44 +141,13 @@ def _draw_prior_variances(
     other_log_likelihood = _log_density(deviation[:-1], other_variances).sum(axis=1)
     log_likelihood = other_log_likelihood[:, None] + _log_density(deviation[-1], quadratic_variances)
 
-    row, column = _draw_grid_points(log_likelihood, rng=rng, n_draws=n_draws)
-    prior_variance = np.repeat(tau_square[row], len(deviation), axis=1)
-    prior_variance[:, -1] = quadratic_prior_variance[row, column]
-    return prior_variance
-
-
-def _draw_grid_points(log_likelihood: Floats, *, rng: np.random.Generator, n_draws: int) -> tuple[Positions, Positions]:
-    """Draw points of a grid of parameter values from their posterior, with equal prior probabilities of all points.
-
-    log_likelihood : float array (n_rows, n_columns), log-likelihood of each point, up to a constant
-    n_draws : number of points to draw, with replacement
-
-    Returns the rows and the columns of the points, int64 arrays (n_draws,).
-    """
-    # the maximum is subtracted first, because the exponential function may overflow otherwise
+    # draw points of the grid with probabilities proportional to their likelihood
     weight = np.exp(log_likelihood - log_likelihood.max()).ravel()
     point = rng.choice(weight.size, n_draws, p=weight / weight.sum())
     row, column = np.unravel_index(point, log_likelihood.shape)
-    return row, column
-
-
-def _make_polynomial_basis(x: Floats) -> tuple[Floats, Floats]:
-    """Make orthonormal vectors of the values of a linear and of a quadratic polynomial at each agent.
-
-    x : float array (n_agents,), effects under judge A, centred and of length 1
-
-    Returns an orthonormal basis of the linear functions of x, float array (n_agents, 2), and the part of x² that is
-    orthogonal to them, scaled to length 1, float array (n_agents,). This part is 0 for 3 agents or fewer, and if x² is
-    linear in x.
-    """
-    n_agents = len(x)
-    linear = np.column_stack([np.full(n_agents, n_agents**-0.5), x])
-    if n_agents <= 3:
-        return linear, np.zeros(n_agents)
-
-    # projection of x² on the linear functions
-    linear_part = linear @ (linear.T @ x**2)
-    return linear, _normalize(x**2 - linear_part)
+    prior_variance = np.repeat(tau_square[row], len(deviation), axis=1)
+    prior_variance[:, -1] = quadratic_prior_variance[row, column]
+    return prior_variance
 
 
 def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]:
@@ -193,7 +162,13 @@ def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]
     Returns the basis vectors as columns, float array (n_agents, n_vectors), and the sampling variance of the effects under
     judge B along each vector, float array (n_vectors,).
     """
-    linear, quadratic = _make_polynomial_basis(x)
+    # orthonormal columns: the linear functions of x, and the part of x² that is orthogonal to them
+    n_agents = len(x)
+    linear = np.column_stack([np.full(n_agents, n_agents**-0.5), x])
+    quadratic = np.zeros(n_agents)
+    if n_agents > 3:
+        linear_part = linear @ (linear.T @ x**2)
+        quadratic = _normalize(x**2 - linear_part)
     functions = linear
     if quadratic.any():
         functions = np.column_stack([linear, quadratic])

@@ -174,7 +174,10 @@ class _Regression:
 
         # index of [sd_index, lower_point, agent] in the flattened array; the next mean is n_agents further
         lower = (sd_index * n_grid + lower_point) * n_agents + np.arange(n_agents)
-        interpolated = _interpolate_flat(self.likelihood.reshape(-1), lower, n_agents, fraction)
+        flat_likelihood = self.likelihood.reshape(-1)
+        at_lower = flat_likelihood[lower]
+        at_upper = flat_likelihood[lower + n_agents]
+        interpolated = at_lower + (at_upper - at_lower) * fraction
         return _Interpolation(interpolated, lower, fraction)
 
     def log_weights(self, intercepts: Floats, slopes: Floats) -> Floats:
@@ -197,24 +200,6 @@ class _Regression:
                 mixture = self.mix_with_outliers(likelihood, share)
                 log_weight[tau_index, share_index] = np.log(mixture).sum(axis=2)
 
-        self._add_prior(log_weight, intercepts)
-        if self.has_slope:
-            self._add_slope_prior(log_weight, slopes)
-        return log_weight
-
-    def mix_with_outliers(self, likelihood: Floats, share: float) -> Floats:
-        """Mix the likelihood (…, n_agents) of agents that are not outliers with that of outliers, a share of the agents."""
-        return np.asarray((1 - share) * likelihood + share * self.outlier_likelihood)
-
-    def _add_prior(self, log_weight: Floats, intercepts: Floats) -> None:
-        """Add the log prior of all parameters except the slope to log posterior weights, in place.
-
-        These parameters are the regression itself, the SD τ of the agents' deviations from it, the share of outliers (agents
-        that the regression does not describe), and the intercept.
-
-        log_weight : float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), changed in place
-        intercepts : float array (n_intercepts,), equidistant grid of the intercept
-        """
         # prior of the share of outliers, and normal prior of the intercept: its density times the step of the grid
         log_share_prior = np.log(_OUTLIER_PRIOR)[:, None, None]
         intercept_step = intercepts[1] - intercepts[0]
@@ -223,6 +208,14 @@ class _Regression:
         # prior of the regression, and prior of τ
         tau_prior = _TAU_PRIOR_WITH_SLOPE if self.has_slope else _TAU_PRIOR_WITHOUT_SLOPE
         log_weight += np.log(self.prior * tau_prior / tau_prior.sum())[:, None, None, None]
+
+        if self.has_slope:
+            self._add_slope_prior(log_weight, slopes)
+        return log_weight
+
+    def mix_with_outliers(self, likelihood: Floats, share: float) -> Floats:
+        """Mix the likelihood (…, n_agents) of agents that are not outliers with that of outliers, a share of the agents."""
+        return np.asarray((1 - share) * likelihood + share * self.outlier_likelihood)
 
     def _add_slope_prior(self, log_weight: Floats, slopes: Floats) -> None:
         """Add the log prior of each slope, a normal density times the step of the grid, to the last axis, in place."""
@@ -404,13 +397,6 @@ def _interpolate_slope(grid: _PosteriorGrid, slope: float) -> _PosteriorGrid:
     fraction = (slope - grid.slopes[lower]) / step
     weight = grid.weight[..., neighbours] * np.array([1 - fraction, fraction]) / step
     return replace(grid, slopes=grid.slopes[neighbours], weight=weight)
-
-
-def _interpolate_flat(values: Floats, lower: Positions, distance: int, fraction: Floats) -> Floats:
-    """Interpolate linearly between values at the positions `lower`, and those `distance` positions further."""
-    at_lower = values[lower]
-    at_upper = values[lower + distance]
-    return np.asarray(at_lower + (at_upper - at_lower) * fraction)
 
 
 def _find_nearest_sd(sd: Floats) -> Positions:

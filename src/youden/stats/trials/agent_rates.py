@@ -595,8 +595,12 @@ class _RateFit:
             _OUTLIER_FACTOR * self._mean, _OUTLIER_SHAPE, n_yes, n / dispersion
         )
 
-        means, variances = (regular_mean, outlier_mean), (regular_variance, outlier_variance)
-        mean, variance = _compute_mixture_moments(p_outlier, means, variances)
+        # mean and variance of the mixture of regular rates and outliers
+        p_regular = 1 - p_outlier
+        mean = p_regular * regular_mean + p_outlier * outlier_mean
+        regular_square = regular_variance + (regular_mean - mean) ** 2
+        outlier_square = outlier_variance + (outlier_mean - mean) ** 2
+        variance = p_regular * regular_square + p_outlier * outlier_square
         return _Posterior(mean, variance, squared_error_variance, log_likelihood)
 
     def _compute_kappa_weights(self, prior: Floats) -> Floats:
@@ -669,7 +673,7 @@ class _RateFit:
         """Make the result for false-positive rates: shift them to the mean answer, and add 95% intervals.
 
         Shrinkage changes the mean of the rates. The shift, which is the same for all agents, makes the mean rate of the fitted
-        agents equal to the mean answer of all training trials again.
+        agents equal to the mean answer of all training trials again, unless a rate would leave [0, 1].
 
         rate : float array (n_agents,), posterior means of the rates
         covariance : float array (n_agents, n_agents), covariance of the errors of the rates, given their mean
@@ -681,10 +685,16 @@ class _RateFit:
         n_answers = max(self._totals.training_n, 1)
         mean_variance = self._linked_dispersion * self._mean / n_answers
 
-        low, high = _compute_gamma_bounds(rate, covariance_factor * np.diag(covariance) + mean_variance)
+        # interval of a gamma distribution with the mean and the variance of the rate
+        variance = covariance_factor * np.diag(covariance) + mean_variance
+        shape, scale = rate**2 / variance, variance / rate
+        low = scale * gammaincinv(shape, 0.025)
+        high = scale * gammaincinv(shape, 0.975)
 
-        # the shift is the same for all agents, so that it cancels in differences
-        shifted_rate = np.clip(rate + self._compute_shift(), 0.0, 1.0)
+        # the shift is the same for all agents, so that it cancels in differences; it leaves the fitted rates in [0, 1]
+        fitted = self.shrunk_rate
+        shift = np.clip(self._totals.training_rate - fitted.mean(), -fitted.min(), 1 - fitted.max())
+        shifted_rate = np.clip(rate + shift, 0.0, 1.0)
 
         # the bounds are not shifted, but contain the shifted rate
         low = np.minimum(low, shifted_rate)
@@ -699,44 +709,12 @@ class _RateFit:
             pooled=self._totals.training_rate,
         )
 
-    def _compute_shift(self) -> float:
-        """Compute the shift that makes the mean of the fitted rates the mean answer, but leaves them in [0, 1]."""
-        rate = self.shrunk_rate
-        shift = self._totals.training_rate - rate.mean()
-        return float(np.clip(shift, -rate.min(), 1 - rate.max()))
-
 
 def _update_gamma(prior_mean: float, prior_shape: Floats | float, n_yes: Floats, n: Floats) -> tuple[Floats, Floats]:
     """Compute posterior mean and variance of rates with a gamma prior, from `n_yes` events in n trials."""
     shape = prior_shape + n_yes
     inverse_scale = prior_shape / prior_mean + n
     return shape / inverse_scale, shape / inverse_scale**2
-
-
-def _compute_mixture_moments(
-    p_second: Floats, means: tuple[Floats, Floats], variances: tuple[Floats, Floats]
-) -> tuple[Floats, Floats]:
-    """Compute the mean and the variance of a mixture of two distributions, for arrays of mixtures.
-
-    p_second : probability of the second distribution
-    means, variances : means and variances of the first and of the second distribution
-
-    All arrays have the same shape, or shapes that broadcast. Returns the mean and the variance as arrays of this shape.
-    """
-    p_first = 1 - p_second
-    mean = p_first * means[0] + p_second * means[1]
-
-    # mean squared deviation from the mean of the mixture, under each of the two distributions
-    first_square = variances[0] + (means[0] - mean) ** 2
-    second_square = variances[1] + (means[1] - mean) ** 2
-    variance = p_first * first_square + p_second * second_square
-    return mean, variance
-
-
-def _compute_gamma_bounds(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """Compute the .025 and .975 quantiles of gamma distributions."""
-    shape, scale = mean**2 / variance, variance / mean
-    return scale * gammaincinv(shape, 0.025), scale * gammaincinv(shape, 0.975)
 
 
 def _log_likelihoods(n_yes: Floats, expected_n_yes: Floats) -> tuple[Floats, Floats]:

@@ -143,7 +143,11 @@ class AnchorScale:
         self.residual_variance = between_variance = 0.0
         if df > 0:
             self.residual_variance = squares_within / df
-            between_variance = self._estimate_between_variance(n_by_item, item_mean)
+
+            # on average, the square of the mean of n residuals exceeds the squared effect of the item by residual_variance/n
+            is_observed = n_by_item > 0
+            squared_effect = item_mean[is_observed] ** 2 - self.residual_variance / n_by_item[is_observed]
+            between_variance = max(0.0, float(squared_effect.mean()))
 
         # Item means are shrunk by their reliability, σ²_b/(σ²_b + σ²/n), with the variances σ²_b between items and σ² of an
         # answer.
@@ -159,13 +163,6 @@ class AnchorScale:
     def _residuals(self, chunk: PairChunk) -> Floats:
         """Subtract the centre and the effects of both agents from answers: float array (n_trials,)."""
         return np.asarray(chunk.value - self.centre - self.effect[chunk.first] - self.effect[chunk.second])
-
-    def _estimate_between_variance(self, n_by_item: Positions, item_mean: Floats) -> float:
-        """Estimate the variance between the effects of items, at least 0, from numbers and means of residuals (n_items,)."""
-        # on average, the square of the mean of n residuals exceeds the squared effect of the item by residual_variance/n
-        is_observed = n_by_item > 0
-        squared_effect = item_mean[is_observed] ** 2 - self.residual_variance / n_by_item[is_observed]
-        return max(0.0, float(squared_effect.mean()))
 
     def _summarize_residuals_by_item(self, chunks: ChunkSource, n_items: int) -> tuple[Positions, Floats, float]:
         """Compute the number and the mean of the residuals of each item, and their variation within items.
@@ -424,7 +421,12 @@ def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats
     squares, n_blocks, item_linking_variance, share_squares = np.zeros((4, n_agents))
     for items, chunk in _with_items(chunks()):
         residual = _linking_residuals(chunk, items, scale) - effect[chunk.agent]
-        agent, residual_sum = _sum_by_block(chunk, residual, n_agents)
+
+        # sum of the residuals of each agent in each of its blocks; the code of a combination is block · n_agents + agent
+        code = chunk.block.astype(np.int64) * n_agents + chunk.agent
+        distinct_codes, index = np.unique(code, return_inverse=True)
+        residual_sum = np.bincount(index, residual)
+        agent = distinct_codes % n_agents
         squares += np.bincount(agent, residual_sum**2, n_agents)
         n_blocks += np.bincount(agent, minlength=n_agents)
 
@@ -447,25 +449,6 @@ def _linking_residuals(chunk: LinkingChunk, items: slice, scale: AnchorScale) ->
     return np.asarray(chunk.answer - scale.centre - scale.effect[chunk.partner] - item_effect)
 
 
-def _sum_by_block(chunk: LinkingChunk, residual: Floats, n_agents: int) -> tuple[Positions, Floats]:
-    """Sum the residuals of each linked agent in each block, a group of trials on one item.
-
-    Residuals in one block share an error, so variances are computed from these sums instead of single residuals.
-
-    chunk : anchor trials, comparisons of linked agents with agents of the first plan
-    residual : float array (n_trials,), residuals of these trials
-    n_agents : number of agents of the run
-
-    Returns the agent of each sum and the sums, arrays (n_sums,), with one entry per agent and block that has trials.
-    """
-    # one number per combination of block and agent
-    code = chunk.block.astype(np.int64) * n_agents + chunk.agent
-    distinct_codes, index = np.unique(code, return_inverse=True)
-    agent = distinct_codes % n_agents
-    residual_sum = np.bincount(index, residual).astype(np.float64, copy=False)
-    return agent, residual_sum
-
-
 def _count_by_agent(agent: Ids, unit: Ids, n_agents: int, n_units: int) -> Floats:
     """Count how often each agent occurs with each unit, such as an item: float array (n_agents, n_units).
 
@@ -473,14 +456,6 @@ def _count_by_agent(agent: Ids, unit: Ids, n_agents: int, n_units: int) -> Float
     """
     counts = np.bincount(agent.astype(np.int64) * n_units + unit, minlength=n_agents * n_units)
     return np.asarray(counts.reshape(n_agents, n_units), dtype=np.float64)
-
-
-def _sum_by_item(chunk: LinkingChunk, residual: Floats, n_agents: int) -> Floats:
-    """Sum the residuals (n_trials,) of each agent on each item: float array (n_agents, n_items)."""
-    cell = chunk.agent.astype(np.int64) * chunk.n_items + chunk.item  # index in the flattened array
-    return (
-        np.bincount(cell, residual, n_agents * chunk.n_items).reshape(n_agents, chunk.n_items).astype(float, copy=False)
-    )
 
 
 def compute_linked_influence(
@@ -535,7 +510,9 @@ def compute_linked_influence(
         for items, chunk in _with_items(chunks()):
             # through the residuals of the agent's own trials on the item
             residual = _linking_residuals(chunk, items, scale) - linked.effect[chunk.agent]
-            through_trials = _sum_by_item(chunk, residual, n_agents) / n_trials
+            cell = chunk.agent.astype(np.int64) * chunk.n_items + chunk.item  # index in the flattened array
+            residual_sum = np.bincount(cell, residual, n_agents * chunk.n_items).reshape(n_agents, chunk.n_items)
+            through_trials = residual_sum / n_trials
 
             # through the centre of the scale, which contains the anchors' mean residual on the item
             remaining_share = (1 - mean_beta)[:, None]

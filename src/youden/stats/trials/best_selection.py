@@ -27,8 +27,6 @@ MARGIN, MIN_INCREASE = 1.2, 0.5
 so far."""
 _N_GRID, _N_PRIOR_STEPS = 400, 10
 """Grid points of abilities, and EM steps that estimate the prior."""
-_TINY = np.finfo(np.float64).tiny
-"""Smallest probability, so that no logarithm of 0 is computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +213,7 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 
     For top = 1, d is the one-sided quantile of Dunnett's test in which agent k is the control and all others are compared
     with it. The bounds in row k then hold simultaneously. In the row of the best agent, they bound the regret of every
-    agent, so the one of the selected agent holds whichever is selected. For top > 1, d is the quantile of the studentised
+    agent, so the one of the selected agent holds whichever is selected. For top > 1, d is the quantile of the studentized
     range, divided by √2. All bounds then hold simultaneously.
 
     Both quantiles are those of normal errors. Each is replaced by the quantile of Student's t that has the same tail
@@ -269,15 +267,10 @@ def _compute_t_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
 
     # linear interpolation between them, at the standard error of each agent as the control
     position = np.interp(std_error, control_errors, np.arange(len(control_errors), dtype=np.float64))
-    return _interpolate_rows(t_quantiles, position)
-
-
-def _interpolate_rows(table: Floats, position: Floats) -> Floats:
-    """Interpolate linearly between the rows of a table at fractional positions (n,), from 0 to the last row."""
     lower = np.floor(position).astype(np.int64)
-    upper = np.minimum(lower + 1, len(table) - 1)
+    upper = np.minimum(lower + 1, len(control_errors) - 1)
     fraction = (position % 1)[:, None]
-    return np.asarray(table[lower] * (1 - fraction) + table[upper] * fraction)
+    return np.asarray(t_quantiles[lower] * (1 - fraction) + t_quantiles[upper] * fraction)
 
 
 def next_allocation(
@@ -382,29 +375,23 @@ def best_probabilities(ability: Floats, differences: Differences) -> tuple[Float
 
     grid, posterior = _estimate_posteriors(ability, std_error)
     cumulative = np.cumsum(posterior, axis=1)
+    tiny = np.finfo(np.float64).tiny  # avoids the logarithm of 0
 
     # P(θ_i < x) of each agent; half of the probability of the grid point x itself counts as below it
-    p_below = np.maximum(cumulative - posterior / 2, _TINY)
+    p_below = np.maximum(cumulative - posterior / 2, tiny)
 
     # P(k is best) = Σ_x p_k(x)·Π_{i≠k} P(θ_i < x)
     log_p_below = np.log(p_below)
     log_p_others_below = log_p_below.sum(axis=0) - log_p_below
     p_best = (posterior * np.exp(log_p_others_below)).sum(axis=1)
 
+    # the best ability has the distribution function Π_i P(θ_i ≤ x), whose steps are its probabilities
+    log_cumulative = np.log(np.maximum(cumulative, tiny))
+    distribution_of_best = np.exp(log_cumulative.sum(axis=0))
+    mean_of_best = float(np.diff(distribution_of_best, prepend=0.0) @ grid)
+
     mean_of_highest_estimate = float(posterior[np.argmax(ability)] @ grid)
-    expected_regret = max(_compute_mean_of_maximum(cumulative, grid) - mean_of_highest_estimate, 0.0)
-    return np.asarray(p_best / p_best.sum()), expected_regret
-
-
-def _compute_mean_of_maximum(cumulative: Floats, grid: Floats) -> float:
-    """Compute the mean of the highest of several independent abilities.
-
-    cumulative : float array (n_agents, n_grid), P(θ_i ≤ x) for the points x of the grid
-    """
-    # the maximum has the distribution function Π_i P(θ_i ≤ x), whose steps are its probabilities
-    log_cumulative = np.log(np.maximum(cumulative, _TINY))
-    distribution = np.exp(log_cumulative.sum(axis=0))
-    return float(np.diff(distribution, prepend=0.0) @ grid)
+    return np.asarray(p_best / p_best.sum()), max(mean_of_best - mean_of_highest_estimate, 0.0)
 
 
 def expected_selection_bias(differences: Differences, selected: Bools) -> Floats:
@@ -495,8 +482,7 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
     smallest_square = square.min(axis=1, keepdims=True)
     likelihood = np.exp((smallest_square - square) / 2)
 
-    # In an EM step, the mean of the agents' posterior distributions becomes the prior. After many steps, the prior would be
-    # discrete (Laird 1978, J. American Statistical Association 73), and the expected regret too small.
+    # in an EM step, the mean of the agents' posterior distributions becomes the prior
     prior = np.exp(-((grid - ability.mean()) ** 2) / (2 * _estimate_prior_variance(ability, std_error)))
     for _ in range(_N_PRIOR_STEPS):
         marginal = likelihood @ prior
@@ -547,7 +533,7 @@ def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level:
 
 
 def _compute_range_quantile(K: int, level: float) -> float:
-    """Compute the `level` quantile of the largest standardized difference of K agents, the studentised range / √2.
+    """Compute the `level` quantile of the largest standardized difference of K agents, the studentized range / √2.
 
     The agents have equal abilities, and independent normal errors of equal variance.
     """

@@ -219,7 +219,11 @@ def _iter_influence(
         end_item = min(first_item + items_per_chunk, n_items)
         trials = slice(*np.searchsorted(item, [first_item, end_item]))  # trials are sorted by item
         chunk_design = design[trials]
-        is_on_item = _indicate_items(item[trials] - first_item, n_items=end_item - first_item)
+
+        # sparse array (n_chunk_trials, n_chunk_items) that is 1 for the item of each trial
+        shape = chunk_design.shape[0], end_item - first_item
+        positions = np.arange(shape[0]), item[trials] - first_item
+        is_on_item = coo_array((np.ones(shape[0]), positions), shape=shape).tocsr()
 
         # P·Σ x·residual of each item, and Σ |x|, which counts the trials of an agent
         weighted_design = chunk_design.multiply(adjusted_residual[trials, None])
@@ -227,12 +231,6 @@ def _iter_influence(
         n_trials = (abs(chunk_design).T @ is_on_item).toarray()
         influence_on_abilities = influence[:n_agents]
         yield InfluenceChunk(influence_on_abilities, influence_on_abilities, weight=n_trials[:n_agents])
-
-
-def _indicate_items(item: Ids | Positions, n_items: int) -> csr_array:
-    """Make a sparse array (n_trials, n_items) that is 1 for the item of each trial, and 0 for others."""
-    n_trials = len(item)
-    return coo_array((np.ones(n_trials), (np.arange(n_trials), item)), shape=(n_trials, n_items)).tocsr()
 
 
 _POSITION_METHOD = "position effect, residuals by item, HC2, Student t"
@@ -260,20 +258,15 @@ def _estimate_position_effect(
 
     one_position_wins_all = abs(effect) > 1 - ROUNDING
     if one_position_wins_all:
-        half_width = _compute_zero_event_half_width(n_effective_items, level)
+        from youden.stats.trials.noninferiority import zero_event_upper_bound  # takes long to load
+
+        half_width = 2 * float(zero_event_upper_bound((1 - level) / 2, np.asarray(n_effective_items)))
 
     has_too_few_items = n_effective_items < MIN_ITEMS - ROUNDING
     if has_too_few_items or half_width < ROUNDING:
         half_width = np.nan
     low, high = np.clip([effect - half_width, effect + half_width], -1, 1).tolist()
     return Metric(effect, low, high, level, _POSITION_METHOD)
-
-
-def _compute_zero_event_half_width(n_effective_items: float, level: float) -> float:
-    """Compute the half-width of a position effect of ±1, if the same position wins all trials."""
-    from youden.stats.trials.noninferiority import zero_event_upper_bound  # takes long to load
-
-    return 2 * float(zero_event_upper_bound((1 - level) / 2, np.asarray(n_effective_items)))
 
 
 def _make_design(first: Ids | Positions, second: Ids | Positions, n_agents: int) -> csr_array:
@@ -340,8 +333,7 @@ def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Fl
     Returns float array (n_agents + 1,), for the abilities and, last, the position effect; 0 for an estimate that no trial
     influences.
     """
-    # (Σ_j ω_j)²/Σ_j ω_j², with ω_j the sum of the squared influences of the trials of item j. To limit memory, the trials
-    # are divided into chunks of whole items; an item belongs to the chunk of its first trial.
+    # divide the trials into chunks of whole items, to limit memory: an item belongs to the chunk of its first trial
     trials_per_chunk = max(1, _MAX_CELLS_PER_CHUNK // len(inverse))
     first_trial_of_item = _find_first_positions(item)
     chunk_of_item = first_trial_of_item // trials_per_chunk
@@ -376,7 +368,6 @@ def _min_error_variance(value: Floats, n_effective_items: Floats, *, has_positio
 
     Returns float array (n_agents + 1,).
     """
-    # if all abilities are equal, the expected value of a trial is the position effect
     expected_if_equal = value.mean() if has_position else 0.0
     sum_of_squares = float(((value - expected_if_equal) ** 2).sum())
     variance_if_equal = sum_of_squares / max(len(value) - has_position, 1)

@@ -484,18 +484,14 @@ class _BlockSums:
         self.products += (square_of_sum - sum_of_squares).sum(axis=1) / 2
         self.n_products += (n_by_block * (n_by_block - 1)).sum(axis=1) / 2
 
-        self._add_by_pair(chunk, residual)
+        pair = index_pairs(chunk, n_agents)
+        self.n_by_pair += sum_by_pair(pair, ones, n_agents)
+        self.sum_by_pair += sum_by_pair(pair, residual, n_agents)
+        self.squares_by_pair += sum_by_pair(pair, residual**2, n_agents)
+
         block_size = np.bincount(chunk.effect_group)
         self._sum_of_inverse_sizes += float((1 / block_size).sum())
         self._n_all_blocks += len(block_size)
-
-    def _add_by_pair(self, chunk: PairChunk, residual: Floats) -> None:
-        """Add the residuals of a chunk (n_trials,) to the sums by ordered pair of agents, in place."""
-        n_agents = len(self.n)
-        pair = index_pairs(chunk, n_agents)
-        self.n_by_pair += sum_by_pair(pair, np.ones(len(residual)), n_agents)
-        self.sum_by_pair += sum_by_pair(pair, residual, n_agents)
-        self.squares_by_pair += sum_by_pair(pair, residual**2, n_agents)
 
     def iter_influence(self, chunks: Iterable[PairChunk]) -> Iterator[tuple[Floats, Floats]]:
         """Yield, for each chunk, the influence of its blocks on each ability, and the share of each agent's trials in them.

@@ -205,7 +205,6 @@ def _compute_component_coefficient(
     Returns the coefficient, and the share of the agent's own units (not those of its partners) in Σ u², both averaged over
     agents.
     """
-    # Σ (u − v)² over all units, with u the weight of a unit in an agent's ability, and v its weight in the mean ability
     n_agents = len(weight)
     units = np.append(first_unit, second_unit)
 
@@ -263,7 +262,6 @@ def _can_estimate_response_variance(
     shown_responses = np.append(*responses).astype(np.int64)
     items = np.tile(item, 2)
 
-    # some agents must have several responses to an item, and some responses must be shown more than once
     n_cells = len(np.unique(shown_agents * n_items + items))  # agents on items
     n_responses = len(np.unique(shown_responses * n_items + items))
     n_shown = len(shown_agents)
