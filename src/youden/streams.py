@@ -88,7 +88,7 @@ def stream(name: Stream, seed: int, *number: int) -> np.random.Generator:
 
 
 def _check_seed(seed: int) -> None:
-    """Raise ConfigError [argument-type] if a seed is no whole number, or [seed-invalid] if it is negative."""
+    """Raise ConfigError [argument-type] if a seed is not a whole number, or [seed-invalid] if it is negative."""
     check_argument("seed", seed, Integral, "Set a whole number, such as 0.")
     if seed < 0:
         raise ConfigError(

@@ -148,7 +148,7 @@ def _find_new_key_uses(judges: Sequence[JudgeConfig]) -> list[KeyUse]:
 
     Only these uses need the permission of the user: the hosts of each provider are known, and may always get its key.
 
-    judges : judges whose keys the user wants to allow; a jury stands for all its members
+    judges : judges whose keys the user wants to allow; a jury represents all its members
 
     Returns each use, an environment variable and a host, once.
     Raises: ConfigError [key-over-http] if a key would be sent over http to another machine.

@@ -27,7 +27,7 @@ class SuggestingGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the first argument names; an unknown name is a usage error that suggests similar names.
 
-        Returns the name, the command, and the remaining arguments. During shell completion, an unknown name is no error:
+        Returns the name, the command, and the remaining arguments. During shell completion, an unknown name is not an error:
         name and command are then None.
         """
         name = args[0]

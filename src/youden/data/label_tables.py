@@ -272,7 +272,7 @@ def _get_hidden_id(row: Mapping[str, object]) -> str | None:
 
 
 def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the location and the fields of each row of a table that is no Excel file.
+    """Yield the location and the fields of each row of a table that is not an Excel file.
 
     Raises: ImportFormatError [labels-value] if a JSON number is NaN or infinite.
     """

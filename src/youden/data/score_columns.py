@@ -33,7 +33,7 @@ class ScoreColumn(NamedTuple):
     unique_values : list
         Unique values.
     unique_numbers : float array (n_unique,)
-        Number of each unique value; NaN for a blank value and infinite for a text that is no number.
+        Number of each unique value; NaN for a blank value and infinite for a text that is not a number.
     is_converted : bool array (n_unique,)
         Whether a value is neither blank nor a plain number, such as "45.2%" or "yes".
     codes : int array (n_rows,)
@@ -124,7 +124,7 @@ CONVERSIONS: dict[str, Callable[[Field], bool]] = {
 
 
 def _parse_score(value: Field) -> float:
-    """Convert a number, or a text such as 0.5, 45.2% or 45.2 ± 1.1; NaN if it is blank, infinite if it is no number."""
+    """Convert a number, or a text such as 0.5, 45.2% or 45.2 ± 1.1; NaN if it is blank, infinite if it is not a number."""
     if _is_blank(value):
         return nan
     number = to_number(value.partition("±")[0] if isinstance(value, str) else value)

@@ -55,7 +55,7 @@ def locate_frame_rows(table: object) -> LocatedFrame:
     Raises
     ------
     ImportFormatError
-        [scores-columns]: if `table` is no table, if it has columns of several levels, or if two columns have the same name.
+        [scores-columns]: if `table` is not a table, if it has columns of several levels, or if two columns have the same name.
     """
     import pandas as pd  # takes long to load
 

@@ -110,7 +110,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     ------
     StatisticsError
         [trial-none] if no paired trial of training cells was answered; [rank-method] if `method` is none of the three;
-        [judges-few] if `target` is "items-and-judges" and the judge is no jury; [rank-preference] if a plan that asks for
+        [judges-few] if `target` is "items-and-judges" and the judge is not a jury; [rank-preference] if a plan that asks for
         preferences is ranked for another target or by another method than the defaults.
     ConfigError
         [argument-type] if `verdicts` has another type.

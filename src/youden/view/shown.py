@@ -535,7 +535,7 @@ class LiveRun:
     def _rank_agents(self) -> tuple[tuple[RankedAgent, ...], str | None]:
         """Rank the agents of an unfinished run by the answers that the store contains so far.
 
-        Too few answers may not suffice for a ranking. This is no error, because the run is still in progress.
+        Too few answers may not suffice for a ranking. This is not an error, because the run is still in progress.
 
         Returns the ranking with one entry per agent, and None; or an empty ranking, and the reason why there is none.
         """

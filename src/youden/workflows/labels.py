@@ -376,7 +376,7 @@ def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_id
 def _describe_labelled_agents(table: LabelTable, ranking: Sequence[RankingRow]) -> list[str]:
     """Describe how the agents of a table of labels differ from the agents of a run.
 
-    table : labels, with the names in the table that stand for agents with another name
+    table : labels, with the names in the table that refer to agents with another name
     ranking : ranking of the run, one row per agent
 
     Returns one sentence for each kind of difference that exists: agents that the table names differently, labelled

@@ -183,7 +183,7 @@ def _check_repeated_names(header: Sequence[Json], file: Path, note: Note) -> Non
 def _find_header_position(lines: Records, candidates: Sequence[int]) -> int:
     """Find the header of a table, which may be below titles such as "Export | May 2026".
 
-    The header is a candidate below the first one if it looks like a header (`_is_header`) and all candidates above it may be
+    The header is a candidate below the first one if it resembles a header (`_is_header`) and all candidates above it may be
     titles. A candidate may be a title if at most half of the columns have a cell in it, and if it is not the first of two
     header lines. Otherwise, the header is the first candidate.
 

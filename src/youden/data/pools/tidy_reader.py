@@ -242,7 +242,7 @@ def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
     Values that `youden export` protected from spreadsheet formulas are restored. A frame with one column per agent is
     rearranged.
 
-    source : stands for the frame in error messages
+    source : represents the frame in error messages
     frame : value that the user passed, which may be something else than a data frame
 
     Raises PoolError [pool-columns] if the value is not a data frame, or its columns are not those of a pool.

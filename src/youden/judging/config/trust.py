@@ -239,7 +239,7 @@ def _compile_known_hosts() -> Mapping[str, tuple[str, ...]]:
     """Return the hosts that may get the API key in each environment variable, as patterns of whole hosts.
 
     The known hosts of a variable are those in `HOSTS`, the host of the provider's default address, and the text
-    `litellm/PROVIDER`. This text stands for a host that only litellm knows.
+    `litellm/PROVIDER`. This text represents a host that only litellm knows.
     """
     hosts_by_variable = {variable: list(hosts) for variable, hosts in HOSTS.items()}
     for name, record in (BACKENDS | PROVIDERS).items():

@@ -140,7 +140,7 @@ def _read_instruction(path: Path) -> str:
 def _check_placeholders(template: str, path: Path, *, notes: bool) -> None:
     """Check that the template of an instruction contains the placeholders that the agent needs, and no others.
 
-    template : text in which {{text}} stands for the prompt of the item or the response to rewrite, and {{notes}} for
+    template : text in which {{text}} represents the prompt of the item or the response to rewrite, and {{notes}} for
         notes that the model wrote before
     path : file of the template, for the error message
     notes : whether {{notes}} is required; otherwise it is not allowed
