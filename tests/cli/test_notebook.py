@@ -176,6 +176,23 @@ def test_a_function_is_accepted_as_a_judge() -> None:
         youden.judge(plan, judge=lambda a, b: None, max_missing=1.0)
 
 
+def test_a_function_as_the_judge_reports_its_progress() -> None:
+    plan = youden.make_plan(make_pool(4, 10), calls=200, independent="pooled:40")
+    progress = RecordedProgress()
+    youden.judge(plan, judge=lambda a, b: None if a == b else True, max_missing=1.0, progress=progress)
+    assert progress.n_done == len(plan)
+
+
+@pytest.mark.parametrize(
+    "options", [{"store": "answers.db"}, {"log": "calls.jsonl"}, {"retry_failed": True}, {"mode": "batch"}]
+)
+def test_a_function_as_the_judge_refuses_options_of_calls(options: dict[str, Any]) -> None:
+    plan = youden.make_plan(make_pool(4, 10), calls=200)
+    with pytest.raises(ConfigError, match=rf"got {next(iter(options))}\. Remove this argument") as caught:
+        youden.judge(plan, judge=same_words, **options)
+    assert caught.value.slug == "judge-function-options"
+
+
 @pytest.mark.parametrize(
     ("judge", "said"),
     [

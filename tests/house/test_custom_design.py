@@ -104,3 +104,23 @@ def test_a_design_never_gets_a_negative_budget(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(f"{__name__}.Neighbours", Recording)
     make_plan(small_pool, design="neighbours", calls=1)
     assert min(budget for budget in budgets if budget is not None) == budgets[-1] == 0
+
+
+def test_a_plan_that_exceeds_its_budget_has_a_note(small_pool: Pool) -> None:
+    plan = make_plan(small_pool, design="neighbours", calls=1)
+    assert "the design 'neighbours' exceeds the budget: 10 paired calls instead of 0" in plan.notes
+    assert not any("exceeds" in note for note in make_plan(small_pool, design="neighbours", calls=40).notes)
+
+
+def test_a_plan_whose_comparisons_leave_agents_unlinked_has_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    class TwoPairs(Neighbours):
+        def blocks(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
+            first = np.array([0, 2], dtype=np.int32)
+            for item in range(eligible.shape[1]):
+                yield Trials.paired(np.full_like(first, item), first, first + np.int32(1))
+
+    note = "no comparison links 2 agents, such as 'a2', with the others, so their abilities are not comparable"
+    pool = make_pool(4, 8)
+    assert note not in make_plan(pool, design="neighbours").notes
+    monkeypatch.setattr(f"{__name__}.Neighbours", TwoPairs)
+    assert note in make_plan(pool, design="neighbours").notes

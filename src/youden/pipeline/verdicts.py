@@ -53,8 +53,8 @@ def judge(
     judge : str, path, mapping, JudgeConfig or callable, default "lexical"
         Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function that takes the texts of two
         responses and returns whether they have the same source: True, False, a number from 0 to 1, or None for no
-        answer. An async function is not accepted. A function makes no calls: its answers are not stored, and the options
-        of calls, from `store` to `batch_folder`, have no effect, except `max_missing`.
+        answer. An async function is not accepted. A function makes no calls, and its answers are not stored, so it cannot
+        be combined with `store`, `retry_failed`, `log` or a mode other than "calls".
     store : str or path, optional
         Store of answers, a path or a URL such as sqlite:///path. Default, for judges that make calls: YOUDEN_STORE,
         else the project's .youden/answers.db.
@@ -92,8 +92,8 @@ def judge(
     PlanError
         [plan-no-pool] if the plan holds no pool; [plan-other-pool] if its run's pool has changed.
     ConfigError
-        If judge, store or cap do not fit, before any call; [argument-type], [max-missing]: if `plan` or `max_missing` is
-        invalid.
+        If judge, store or cap do not fit, before any call; [judge-function-options]: if a function is combined with an
+        option of calls; [argument-type], [max-missing]: if `plan` or `max_missing` is invalid.
     BudgetError, TooManyMissingError
         If `max_cost` is reached, or more answers are missing than `max_missing` allows. All answers are kept: repeat
         the call to resume.
@@ -154,7 +154,8 @@ async def judge_async(
     judge : str, path, mapping, JudgeConfig or callable, default "lexical"
         Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function that takes the texts of two
         responses and returns whether they have the same source: True, False, a number from 0 to 1, or None for no
-        answer. An async function is not accepted.
+        answer. An async function is not accepted, and a function cannot be combined with `store`, `retry_failed`, `log` or
+        a mode other than "calls".
     store : str or path, optional
         Store of answers, a path or a URL. Default: YOUDEN_STORE, else the project's .youden/answers.db.
     max_cost : float, optional
@@ -184,8 +185,8 @@ async def judge_async(
     PlanError
         [plan-no-pool] if the plan holds no pool; [plan-other-pool] if its run's pool has changed.
     ConfigError
-        If judge, store or cap do not fit, before any call; [argument-type], [max-missing]: if `plan` or `max_missing` is
-        invalid.
+        If judge, store or cap do not fit, before any call; [judge-function-options]: if a function is combined with an
+        option of calls; [argument-type], [max-missing]: if `plan` or `max_missing` is invalid.
     BudgetError, TooManyMissingError
         If `max_cost` is reached, or more answers are missing than `max_missing` allows.
     JudgeError, ReplayMissError
@@ -206,9 +207,28 @@ async def judge_async(
     batching = make_batch_options(mode, poll=poll, on_status=on_status, folder=batch_folder)
     log_file = None if log is None else Path(log)
     options = JudgingOptions(max_cost, max_missing, retry_failed, progress, log_file, batching)
+    if callable(judge):
+        _check_function_options(options, store)
     verdicts = await query_judge(plan, judge=judge, store=store or usual_store() or project_store(), options=options)
     check_answered(verdicts, max_missing=max_missing)
     return verdicts
+
+
+def _check_function_options(options: JudgingOptions, store: str | Path | None) -> None:
+    """Raise ConfigError [judge-function-options] if an option of calls is set, because a function makes no calls."""
+    is_set = {
+        "store": store is not None,
+        "retry_failed": options.retry_failed,
+        "log": options.log is not None,
+        "mode": options.batching is not None,
+    }
+    names = [name for name, value in is_set.items() if value]
+    if names:
+        raise ConfigError(
+            f"A function as the judge makes no calls and stores no answers: got {', '.join(names)}. Remove "
+            f"{'this argument' if len(names) == 1 else 'these arguments'}, or pass a judge that makes calls.",
+            slug="judge-function-options",
+        )
 
 
 async def query_judge(
@@ -227,7 +247,7 @@ async def query_judge(
         Trials to answer.
     judge : str, path, mapping, JudgeConfig or callable
         Judge by its name, file or config, or a function of the texts of two responses that returns True, False, a number
-        from 0 to 1, or None for no answer. With a function, the parameters below have no effect.
+        from 0 to 1, or None for no answer. With a function, only `options.progress` has an effect.
     store : str, path or None
         Store of answers, a path or a URL; None for a judge that needs none.
     options : JudgingOptions
@@ -252,7 +272,7 @@ async def query_judge(
     """
     config = resolve_judge(judge)
     if not isinstance(config, JudgeConfig):
-        return judge_by_function(config, plan)
+        return judge_by_function(config, plan, options.progress)
     config = with_question(config, plan.question)
     if not options.stored_only:
         check_cap([config], options.max_cost)

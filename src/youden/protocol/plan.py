@@ -320,7 +320,11 @@ def make_plan(
     added = independent_trials.draw(paired, in_rounds=drawn.rounds is not None)
     all_trials = Trials.concat([paired, added]).with_replicate_numbers()
     trials = assign_repeats(all_trials, pool, seed)
-    notes = [*drawn.notes, *_describe_additions(split, n_holdout_trials, len(independent_trials.probes), len(added))]
+    notes = [
+        *_check_paired_trials(drawn.trials, pool, design_name=drawer.name, n_paired=independent_trials.n_paired),
+        *drawn.notes,
+        *_describe_additions(split, n_holdout_trials, len(independent_trials.probes), len(added)),
+    ]
     if pool.repeat_texts is not None:
         notes.append(
             f"agents have up to {pool.repeats} responses per item ({pool.n_responses:,} in all); trials show them in turn"
@@ -540,6 +544,37 @@ def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> D
             slug="plan-empty",
         )
     return drawn
+
+
+def _check_paired_trials(trials: Trials, pool: Pool, *, design_name: str, n_paired: int | None) -> list[str]:
+    """Return notes if the paired trials of a design exceed the budget, or if they do not link all agents.
+
+    The built-in designs respect the budget and link all agents that share items; a plug-in may do neither.
+
+    trials : paired trials that the design drew, without those of held-out cells
+    n_paired : paired calls in the budget; None for no limit
+    """
+    notes = []
+    if n_paired is not None and len(trials) > n_paired:
+        notes.append(
+            f"the design '{design_name}' exceeds the budget: {len(trials):,} paired calls instead of {n_paired:,}"
+        )
+
+    is_compared = np.zeros((pool.n_agents, pool.n_agents), dtype=np.bool_)
+    is_compared[trials.first, trials.second] = True
+    is_compared |= is_compared.T
+    # whether comparisons link an agent with the first one, directly or through other agents
+    is_linked = np.arange(pool.n_agents) == 0
+    n_linked = 0
+    while is_linked.sum() > n_linked:
+        n_linked = int(is_linked.sum())
+        is_linked = is_linked | is_compared[is_linked].any(axis=0)
+    if n_linked < pool.n_agents:
+        notes.append(
+            f"no comparison links {format_count(pool.n_agents - n_linked, 'agent')}, such as "
+            f"'{pool.agents[int(is_linked.argmin())].id}', with the others, so their abilities are not comparable"
+        )
+    return notes
 
 
 HOLDOUT_PARTNERS = 3

@@ -9,13 +9,13 @@ import numpy as np
 
 from youden.errors import JudgeError
 from youden.registry import locate_exception
-from youden.types import MISSING_REASONS, PAIRED, Plan, Verdicts
+from youden.types import MISSING_REASONS, PAIRED, Plan, Progress, Verdicts
 
 SameSource = Callable[[str, str], float | bool | None]
 """Function of two responses that returns a bool, a probability of the same source, or None for no answer."""
 
 
-def judge_by_function(function: SameSource, plan: Plan) -> Verdicts:
+def judge_by_function(function: SameSource, plan: Plan, progress: Progress | None = None) -> Verdicts:
     """Call a function for every trial of a plan, in the plan's order, and return its answers as verdicts.
 
     The answers are not stored, so the function is called again for each plan.
@@ -27,6 +27,8 @@ def judge_by_function(function: SameSource, plan: Plan) -> Verdicts:
         for no answer.
     plan : Plan
         The plan, with its pool.
+    progress : Progress, optional
+        Receives the progress.
 
     Returns
     -------
@@ -42,10 +44,19 @@ def judge_by_function(function: SameSource, plan: Plan) -> Verdicts:
     first_rows, second_rows = plan.text_rows
     second_items = np.where(plan.trial_type == PAIRED, plan.item, plan.other_item)
     answer = np.empty(len(plan))
-    for trial in range(len(plan)):
-        text_a = texts[first_rows[trial], plan.item[trial]]
-        text_b = texts[second_rows[trial], second_items[trial]]
-        answer[trial] = _call_function(function, text_a, text_b, trial=trial)
+    if progress:
+        progress.start(len(plan), what=_get_name(function))
+    try:
+        for trial in range(len(plan)):
+            text_a = texts[first_rows[trial], plan.item[trial]]
+            text_b = texts[second_rows[trial], second_items[trial]]
+            answer[trial] = _call_function(function, text_a, text_b, trial=trial)
+            if progress:
+                is_missing = bool(np.isnan(answer[trial]))
+                progress.advance(failed=int(is_missing), reason="unparsed" if is_missing else "")
+    finally:
+        if progress:
+            progress.stop()
 
     has_answer = ~np.isnan(answer)
     return Verdicts(
