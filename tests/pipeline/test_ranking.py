@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Unpack
@@ -27,7 +27,7 @@ from youden.protocol.extension import add_agents
 from youden.stats.trials.agent_rates import AgentRates
 from youden.study.budget_curves import estimate_abilities
 from youden.study.replaying import RecordedAnswers, make_recorded_answers, replay
-from youden.types import INDEPENDENT, PAIRED, Pool, Verdicts
+from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Pool, Verdicts
 from youden.types.columns import Meaning
 from youden.types.facts import RankingRow
 from youden.types.pool import Positions
@@ -46,6 +46,7 @@ RANKING_COLUMNS = [
     "std_error",
     "rank_low",
     "rank_high",
+    "n_unanswered",
     "target",
     *(
         f"robust_{name}"
@@ -127,6 +128,23 @@ def test_a_new_column_needs_a_declaration_and_a_value_of_the_abilities(monkeypat
     expected = np.bincount(np.append(plan.first[is_counted], plan.second[is_counted]), minlength=plan.n_agents)
     table = youden.rank(result).set_index("agent")
     assert table.loc[list(plan.agent_ids), "n_independent"].tolist() == expected.tolist()
+
+
+def test_unanswered_trials_are_counted_for_both_agents_of_a_pair() -> None:
+    result = RESULTS["missing"]()
+    plan = result.plan
+    is_unanswered = (plan.trial_type == PAIRED) & ~result.answered
+    expected = np.bincount(np.append(plan.first[is_unanswered], plan.second[is_unanswered]), minlength=plan.n_agents)
+    assert expected.any()
+    table = youden.rank(result).set_index("agent")
+    assert table.loc[list(plan.agent_ids), "n_unanswered"].tolist() == expected.tolist()
+
+
+def test_trials_that_were_not_sent_yet_are_not_unanswered() -> None:
+    result = RESULTS["missing"]()
+    not_sent = np.int8(MISSING_REASONS.index("not_asked"))
+    pending = replace(result, missing_reason=np.where(result.answered, 0, not_sent).astype(np.int8))
+    assert youden.rank(pending)["n_unanswered"].sum() == 0
 
 
 def test_rank_uses_the_named_estimator() -> None:

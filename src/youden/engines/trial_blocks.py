@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from youden.data.atomic import scratch_directory
 from youden.data.folder.table_columns import vote_column
+from youden.engines.agent_counts import AgentCounts
 from youden.errors import RunFolderError
 from youden.protocol.blocks import get_extensions, is_in_complete_block
 from youden.stats.base.pair_chunks import PairChunk
@@ -180,6 +181,8 @@ class TrialsByItem:
         Whether the run has follow-ups: additional trials that serve only to flag groups of agents.
     has_self_trials : bool
         Whether the run has self-trials: comparisons of two responses of one agent.
+    agent_counts : AgentCounts
+        Values by agent that are counted over single trials, for columns of the ranking.
     yes_counts : YesCounts
         Counts over the independent trials, probes included.
     independent : ItemTotals
@@ -192,6 +195,7 @@ class TrialsByItem:
         self.plan = plan
         self.n = 0
         self.n_votes = 0
+        self.agent_counts = AgentCounts(plan.n_agents)
         self.yes_counts = YesCounts(plan.n_agents)
         self.independent = ItemTotals(plan.n_items)
         # sums of independent trials by step, and by whether they belong to complete blocks of the anchors
@@ -224,6 +228,7 @@ class TrialsByItem:
         columns : arrays (n_rows,) by name
         """
         self.n += len(columns["trial_type"])
+        self.agent_counts.add(columns)
         is_follow_up = columns["role"] == FOLLOW_UP
         if is_follow_up.any():
             self.has_follow_ups = True

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from youden.engines.agent_counts import AgentCounts
 from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import StatisticsError
 from youden.run_keys import Target
@@ -177,7 +178,7 @@ NO_POSITION_EFFECT = Metric(nan, nan, nan, LEVEL, "none: the run asks for inform
 class Abilities(NamedTuple):
     """Abilities of the agents of a plan, in units of the answers.
 
-    A column of the ranking has the values of the attribute or property of this class that has its name.
+    A column of the ranking has the values of the attribute or property of this class, or of `counts`, that has its name.
 
     Attributes
     ----------
@@ -207,6 +208,8 @@ class Abilities(NamedTuple):
         Win rate minus loss rate of the first response of two equal agents, for preferences; NaN for other runs.
     limits : (float, float)
         Lowest and highest possible ability, which no interval exceeds.
+    counts : AgentCounts or None
+        Values that are counted over the trials of each agent; None for imported scores.
     """
 
     ability: Floats
@@ -222,6 +225,7 @@ class Abilities(NamedTuple):
     reference: Bools | None = None
     position_effect: Metric = NO_POSITION_EFFECT
     limits: tuple[float, float] = (-1.0, 1.0)
+    counts: AgentCounts | None = None
 
     @property
     def std_error(self) -> Floats:
@@ -633,8 +637,11 @@ def build_ranking_table(
             continue
         if name in values_by_name:
             columns[name] = values_by_name[name]
-        else:
+        elif hasattr(abilities, name):
             columns[name] = getattr(abilities, name)
+        else:
+            # imported scores have no trials, and therefore no counts
+            columns[name] = None if abilities.counts is None else getattr(abilities.counts, name)
 
     table = pd.DataFrame({**columns, "target": abilities.target})
     return table.sort_values("ability", ascending=False, kind="stable", na_position="last", ignore_index=True)

@@ -350,7 +350,8 @@ def estimate_or_fit(trials: TrialsByItem, request: EstimationRequest, *, cell_fi
 
     `cell_fit`, as in `fit_trials`, saves a fit of the scores that the caller has.
     """
-    return estimate_trial_abilities(trials, request) or fit_trials(trials, request, cell_fit=cell_fit)
+    abilities = estimate_trial_abilities(trials, request) or fit_trials(trials, request, cell_fit=cell_fit)
+    return abilities._replace(counts=trials.agent_counts)
 
 
 def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
@@ -407,4 +408,4 @@ def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto"
 
     if target != "items-like-these":
         abilities = with_judge_variance(abilities, trials)
-    return trials, abilities
+    return trials, abilities._replace(counts=trials.agent_counts)

@@ -116,6 +116,12 @@ class RankingRow:
     self_consistency_high: Annotated[
         float | None, Meaning("upper bound of its 95% interval", "self high", in_terminal=False)
     ] = None
+    n_unanswered: Annotated[
+        int | None,
+        Meaning(
+            "number of its paired trials that the judge did not answer, for example refusals; empty for imported scores"
+        ),
+    ] = None
     alternative_rankings: Mapping[AlternativeRanking, RankingRow] = field(default_factory=dict)
     """The same agent in the alternative rankings that include it."""
 

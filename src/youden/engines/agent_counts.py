@@ -1,0 +1,48 @@
+"""Count the trials of each agent while the trials of a run are read, for columns of the ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from youden.types import MISSING_REASONS, PAIRED
+from youden.types.trials import FOLLOW_UP
+
+_ANSWERED = 0
+_NOT_ASKED = MISSING_REASONS.index("not_asked")
+
+
+class AgentCounts:
+    """Values by agent that are counted or summed over single trials.
+
+    A column of the ranking may have the name of an attribute; it then contains the values of that attribute.
+
+    Parameters
+    ----------
+    n_agents : int
+        Number of agents of the run.
+
+    Attributes
+    ----------
+    n_unanswered : int array (n_agents,)
+        Paired trials of each agent that were sent to the judge and have no answer, for example because it refused.
+    """
+
+    def __init__(self, n_agents: int) -> None:
+        self.n_unanswered = np.zeros(n_agents, dtype=np.int64)
+
+    def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Add a chunk of the trials of the run.
+
+        Follow-ups, which serve only to flag groups of agents, are not counted.
+
+        columns : arrays (n_trials,) by name of the column, as in verdicts.parquet
+        """
+        is_paired = (columns["trial_type"] == PAIRED) & (columns["role"] != FOLLOW_UP)
+        was_sent = columns["missing_reason"] != _NOT_ASKED
+        is_unanswered = is_paired & was_sent & (columns["missing_reason"] != _ANSWERED)
+        for agent in (columns["first"], columns["second"]):
+            self.n_unanswered += np.bincount(agent[is_unanswered], minlength=len(self.n_unanswered))
