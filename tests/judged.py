@@ -60,9 +60,11 @@ def dense_plan(pool: Pool, *, repeat: int = 1) -> Plan:
 
 
 CALLING = tuple(
-    name for name, one in BACKENDS.items() if one.makes_calls and (one.package is None or find_spec(one.package))
+    name
+    for name, one in BACKENDS.items()
+    if one.makes_calls and (find_spec(one.package) if one.package else one.address)
 )
-"""Every backend with calls whose library is installed."""
+"""Every backend that sends requests, and whose library is installed; a backend without an address or a library sends none."""
 
 
 def each_backend(core: str) -> list[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +23,7 @@ from pydantic_core import PydanticUndefined
 from making.marks import cell
 from youden.data.folder.run_config import RunConfig  # the default of its key `name` is the name of the file
 from youden.data.folder.table_columns import COLUMNS
-from youden.judging.backend_records import PROVIDERS
+from youden.judging.backend_records import BACKENDS, PROVIDERS
 from youden.run_keys import Key
 from youden.types.facts import ALTERNATIVE_RANKINGS
 
@@ -40,7 +41,7 @@ def table(name: str) -> str:
     """Tabulate the keys of the pydantic model called `name`, without the keys of its base classes."""
     model: type[BaseModel] = _import_type(name)
     descriptions = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))
-    providers = ", ".join(f"`{provider}`" for provider in PROVIDERS)
+    names = {"{backends}": BACKENDS, "{providers}": PROVIDERS}
     notes = [(name, note) for name, field in model.model_fields.items() for note in field.metadata]
     texts = {name: note.text for name, note in notes if isinstance(note, Key)}
     if not texts:
@@ -52,9 +53,16 @@ def table(name: str) -> str:
         f"| {_describe_default(field)} | {text} |"
         for name, field in model.model_fields.items()
         if model is RunConfig or name in model.__annotations__
-        for text in [cell(texts.get(name, "").replace("{providers}", providers))]
+        for text in [cell(_list_names(texts.get(name, ""), names))]
     ]
     return "\n".join(["| key | type | default | description |", "| --- | --- | --- | --- |", *rows])
+
+
+def _list_names(text: str, names: Mapping[str, Iterable[str]]) -> str:
+    """Replace each placeholder of a text by the names that it stands for, as code and in alphabetical order."""
+    for placeholder, listed in names.items():
+        text = text.replace(placeholder, ", ".join(f"`{name}`" for name in sorted(listed)))
+    return text
 
 
 def facts(name: str) -> str:
