@@ -457,6 +457,7 @@ def test_too_few_items_for_the_lexical_judge_are_reported_by_init_and_check(youd
     begun = youden("init", "own.csv", "--judge", "lexical")
     assert begun.code == 0
     assert "warning: The lexical judge needs at least 8 items with responses" in begun.err
+    assert "then: youden run own.yaml    (when you have solved the problem above)" in begun.out
     checked = youden("check", "own.yaml")
     assert "got 4. [lexical-few-items]" in checked.out
     assert "To do: Add items, or use another judge." in checked.out

@@ -326,7 +326,8 @@ def _print_new_config(first_config: FirstConfig) -> None:
         output.print_note(f"warning: {finding.message} {finding.remedy} [{finding.slug}]")
     file = format_command([str(first_config.file)])
     click.echo(f"next: youden check {file}    (checks the pool for problems; sends no request)")
-    click.echo(f"then: youden run {file}")
+    would_fail = any(finding.severity == "failed" for finding in first_config.findings)
+    click.echo(f"then: youden run {file}" + would_fail * "    (when you have solved the problem above)")
 
 
 def _describe_planned_run(first_config: FirstConfig) -> str:
