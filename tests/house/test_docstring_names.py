@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -25,10 +26,11 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def documented(tree: ast.Module) -> Iterator[tuple[_Function | ast.ClassDef, str]]:
-    for node in ast.walk(tree):
-        if isinstance(node, _Function | ast.ClassDef) and (docstring := ast.get_docstring(node)):
-            yield node, docstring
+@cache
+def documented(tree: ast.Module) -> list[tuple[_Function | ast.ClassDef, str]]:
+    """Functions and classes with their docstrings."""
+    nodes = [node for node in ast.walk(tree) if isinstance(node, _Function | ast.ClassDef)]
+    return [(node, docstring) for node in nodes if (docstring := ast.get_docstring(node))]
 
 
 def parameters(function: _Function) -> set[str]:
@@ -53,21 +55,32 @@ def wrong_parameters(tree: ast.Module) -> list[str]:
     return result
 
 
-@cache
-def defined_names() -> frozenset[str]:
+class Definitions(NamedTuple):
+    """What the package defines."""
+
+    names: set[str]
     """Names of classes, functions and variables of the package, of what it imports, and of what is built in."""
+    slug_pattern: re.Pattern[str]
+    """Matches any slug that is passed as an argument; the variable part of an f-string matches any word."""
+
+
+@cache
+def definitions() -> Definitions:
     names = {*dir(builtins), *OTHER_TYPES}
-    for path in MODULES:
-        for node in ast.walk(parse(path)):
-            if isinstance(node, _Function | ast.ClassDef):
-                names.add(node.name)
-            elif isinstance(node, ast.alias):
-                names.add((node.asname or node.name).rpartition(".")[2])
-            elif isinstance(node, ast.Attribute):  # pd.DataFrame
-                names.add(node.attr)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                names.add(node.id)
-    return frozenset(names)
+    slugs: set[str] = set()
+    for node in chain.from_iterable(ast.walk(parse(path)) for path in MODULES):
+        if isinstance(node, _Function | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).rpartition(".")[2])
+        elif isinstance(node, ast.Attribute):  # pd.DataFrame
+            names.add(node.attr)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.keyword) and (node.arg or "").endswith("slug"):
+            texts = re.findall(r"'(.*?)'", ast.unparse(node.value))
+            slugs.update(re.sub(r"\\{.*?\\}", r"[a-z-]+", re.escape(text)) for text in texts)
+    return Definitions(names, re.compile("|".join(sorted(slugs))))
 
 
 def types_in(docstring: str) -> set[str]:
@@ -89,26 +102,12 @@ def types_in(docstring: str) -> set[str]:
 
 
 def unknown_types(tree: ast.Module) -> set[str]:
-    return {name for _, docstring in documented(tree) for name in types_in(docstring)} - defined_names()
-
-
-@cache
-def slug_pattern() -> re.Pattern[str]:
-    """Match any slug that is passed as an argument; the variable part of an f-string matches any word."""
-    patterns: set[str] = set()
-    for path in MODULES:
-        for node in ast.walk(parse(path)):
-            if isinstance(node, ast.keyword) and (node.arg or "").endswith("slug"):
-                code = ast.unparse(node.value)
-                patterns.update(
-                    re.sub(r"\\{.*?\\}", r"[a-z-]+", re.escape(text)) for text in re.findall(r"'(.*?)'", code)
-                )
-    return re.compile("|".join(sorted(patterns)))
+    return {name for _, docstring in documented(tree) for name in types_in(docstring)} - definitions().names
 
 
 def unknown_slugs(tree: ast.Module) -> set[str]:
     slugs = {slug for _, docstring in documented(tree) for slug in re.findall(r"\[([a-z]+(?:-[a-z]+)+)\]", docstring)}
-    return {slug for slug in slugs if not slug_pattern().fullmatch(slug)}
+    return {slug for slug in slugs if not definitions().slug_pattern.fullmatch(slug)}
 
 
 @pytest.mark.parametrize("package", sorted({path.relative_to(SOURCE).parts[0] for path in MODULES}))
