@@ -362,8 +362,28 @@ def test_an_agent_of_a_frame_without_any_response_is_not_dropped_silently() -> N
         read_pool(WIDE.assign(c=None))
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "listed"),
+    [
+        ("Jos\u00e9", "Jose\u0301", r"'Jose\u0301', 'Jos\xe9'"),
+        ("a b", "a\u00a0b", r"'a b', 'a\xa0b'"),
+        ("a", "a\u200b", r"'a', 'a\u200b'"),
+        ("GPT", "\uff27PT", r"'GPT', '\uff27PT'"),
+    ],
+)
+def test_ids_that_look_alike_are_logged_with_their_difference(
+    caplog: pytest.LogCaptureFixture, first: str, second: str, listed: str
+) -> None:
+    read_pool(pd.DataFrame({"item": ["x", "y"], first: ["1", "2"], second: ["3", "4"], "other": ["5", "6"]}))
+    assert (
+        f"agents: names that differ only in upper and lower case, blanks or Unicode form count as different: {listed}"
+        in (caplog.text)
+    )
+
+
 def test_ids_that_differ_only_in_case_or_blanks_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     read_pool(WIDE.assign(**{"A ": "5"}))
     assert (
-        "agents: names that differ only in upper and lower case or blanks count as different: 'A ', 'a'" in caplog.text
+        "agents: names that differ only in upper and lower case, blanks or Unicode form count as different: 'A ', 'a'"
+        in caplog.text
     )

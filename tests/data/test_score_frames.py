@@ -123,7 +123,10 @@ def test_a_loss_with_its_sign_changed_is_a_score() -> None:
 
 def test_models_whose_names_differ_only_by_case_are_noted() -> None:
     table = read_scores(pd.concat([LONG, LONG[:2].assign(model="A")]))
-    assert "names that differ only in upper and lower case or blanks count as different: 'A', 'a'" in table.notes
+    assert (
+        "names that differ only in upper and lower case, blanks or Unicode form count as different: 'A', 'a'"
+        in table.notes
+    )
 
 
 def test_files_of_the_same_name_are_different_models(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ capital letter counts as the end of a sentence.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -54,7 +55,7 @@ def escape_markdown(text: str) -> str:
 
 
 def describe_similar_names(names: Iterable[str]) -> str:
-    """State which names differ only in upper and lower case, or in blanks at their ends.
+    """State which names differ only in upper and lower case, in blanks, in invisible characters or in Unicode form.
 
     Parameters
     ----------
@@ -69,21 +70,32 @@ def describe_similar_names(names: Iterable[str]) -> str:
     Examples
     --------
     >>> describe_similar_names(["GPT", "llama", "gpt"])
-    "names that differ only in upper and lower case or blanks count as different: 'GPT', 'gpt'"
+    "names that differ only in upper and lower case, blanks or Unicode form count as different: 'GPT', 'gpt'"
     >>> describe_similar_names(["GPT", "llama"])
     ''
     """
     names_by_key: dict[str, list[str]] = {}
     for name in names:
-        names_by_key.setdefault(name.strip().casefold(), []).append(name)
+        names_by_key.setdefault(_simplify_name(name), []).append(name)
     variants: list[str] = []
     for key in sorted(key for key, similar_names in names_by_key.items() if len(similar_names) > 1):
         variants += sorted(names_by_key[key])
     if not variants:
         return ""
     ellipsis = ", …" if len(variants) > _MAX_VARIANTS else ""
-    listed = ", ".join(map(repr, variants[:_MAX_VARIANTS]))
-    return f"names that differ only in upper and lower case or blanks count as different: {listed}{ellipsis}"
+    first_variants = variants[:_MAX_VARIANTS]
+    looks = {unicodedata.normalize("NFKC", repr(name)) for name in first_variants}
+    quote = repr if len(looks) == len(first_variants) else ascii  # `ascii` shows how names that look equal differ
+    listed = ", ".join(map(quote, first_variants))
+    return (
+        f"names that differ only in upper and lower case, blanks or Unicode form count as different: {listed}{ellipsis}"
+    )
+
+
+def _simplify_name(name: str) -> str:
+    """Return a name in lower case and in one Unicode form, with single spaces and without invisible characters."""
+    visible = "".join(character for character in name if unicodedata.category(character) != "Cf")
+    return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
 
 
 def suggest_name(name: str, choices: Sequence[str], *, max_shown: int = 10) -> str:

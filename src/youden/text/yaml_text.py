@@ -1,6 +1,7 @@
 """Parse YAML and the front matter of Markdown for the whole project, and format pydantic's errors as one sentence.
 
-A key that occurs twice in a mapping is an error, whereas plain PyYAML silently uses the last one.
+A key that occurs twice in a mapping is an error, whereas plain PyYAML silently uses the last one. So is a number such as
+`0100` or `1:30`, which plain PyYAML reads as 64 and 90.
 """
 
 from __future__ import annotations
@@ -122,7 +123,9 @@ def format_unknown_key(key: str, choices: Iterable[str] = ()) -> str:
 _MAX_NODES = 100_000
 """Largest number of values in a text; with nested aliases, a short text could define any number of values."""
 _FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*\n(.*)\Z", re.DOTALL)
-_MERGE = "tag:yaml.org,2002:merge"
+_MERGE, _INTEGER, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("merge", "int", "float"))
+_MISLEADING_NUMBER = re.compile(r"[-+]?0[0-7_]+|.*:.*")
+"""Octal and sexagesimal numbers of YAML 1.1."""
 
 
 class YamlError(ValueError):
@@ -233,7 +236,7 @@ def split_front_matter(text: str) -> FrontMatter | None:
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader that rejects duplicate keys, also in a mapping that is merged into another by `<<`."""
+    """A safe loader that rejects duplicate keys, also in a mapping merged by `<<`, and numbers that are not decimal."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -282,3 +285,22 @@ class _Loader(yaml.SafeLoader):
             if name in names:
                 raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} occurs twice", problem_mark=key.start_mark)
             names.add(name)
+
+    def construct_decimal(self, node: yaml.ScalarNode) -> int | float:
+        """Convert a number, unless YAML 1.1 reads it otherwise than it looks: `0100` is 64, and `1:30` is 90.
+
+        Raises yaml.MarkedYAMLError for a number with a leading zero or a colon.
+        """
+        if _MISLEADING_NUMBER.fullmatch(node.value):
+            problem = (
+                f"the number {node.value!r} has a leading zero or a colon, so YAML does not read it as a decimal number; write "
+                "it without, or in quotes if it is text"
+            )
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+        if node.tag == _INTEGER:
+            return int(self.construct_yaml_int(node))
+        return float(self.construct_yaml_float(node))
+
+
+for _tag in (_INTEGER, _FLOAT):
+    _Loader.add_constructor(_tag, _Loader.construct_decimal)
