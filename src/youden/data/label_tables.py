@@ -175,17 +175,7 @@ def _parse_row_ids(
     row_ids: list[tuple[str, ...]] = []
     first_locations: dict[tuple[str, ...], str] = {}
     for location, row in located_rows:
-        if "agent" not in row:
-            raise import_error(
-                location,
-                f"there is no column agent: got the columns {format_excerpt(', '.join(row))}. Name the columns agent, item "
-                "(for labels of agents on items), and one of any name per label.",
-                slug="labels-columns",
-            )
-        if ("item" in row) != ("item" in first_row):
-            raise import_error(
-                location, "some rows have an item and some have none. Pass them as two files.", slug="labels-columns"
-            )
+        _check_id_columns(row, location, has_items="item" in first_row)
         ids = tuple(_parse_id(row[name], name, location) for name in ("agent", "item") if name in row)
         if ids in first_locations and not may_repeat:
             raise import_error(
@@ -196,6 +186,28 @@ def _parse_row_ids(
         first_locations[ids] = location
         row_ids.append(ids)
     return row_ids
+
+
+def _check_id_columns(row: Mapping[str, object], location: str, *, has_items: bool) -> None:
+    """Check that a row of a table of labels names an agent, and an item if other rows name items.
+
+    row : fields of the row
+    location : file and line, for the error message
+    has_items : whether the first row of the table has a column `item`
+
+    Raises: ImportFormatError [labels-columns] if the column `agent` is missing, or if only some rows have a column `item`.
+    """
+    if "agent" not in row:
+        raise import_error(
+            location,
+            f"there is no column agent: got the columns {format_excerpt(', '.join(row))}. Name the columns agent, item "
+            "(for labels of agents on items), and one of any name per label.",
+            slug="labels-columns",
+        )
+    if ("item" in row) != has_items:
+        raise import_error(
+            location, "some rows have an item and some have none. Pass them as two files.", slug="labels-columns"
+        )
 
 
 def label_key_path(path: Path) -> Path:
@@ -272,9 +284,12 @@ def _get_hidden_id(row: Mapping[str, object]) -> str | None:
 
 
 def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the location and the fields of each row of a table that is not an Excel file.
+    """Yield the location and the fields of each row of a CSV, TSV, JSON or Parquet file.
 
-    Raises: ImportFormatError [labels-value] if a JSON number is NaN or infinite.
+    JSON may contain the numbers NaN and Infinity, which `read_rows` replaces by None and counts in a `Replacements`. A missing
+    label would be skipped, so that the first replaced number is an error instead.
+
+    Raises: ImportFormatError [labels-value] if a number in a JSON file is NaN or infinite.
     """
     replaced = Replacements()
     for location, row in read_rows(path, replaced, strict=True):
@@ -386,14 +401,14 @@ def to_number(value: object) -> float | None:
         return None
 
     text = value.strip()
-    if text.lower() in _VALUE_BY_WORD:
-        return _VALUE_BY_WORD[text.lower()]
-    if has_decimal_comma(text):
-        text = text.replace(",", ".")
+    word = text.lower()
+    if word in _VALUE_BY_WORD:
+        return _VALUE_BY_WORD[word]
+    with_decimal_point = text.replace(",", ".") if has_decimal_comma(text) else text
     try:
-        if text.endswith("%"):
-            return float(text.removesuffix("%")) / 100
-        return float(text)
+        if with_decimal_point.endswith("%"):
+            return float(with_decimal_point.removesuffix("%")) / 100
+        return float(with_decimal_point)
     except ValueError:
         return None
 

@@ -89,9 +89,8 @@ class ColumnCandidates:
             if name not in excluded:
                 columns_by_role.setdefault(infer_role(name), []).append(name)
 
-        for role, names in columns_by_role.items():
-            if role in NAMES:
-                names.sort(key=partial(get_name_priority, role=role))
+        for role in NAMES.keys() & columns_by_role.keys():
+            columns_by_role[role].sort(key=partial(get_name_priority, role=role))
 
         columns_by_role |= {role: [column] for role, column in self.given.items()}
         return columns_by_role

@@ -398,7 +398,7 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
     return builder.build()
 
 
-def _get_lm_eval_responses(row: Mapping[str, Json]) -> list[Json] | None:
+def _get_lm_eval_responses(row: dict[str, Json]) -> list[Json] | None:
     """Return the raw responses of a model in a sample of lm-evaluation-harness, which are repeats.
 
     The sample has a list of responses per request under the key `resps`. Only the first request is used. If the task compares
@@ -407,7 +407,7 @@ def _get_lm_eval_responses(row: Mapping[str, Json]) -> list[Json] | None:
     row : values of the sample by key
     """
     raw = get_nested(row, "resps", 0)
-    responses = raw if isinstance(raw, list) else [raw]
+    responses: list[Json] = raw if isinstance(raw, list) else [raw]
     has_numbers = bool(responses) and isinstance(responses[0], list | int | float | bool)
     return None if has_numbers else responses
 

@@ -277,7 +277,7 @@ def _extract_from_object(content: Mapping[str, Json]) -> list[dict[str, Json]]:
 
     (rows,) = used_tables.values()
     agent_columns = _find_agent_texts(content)
-    return [agent_columns | row for row in rows]
+    return [{**agent_columns, **row} for row in rows]
 
 
 def _find_agent_texts(content: Mapping[str, Json]) -> dict[str, str]:
