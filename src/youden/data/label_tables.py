@@ -240,11 +240,19 @@ def _read_used_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | N
         if not is_unlabelled:
             used_rows.append((location, row, hidden_id))
     if n_rows > 0 and not used_rows:
-        n_unlabelled = format_count(n_rows, "row")
-        problem = f"no row has a label: got {n_unlabelled} with an empty column `label`."
-        remedy = "Fill in the column: 0 or 1, grades, or win, tie and loss."
-        raise import_error(path, f"{problem} {remedy}", slug="labels-empty")
+        raise _make_no_label_error(path, n_rows)
     return used_rows
+
+
+def _make_no_label_error(path: Path, n_rows: int) -> ImportFormatError:
+    """Make the error [labels-empty] for a table that `youden label` wrote, and in which no label was filled in.
+
+    n_rows : number of rows of the table
+    """
+    n_unlabelled = format_count(n_rows, "row")
+    problem = f"no row has a label: got {n_unlabelled} with an empty column `label`."
+    remedy = "Fill in the column: 0 or 1, grades, or win, tie and loss."
+    return import_error(path, f"{problem} {remedy}", slug="labels-empty")
 
 
 def _iter_table_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
@@ -404,11 +412,18 @@ def to_number(value: object) -> float | None:
     word = text.lower()
     if word in _VALUE_BY_WORD:
         return _VALUE_BY_WORD[word]
+    return _parse_number(text)
+
+
+def _parse_number(text: str) -> float | None:
+    """Convert a text such as "0.5", "0,5" with a decimal comma, or "50%" (which is .5) to a number; None for another text.
+
+    text : text without white space around it
+    """
     with_decimal_point = text.replace(",", ".") if has_decimal_comma(text) else text
+    divisor = 100 if with_decimal_point.endswith("%") else 1
     try:
-        if with_decimal_point.endswith("%"):
-            return float(with_decimal_point.removesuffix("%")) / 100
-        return float(with_decimal_point)
+        return float(with_decimal_point.removesuffix("%")) / divisor
     except ValueError:
         return None
 

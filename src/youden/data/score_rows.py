@@ -141,15 +141,30 @@ def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
     if not files:
         problem = "there is no table in this folder: got no CSV, TSV, Excel, JSON or Parquet file. Pass a file or another folder."
         raise import_error(paths[0], problem, slug="import-empty")
-
-    # a single plain file is read without a dictionary per row
-    if len(files) == 1:
-        file = files[0]
-        frame = read_plain_frame(file, lambda text, _location: notes.append(text))
-        if frame is not None:
-            return LocatedFrame(frame, lambda position: _find_location(file, position))
+    plain_frame = _read_single_plain_file(files, notes)
+    if plain_frame is not None:
+        return plain_frame
     rows = _read_all_rows(files, notes, adds_models=len(paths) > 1)
     return _to_located_frame(rows)
+
+
+def _read_single_plain_file(files: Sequence[Path], notes: list[str]) -> LocatedFrame | None:
+    """Read the rows of a single plain CSV or TSV file at once, which is faster than row by row.
+
+    The locations of rows, which only error messages need, are found by reading the file again.
+
+    files : files of tables
+    notes : receives what was assumed
+
+    Returns None if there are several files, or if the file is not plain (`read_plain_frame`).
+    """
+    if len(files) > 1:
+        return None
+    file = files[0]
+    frame = read_plain_frame(file, lambda text, _location: notes.append(text))
+    if frame is None:
+        return None
+    return LocatedFrame(frame, lambda position: _find_location(file, position))
 
 
 def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool) -> Rows:

@@ -326,13 +326,10 @@ class _RoleSearch(WideTableSearch):
         if "agent" in self.given:
             return (self.given["agent"],), False
 
-        # prompts identify items across files
         likely_columns = [*candidates, *self.location_columns]
-        if len(self.location_columns) > 1:
-            prompts = [name for name in self.prompt_columns if name in self.item_columns]
-            columns = self.find_agents_sharing_most_items(likely_columns, prompts)
-            if columns is not None:
-                return columns, False
+        columns = self.find_agents_sharing_prompts(likely_columns)
+        if columns is not None:
+            return columns, False
 
         item_columns = self.list_item_columns_by_location()
         is_ambiguous = self.has_ambiguous_locations(candidates, item_columns)
@@ -341,6 +338,19 @@ class _RoleSearch(WideTableSearch):
             unlikely_columns = self.list_unlikely_agent_columns()
             columns = self.find_agents_sharing_most_items(unlikely_columns, self.item_columns)
         return columns, is_ambiguous
+
+    def find_agents_sharing_prompts(self, agent_columns: Sequence[str]) -> tuple[str, ...] | None:
+        """Return the column, or pair of columns, whose agents share most prompts, in files of several folders.
+
+        Ids may begin again in each file, but a prompt identifies an item across files. Returns None if the rows do not have
+        both a folder and a file, or if no agents share a prompt.
+
+        agent_columns : columns that may name agents
+        """
+        if len(self.location_columns) < 2:
+            return None
+        prompts = [name for name in self.prompt_columns if name in self.item_columns]
+        return self.find_agents_sharing_most_items(agent_columns, prompts)
 
     def list_item_columns_by_location(self) -> list[str]:
         """List the columns of ids or prompts, and ids combined with the folder or the file, in which they may restart."""

@@ -147,12 +147,10 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
 
 
 def _fill_empty_cells(table: SourceTable, note: Note) -> None:
-    """Fill the empty cells of agents, items and prompts with the value above, in the rows of a table.
+    """Fill the empty cells of agents, items and prompts of a spreadsheet with the value above, and change the rows in place.
 
-    In a spreadsheet, people often write such a value only into the first of several rows to which it applies.
-
-    table : table of a spreadsheet, whose rows are changed in place
-    note : function that is called with a remark and its location if a cell is filled
+    In a spreadsheet, people often write such a value only into the first of several rows to which it applies. The function
+    `note` is called with a remark and its location if a cell is filled.
     """
     for column in table.columns:
         if infer_role(column) in ("agent", "item", "prompt"):
@@ -242,13 +240,10 @@ def _drop_other_records(rows: Rows, *, is_log: bool, note: Note) -> Rows:
 
 
 def _find_other_kinds(column: str, complete_rows: Rows, incomplete_rows: Rows) -> set[str]:
-    """Return the kinds of incomplete rows if no complete row has one of these kinds; otherwise, an empty set.
+    """Return the kinds of incomplete rows if there are complete rows and none of them has one of these kinds; else an empty set.
 
     column : column that states what a row records, such as "response" or "rating"
-    complete_rows : rows with a value in a required column, such as the column of models
-    incomplete_rows : rows without such a value
-
-    The result is also empty if there are no complete rows.
+    complete_rows, incomplete_rows : rows with and without a value in a required column, such as the column of models
     """
     kinds = {str(row.get(column)) for _, row in complete_rows}
     other_kinds = {str(row.get(column)) for _, row in incomplete_rows}
@@ -347,8 +342,6 @@ def _compute_location_columns(files: Sequence[Path]) -> dict[str, list[str]]:
     the file from all others (`find_unique_suffixes`).
 
     If there are two columns, times in the names of files are ignored, and so are folders whose name is only a time.
-
-    files : path of each file
 
     Returns a dictionary: name of the column → one value per file.
     """

@@ -37,7 +37,7 @@ from youden.data.importers.response_columns import (
     detect_known_layout,
     parse_column_paths,
 )
-from youden.data.importers.restarting_ids import split_composite, with_unique_items
+from youden.data.importers.restarting_ids import is_computed_column, split_composite, with_unique_items
 from youden.data.importers.role_messages import describe_roles, unclear_columns_error
 from youden.data.importers.table_files import (
     PLAIN,
@@ -113,7 +113,7 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
     - In files with a format in `PLAIN`, and in saved folders, the columns are known in three cases: the user named a path to
       the elements of a list, such as `choices[].text`; the user named the columns, or they have the names of roles, such as
       "text" and "item"; or they are the columns of a known public data set. They are not known if a column must first be
-      computed (`_is_computed_column`).
+      computed (`is_computed_column`).
     - In other files, such as spreadsheets, the columns are known only if the user named a path to the elements of a list.
 
     files : files of the tables; only the first row of the first file is examined
@@ -126,7 +126,7 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 
     _, first_row = next(read_rows(files[0]), ("", {}))
     flat_row = flatten(first_row)
-    if any(_is_computed_column(name, flat_row) for name in columns.values()):
+    if any(is_computed_column(name, flat_row) for name in columns.values()):
         return False
     if has_list_paths:
         return True
@@ -135,17 +135,6 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
     if "text" not in known_roles:
         known_roles |= detect_known_layout(first_row).keys()
     return is_pool_header(known_roles)
-
-
-def _is_computed_column(column: str, row: Mapping[str, Json]) -> bool:
-    """Return whether a column that the user named is not in the file, but is computed from other values.
-
-    Such a column is the folder or the file of a row, or a combination of several columns, such as `subject+id`.
-
-    column : column, as the user wrote it
-    row : first row of the table, without nested values
-    """
-    return FILE in column or FOLDER in column or split_composite(column, row) is not None
 
 
 def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:

@@ -51,7 +51,10 @@ def to_text(value: Json) -> str:
 
 
 def format_tool_call(name: Json, arguments: Json) -> str:
-    """Format a tool call; `arguments` may be an object, or an object encoded as JSON.
+    """Format the call of a tool by a model as one line, in the notation of a call of a function in Python.
+
+    name : name of the tool
+    arguments : object of arguments by name, or a text with such an object as JSON; other values are formatted as they are
 
     >>> format_tool_call("book", '{"room": "A 1", "hours": 2}')
     'call book(room="A 1", hours=2)'

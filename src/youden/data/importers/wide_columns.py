@@ -72,8 +72,7 @@ class WideTableSearch(ColumnCandidates):
         """Check that each column clearly holds the responses of an agent or clearly holds something else.
 
         Two kinds of columns are doubtful: columns of agents that may hold something else, such as remarks, and other columns
-        that may hold the responses of a further agent. The second kind is searched only if the responses are prose, because
-        the columns of short texts have been examined before.
+        that may hold the responses of a further agent. The second kind is searched for only if the responses are prose.
 
         agent_columns : columns that may each hold the responses of one agent, at least two
         question : column of questions; None if the table has no such column
