@@ -184,7 +184,10 @@ def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool
             if not table_rows:
                 problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
                 raise import_error(file, problem, slug="import-empty")
-            rows += _with_model_column(table_rows, model=folder + name) if adds_models else table_rows
+            if adds_models:
+                rows += _with_model_column(table_rows, model=folder + name)
+            else:
+                rows += table_rows
 
     replacements = replaced.describe()
     if replacements:

@@ -394,9 +394,7 @@ class ResponseReader:
         if self.has_ordered_rows:
             repeat = self._count_row(agent, item if "item" in self.paths else prompt)
 
-        text = replace_nonfinite(values.get("text"))
-        if text is None and str(values.get("empty")).casefold() in _TRUE:
-            text = ""
+        text = _get_text(values)
         if not self.is_exact:
             self._add_cleaned_response(
                 values, location, agent=agent, item=item, prompt=prompt, text=text, repeat=repeat, is_listed=is_listed
@@ -494,6 +492,20 @@ def _can_be_id(item: Json) -> bool:
 def _is_sheet_error(value: Json) -> bool:
     """Return whether a value is the error of a spreadsheet."""
     return isinstance(value, str) and SHEET_ERROR.fullmatch(value) is not None
+
+
+def _get_text(values: Mapping[str, Json]) -> Json:
+    """Return the response in the values of a row; None if it is missing.
+
+    A missing response becomes an empty text if the column `empty` has a value such as "yes", which marks responses that are
+    empty on purpose. Numbers that are NaN or infinite are replaced by None, because JSON has no such numbers.
+
+    values : value of each role, such as "text" and "empty"
+    """
+    text = replace_nonfinite(values.get("text"))
+    if text is None and str(values.get("empty")).casefold() in _TRUE:
+        return ""
+    return text
 
 
 def _is_blank(value: Json) -> bool:
