@@ -44,8 +44,8 @@ def make_directory(path: Path) -> None:
 def move_into_place(new_path: Path, path: Path) -> None:
     """Move a finished file or folder out of a scratch directory to its target, and replace what exists there.
 
-    The content is flushed to the disk before the move, and the move before the function returns. If the move fails, the
-    replaced file or folder is restored. A file does not replace a folder.
+    The content is flushed to the disk before the move, and the changed folder of the target is flushed after the move. If the
+    move fails, what existed at the target is restored. A file does not replace a folder.
 
     Parameters
     ----------
@@ -62,18 +62,30 @@ def move_into_place(new_path: Path, path: Path) -> None:
     if path.is_dir() and not new_path.is_dir():
         raise IsADirectoryError(EISDIR, "It is a folder, and a file does not replace it", str(path))
     _flush_tree(new_path)
-    old_path = None
     if path.exists() and new_path.is_dir():
-        old_path = new_path.parent / _OLD / path.name
-        old_path.parent.mkdir(exist_ok=True)
-        _replace_with_retry(path, old_path)
-    try:
+        _exchange_for_folder(new_path, path)
+    else:
         _replace_with_retry(new_path, path)
-    except BaseException:
-        if old_path is not None:
-            _replace_with_retry(old_path, path)
-        raise
     _flush_to_disk(path.parent)
+
+
+def _exchange_for_folder(new_folder: Path, path: Path) -> None:
+    """Replace an existing file or folder by a folder; if this fails, restore what existed before.
+
+    A folder cannot be renamed to the path of a file, or of a folder that is not empty. Therefore, what exists there is first
+    moved to the scratch directory of the new folder.
+
+    new_folder : finished folder in a scratch directory
+    path : path of the file or folder to be replaced
+    """
+    old_path = new_folder.parent / _OLD / path.name
+    old_path.parent.mkdir(exist_ok=True)
+    _replace_with_retry(path, old_path)
+    try:
+        _replace_with_retry(new_folder, path)
+    except BaseException:
+        _replace_with_retry(old_path, path)
+        raise
 
 
 def _flush_to_disk(path: Path) -> None:

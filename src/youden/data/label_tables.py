@@ -175,17 +175,7 @@ def _parse_row_ids(
     row_ids: list[tuple[str, ...]] = []
     first_locations: dict[tuple[str, ...], str] = {}
     for location, row in located_rows:
-        if "agent" not in row:
-            raise import_error(
-                location,
-                f"there is no column agent: got the columns {format_excerpt(', '.join(row))}. Name the columns agent, item "
-                "(for labels of agents on items), and one of any name per label.",
-                slug="labels-columns",
-            )
-        if ("item" in row) != ("item" in first_row):
-            raise import_error(
-                location, "some rows have an item and some have none. Pass them as two files.", slug="labels-columns"
-            )
+        _check_id_columns(row, location, has_items="item" in first_row)
         ids = tuple(_parse_id(row[name], name, location) for name in ("agent", "item") if name in row)
         if ids in first_locations and not may_repeat:
             raise import_error(
@@ -196,6 +186,28 @@ def _parse_row_ids(
         first_locations[ids] = location
         row_ids.append(ids)
     return row_ids
+
+
+def _check_id_columns(row: Mapping[str, object], location: str, *, has_items: bool) -> None:
+    """Check that a row of a table of labels names an agent, and an item if other rows name items.
+
+    row : fields of the row
+    location : file and line, for the error message
+    has_items : whether the first row of the table has a column `item`
+
+    Raises: ImportFormatError [labels-columns] if the column `agent` is missing, or if only some rows have a column `item`.
+    """
+    if "agent" not in row:
+        raise import_error(
+            location,
+            f"there is no column agent: got the columns {format_excerpt(', '.join(row))}. Name the columns agent, item "
+            "(for labels of agents on items), and one of any name per label.",
+            slug="labels-columns",
+        )
+    if ("item" in row) != has_items:
+        raise import_error(
+            location, "some rows have an item and some have none. Pass them as two files.", slug="labels-columns"
+        )
 
 
 def label_key_path(path: Path) -> Path:
@@ -228,11 +240,19 @@ def _read_used_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | N
         if not is_unlabelled:
             used_rows.append((location, row, hidden_id))
     if n_rows > 0 and not used_rows:
-        n_unlabelled = format_count(n_rows, "row")
-        problem = f"no row has a label: got {n_unlabelled} with an empty column `label`."
-        remedy = "Fill in the column: 0 or 1, grades, or win, tie and loss."
-        raise import_error(path, f"{problem} {remedy}", slug="labels-empty")
+        raise _make_no_label_error(path, n_rows)
     return used_rows
+
+
+def _make_no_label_error(path: Path, n_rows: int) -> ImportFormatError:
+    """Make the error [labels-empty] for a table that `youden label` wrote, and in which no label was filled in.
+
+    n_rows : number of rows of the table
+    """
+    n_unlabelled = format_count(n_rows, "row")
+    problem = f"no row has a label: got {n_unlabelled} with an empty column `label`."
+    remedy = "Fill in the column: 0 or 1, grades, or win, tie and loss."
+    return import_error(path, f"{problem} {remedy}", slug="labels-empty")
 
 
 def _iter_table_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
@@ -272,9 +292,12 @@ def _get_hidden_id(row: Mapping[str, object]) -> str | None:
 
 
 def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the location and the fields of each row of a table that is not an Excel file.
+    """Yield the location and the fields of each row of a CSV, TSV, JSON or Parquet file.
 
-    Raises: ImportFormatError [labels-value] if a JSON number is NaN or infinite.
+    JSON may contain the numbers NaN and Infinity, which `read_rows` replaces by None and counts in a `Replacements`. A missing
+    label would be skipped, so that the first replaced number is an error instead.
+
+    Raises: ImportFormatError [labels-value] if a number in a JSON file is NaN or infinite.
     """
     replaced = Replacements()
     for location, row in read_rows(path, replaced, strict=True):
@@ -386,14 +409,21 @@ def to_number(value: object) -> float | None:
         return None
 
     text = value.strip()
-    if text.lower() in _VALUE_BY_WORD:
-        return _VALUE_BY_WORD[text.lower()]
-    if has_decimal_comma(text):
-        text = text.replace(",", ".")
+    word = text.lower()
+    if word in _VALUE_BY_WORD:
+        return _VALUE_BY_WORD[word]
+    return _parse_number(text)
+
+
+def _parse_number(text: str) -> float | None:
+    """Convert a text such as "0.5", "0,5" with a decimal comma, or "50%" (which is .5) to a number; None for another text.
+
+    text : text without white space around it
+    """
+    with_decimal_point = text.replace(",", ".") if has_decimal_comma(text) else text
+    divisor = 100 if with_decimal_point.endswith("%") else 1
     try:
-        if text.endswith("%"):
-            return float(text.removesuffix("%")) / 100
-        return float(text)
+        return float(with_decimal_point.removesuffix("%")) / divisor
     except ValueError:
         return None
 

@@ -49,12 +49,7 @@ def determine_range(source: str, scores: Floats, score_range: tuple[float, float
         scores are outside of `score_range`.
     """
     lowest, highest = float(scores.min()), float(scores.max())
-    if score_range is not None:
-        low, high = score_range
-    else:
-        usual_ranges = [(low, high) for low, high in _RANGES if low <= lowest and highest <= high]
-        low, high = usual_ranges[0] if usual_ranges else (lowest, highest)
-
+    low, high = score_range or _find_usual_range(lowest, highest)
     if low == high:
         problem = f"all scores are equal, so their range is unknown: got {low:g}. Set it by --range LOW,HIGH."
         raise import_error(source, problem, slug="scores-bounds")
@@ -65,6 +60,17 @@ def determine_range(source: str, scores: Floats, score_range: tuple[float, float
         problem = f"some scores are outside of the range {low:g} to {high:g}: got {lowest:g} to {highest:g}."
         raise import_error(source, f"{problem} Correct them, or set --range LOW,HIGH.", slug="scores-bounds")
     return low, high
+
+
+def _find_usual_range(lowest: float, highest: float) -> tuple[float, float]:
+    """Return the first usual range of scores, such as 0 to 1, that contains all scores, or else the range of the scores.
+
+    lowest, highest : lowest and highest score
+    """
+    for low, high in _RANGES:
+        if low <= lowest and highest <= high:
+            return low, high
+    return lowest, highest
 
 
 def is_loss(name: str, values: Floats) -> bool:
@@ -108,22 +114,38 @@ def find_aggregates(scores: Floats) -> list[int]:
     if n_rows < 3 or n_columns < 3:
         return []
 
+    # sum and mean of all other columns in each row, in place of each column
     others_sum = complete.sum(axis=1, keepdims=True) - complete
+    others_mean = others_sum / (n_columns - 1)
     aggregates: set[int] = set()
-    for expected in (others_sum, others_sum / (n_columns - 1)):
+    for expected in (others_sum, others_mean):
         largest_difference = np.abs(complete - expected).max(axis=0)
         for position in np.flatnonzero(largest_difference < 0.11).tolist():  # rounded to one decimal or more
-            column = complete[:, position]
-            if len(np.unique(column)) < 3:
-                continue
-
-            # coarse values may agree by chance: approximate probability for any column, with uniform values
-            others = np.delete(complete, position, axis=1)
-            tolerance = _find_rounding_error(column) + _find_rounding_error(others) + 1e-9
-            p_chance = 2 * n_columns * (2 * tolerance / np.ptp(complete)) ** n_rows
-            if largest_difference[position] <= tolerance and p_chance < 1e-3:
+            if _is_aggregate(complete, position, largest_difference[position]):
                 aggregates.add(position)
     return sorted(aggregates)
+
+
+def _is_aggregate(scores: Floats, position: int, difference: float) -> bool:
+    """Return whether a column that is close to the mean or sum of all other columns is an aggregate of them.
+
+    It is an aggregate if rounding explains the difference, if the column has at least three different values, and if it is
+    unlikely that values as coarse as these agree by chance.
+
+    scores : float array (n_rows, n_columns), without missing scores
+    position : position of the column
+    difference : largest absolute difference between the column and the mean or sum in any row
+    """
+    column = scores[:, position]
+    if len(np.unique(column)) < 3:
+        return False
+    others = np.delete(scores, position, axis=1)
+    tolerance = _find_rounding_error(column) + _find_rounding_error(others) + 1e-9
+
+    # approximate probability that any column agrees by chance with the mean or the sum, with uniform values
+    n_rows, n_columns = scores.shape
+    p_chance = 2 * n_columns * (2 * tolerance / np.ptp(scores)) ** n_rows
+    return bool(difference <= tolerance and p_chance < 1e-3)
 
 
 def _find_rounding_error(values: Floats) -> float:

@@ -57,6 +57,20 @@ def locate_frame_rows(table: object) -> LocatedFrame:
     ImportFormatError
         [scores-columns]: if `table` is not a table, if it has columns of several levels, or if two columns have the same name.
     """
+    frame = _move_index_into_columns(_to_frame(table)).rename(columns=str)
+    duplicates = frame.columns[frame.columns.duplicated()]
+    if len(duplicates):
+        problem = f"several columns have the same name: got {duplicates[0]!r}. Give each column a name of its own."
+        raise import_error("table", problem, slug="scores-columns")
+    return LocatedFrame(frame, lambda row: f"table, row {row + 1}")
+
+
+def _to_frame(table: object) -> pd.DataFrame:
+    """Return a table in memory as a data frame: the data frame itself, or a series as a data frame with one column.
+
+    Raises: ImportFormatError [scores-columns] if `table` is neither, or if its columns have several levels, so that a column
+        has no single name.
+    """
     import pandas as pd  # takes long to load
 
     if not isinstance(table, pd.DataFrame | pd.Series):
@@ -70,13 +84,7 @@ def locate_frame_rows(table: object) -> LocatedFrame:
         problem = f"its columns have several levels: got {levels} in the first."
         remedy = 'Select one score, for example by table["score"].'
         raise import_error("table", f"{problem} {remedy}", slug="scores-columns")
-
-    frame = _move_index_into_columns(frame).rename(columns=str)
-    duplicates = frame.columns[frame.columns.duplicated()]
-    if len(duplicates):
-        problem = f"several columns have the same name: got {duplicates[0]!r}. Give each column a name of its own."
-        raise import_error("table", problem, slug="scores-columns")
-    return LocatedFrame(frame, lambda row: f"table, row {row + 1}")
+    return frame
 
 
 def _move_index_into_columns(frame: pd.DataFrame) -> pd.DataFrame:
@@ -100,7 +108,10 @@ def _move_index_into_columns(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
-    """Read the rows of results of a benchmark, or else of all tables.
+    """Read the rows of scores from files, which are results of a benchmark or other tables.
+
+    If each path is or contains a result of one known benchmark, such as MTEB, only the results of this benchmark are read.
+    Otherwise, all tables are read.
 
     Parameters
     ----------
@@ -130,12 +141,30 @@ def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
     if not files:
         problem = "there is no table in this folder: got no CSV, TSV, Excel, JSON or Parquet file. Pass a file or another folder."
         raise import_error(paths[0], problem, slug="import-empty")
-    if len(files) == 1:
-        (file,) = files
-        frame = read_plain_frame(file, lambda text, _location: notes.append(text))
-        if frame is not None:
-            return LocatedFrame(frame, lambda position: _find_location(file, position))
-    return _to_located_frame(_read_all_rows(files, notes, adds_models=len(paths) > 1))
+    plain_frame = _read_single_plain_file(files, notes)
+    if plain_frame is not None:
+        return plain_frame
+    rows = _read_all_rows(files, notes, adds_models=len(paths) > 1)
+    return _to_located_frame(rows)
+
+
+def _read_single_plain_file(files: Sequence[Path], notes: list[str]) -> LocatedFrame | None:
+    """Read the rows of a single plain CSV or TSV file at once, which is faster than row by row.
+
+    The locations of rows, which only error messages need, are found by reading the file again.
+
+    files : files of tables
+    notes : receives what was assumed
+
+    Returns None if there are several files, or if the file is not plain (`read_plain_frame`).
+    """
+    if len(files) > 1:
+        return None
+    file = files[0]
+    frame = read_plain_frame(file, lambda text, _location: notes.append(text))
+    if frame is None:
+        return None
+    return LocatedFrame(frame, lambda position: _find_location(file, position))
 
 
 def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool) -> Rows:
@@ -155,7 +184,10 @@ def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool
             if not table_rows:
                 problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
                 raise import_error(file, problem, slug="import-empty")
-            rows += _with_model_column(table_rows, model=folder + name) if adds_models else table_rows
+            if adds_models:
+                rows += _with_model_column(table_rows, model=folder + name)
+            else:
+                rows += table_rows
 
     replacements = replaced.describe()
     if replacements:

@@ -261,9 +261,9 @@ class _TableReader:
         if not models:
             models = self.choose_model_columns([name for name in text_columns if is_model_name(name)])
         if not items:
-            items = [name for name in other_columns if self.may_be_item(name)]
-            if not models:
-                items = items[:1]  # each row of the wide table is an item, which the first of these columns names
+            possible_items = [name for name in other_columns if self.may_be_item(name)]
+            # without models, each row of the wide table is an item, which the first of these columns names
+            items = possible_items if models else possible_items[:1]
 
         if self.n_rows == 0:
             problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
@@ -386,11 +386,7 @@ class _TableReader:
         return has_name and not (numbers % 1).any() and not _NO_SCORE.fullmatch(normalize_name(name))
 
     def choose_score_columns(self, labels: Sequence[str], *, is_long: bool) -> list[str]:
-        """Choose the columns of scores, and add a note that lists the columns that are not used.
-
-        Columns of numbers that are not scores, such as ranks, averages and prices, are left out, and so are, unless the table
-        is long, columns that equal the mean or the sum of the others. If a long table has a complete column with a usual name,
-        such as "score", all other columns are left out, too.
+        """Choose the columns of scores (`list_score_candidates`), and add a note that lists the columns that are not used.
 
         labels : columns that name models and items; the column of models is the first
         is_long : whether the table has one row per model and item; otherwise its columns of scores are models or items
@@ -400,17 +396,7 @@ class _TableReader:
         Raises: ImportFormatError [scores-columns] if it is unclear which columns have scores, if the table has only one model,
             or if a long table has several metrics.
         """
-        number_columns = [name for name in self.numeric if name not in labels]
-        scores = [name for name in number_columns if not self.holds_no_scores(name)]
-        if not is_long:
-            aggregates = find_aggregates(np.column_stack([self.numbers[name] for name in scores])) if scores else []
-            scores = [name for position, name in enumerate(scores) if position not in aggregates]
-        with_usual_name = [name for name in scores if normalize_name(name) in _SCORE_NAMES]
-        if is_long and len(with_usual_name) == 1:
-            has_missing_scores = np.isnan(self.numbers[with_usual_name[0]]).any()
-            if not has_missing_scores:
-                scores = with_usual_name
-
+        scores = self.list_score_candidates(labels, is_long=is_long)
         not_used = [name for name in self.columns if name not in scores and name not in labels]
         if not_used:
             self.notes.append(f"columns not used: {', '.join(not_used)}")
@@ -422,6 +408,28 @@ class _TableReader:
             raise self.make_unclear_scores_error(scores, option="score=NAME")
         self.check_single_metric(labels)
         return scores
+
+    def list_score_candidates(self, labels: Sequence[str], *, is_long: bool) -> list[str]:
+        """List the columns of numbers that may have scores.
+
+        Columns of other numbers, such as ranks, averages and prices, are left out. In a wide table, columns that equal the mean
+        or the sum of the others are left out, too. If exactly one column of a long table has a usual name, such as "score", and
+        no value of this column is missing, it is the only candidate.
+
+        labels : columns that name models and items, which have no scores
+        is_long : whether the table has one row per model and item; otherwise its columns of scores are models or items
+        """
+        number_columns = [name for name in self.numeric if name not in labels]
+        candidates = [name for name in number_columns if not self.holds_no_scores(name)]
+        if not candidates:
+            return []
+        if not is_long:
+            aggregates = find_aggregates(np.column_stack([self.numbers[name] for name in candidates]))
+            return [name for position, name in enumerate(candidates) if position not in aggregates]
+
+        usual_columns = [name for name in candidates if normalize_name(name) in _SCORE_NAMES]
+        complete_columns = [name for name in usual_columns if not np.isnan(self.numbers[name]).any()]
+        return complete_columns if len(usual_columns) == len(complete_columns) == 1 else candidates
 
     def check_wide_scores(self, scores: Sequence[str], labels: Sequence[str]) -> None:
         """Check that a table with one column of scores per model or item has several of them.
@@ -595,22 +603,29 @@ class _TableReader:
         import pandas as pd  # takes long to load
 
         is_used = ~np.isnan(values) & ~self.mark_totals(models, items)
-        model, model_ids = pd.factorize(models[is_used])
-        item, item_ids = pd.factorize(items[is_used])
-        values = values[is_used]
+        model_positions, model_ids = pd.factorize(models[is_used])
+        item_positions, item_ids = pd.factorize(items[is_used])
         self.check_ids(model_ids.tolist(), item_ids.tolist())
-        low, high = determine_range(self.source, values, score_range)
+        used_values = values[is_used]
+        low, high = determine_range(self.source, used_values, score_range)
 
-        mean, n_scores = _average_by_cell(model, item, values, shape=(len(model_ids), len(item_ids)))
-        if n_scores.max() > 1:
-            n_repeated = format_count(int((n_scores > 1).sum()), "cell", "has", "have")
-            self.notes.append(f"{n_repeated} several scores (up to {n_scores.max()}), which are averaged")
+        shape = (len(model_ids), len(item_ids))
+        mean, n_scores = _average_by_cell(model_positions, item_positions, used_values, shape=shape)
+        self.note_averaged_cells(n_scores)
         self.notes += filter(None, [describe_similar_names(model_ids), describe_similar_names(item_ids)])
         if score_range is None:
             check_units(self.source, mean, item_ids.tolist())
             self.notes.append(f"range of scores assumed: {low:g} to {high:g} (--range sets it)")
-        names = tuple(model_ids), tuple(item_ids)
-        return ScoreTable(self.source, *names, mean, n_scores, low, high, tuple(self.notes))
+        return ScoreTable(self.source, tuple(model_ids), tuple(item_ids), mean, n_scores, low, high, tuple(self.notes))
+
+    def note_averaged_cells(self, n_scores: Positions) -> None:
+        """Add a note with the number of cells that have several scores, if there are such cells.
+
+        n_scores : int array (n_models, n_items), number of scores of each cell
+        """
+        if n_scores.max() > 1:
+            n_repeated = format_count(int((n_scores > 1).sum()), "cell", "has", "have")
+            self.notes.append(f"{n_repeated} several scores (up to {n_scores.max()}), which are averaged")
 
     def mark_totals(self, models: NDArray[np.object_], items: NDArray[np.object_]) -> Bools:
         """Mark the scores whose model or item has a name such as "total" or "average".

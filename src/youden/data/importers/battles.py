@@ -77,11 +77,7 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
         [battles-value]: if a winner is unknown or ambiguous, if an order is unknown, or if a model or an item has no name;
         [import-agents]: if a name cannot be an id; [import-empty]: if no battle is left.
     """
-    unknown_roles = sorted(columns.keys() - _COLUMNS.keys())
-    if unknown_roles:
-        problem = f"a battle has no field {', '.join(unknown_roles)}. Set only {', '.join(_COLUMNS)}."
-        raise import_error(path, problem, slug="battles-columns")
-
+    _check_roles(path, columns)
     notes: list[str] = []
     table = _complete_table(path, _read_table(path, columns, notes), notes)
     model_numbers, model_names = _number_names(path, pd.concat([table["model_a"], table["model_b"]]))
@@ -93,10 +89,26 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
     is_swapped = table["order"].to_numpy(dtype=np.float64) == 1
     first = np.where(is_swapped, model_b, model_a)
     second = np.where(is_swapped, model_a, model_b)
-    plan = _make_plan(Trials.paired(item_numbers, first, second), model_names, item_names)
     preference_for_a = table["winner"].to_numpy(dtype=np.float64)
     answer = np.where(is_swapped, 1 - preference_for_a, preference_for_a)
+
+    trials = Trials.paired(item_numbers, first, second)
+    plan = _make_plan(trials, model_names, item_names)
     return _make_verdicts(plan, answer, table["judge"], notes)
+
+
+def _check_roles(path: Path, columns: Mapping[str, str]) -> None:
+    """Check that the user named columns only for fields that a battle has, such as "winner".
+
+    path : file of the battles, for the error message
+    columns : column by role, as named by the user
+
+    Raises: ImportFormatError [battles-columns] if a role is not one of `_COLUMNS`.
+    """
+    unknown_roles = sorted(columns.keys() - _COLUMNS.keys())
+    if unknown_roles:
+        problem = f"a battle has no field {', '.join(unknown_roles)}. Set only {', '.join(_COLUMNS)}."
+        raise import_error(path, problem, slug="battles-columns")
 
 
 def _number_names(path: Path, names: pd.Series[str]) -> tuple[Ids, tuple[str, ...]]:
@@ -342,12 +354,7 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
     are_all_numbers = (number.notna() | is_empty).all()
     are_all_names = (is_a | is_b | is_empty).all()
     if are_all_numbers and not are_all_names:
-        if ((number < 0) | (number > 1)).any():
-            problem = (
-                f"preferences in `winner` are not from 0 to 1: got {number.min():g} to {number.max():g}. Rescale them to 0 "
-                "(model_b wins) to 1 (model_a wins)."
-            )
-            raise import_error(path, problem, slug="battles-value")
+        _check_preference_range(path, number)
         if number.dropna().isin([0, 1]).all():
             notes.append("numbers in `winner` are preferences for model_a: 1 counts as its win, and 0 as its loss")
         return number
@@ -355,6 +362,23 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
     _check_no_ambiguous_winner(path, table, number)
     winner_letter = winner.mask(is_b, "b").mask(is_a, "a")
     return _to_numbers(path, winner_letter, _PREFERENCES, role="winner")
+
+
+def _check_preference_range(path: Path, preference: pd.Series[float]) -> None:
+    """Check that preferences, which a file states as numbers in the column of winners, are from 0 to 1.
+
+    path : file of the battles, for the error message
+    preference : float series (n_battles,), preference for model_a; NaN if the battle has no winner, which is accepted
+
+    Raises: ImportFormatError [battles-value] if a preference is less than 0 or greater than 1.
+    """
+    lowest, highest = preference.min(), preference.max()
+    if lowest < 0 or highest > 1:
+        problem = (
+            f"preferences in `winner` are not from 0 to 1: got {lowest:g} to {highest:g}. Rescale them to 0 "
+            "(model_b wins) to 1 (model_a wins)."
+        )
+        raise import_error(path, problem, slug="battles-value")
 
 
 def _check_no_ambiguous_winner(path: Path, table: pd.DataFrame, number: pd.Series[float]) -> None:
@@ -374,9 +398,8 @@ def _check_no_ambiguous_winner(path: Path, table: pd.DataFrame, number: pd.Serie
     is_name = is_model_a | (winner == table["model_b"])
 
     # preference for model_a that a winner states as a number or a word; NaN for other winners
-    number_in_range = number.where(number.between(0, 1))
     preference_of_word = winner.str.casefold().map(dict(_PREFERENCES))
-    stated_preference = number_in_range.fillna(preference_of_word)
+    stated_preference = number.where(number.between(0, 1), preference_of_word)
 
     # the name of model_a means a preference of 1, and the name of model_b a preference of 0
     states_result = stated_preference.notna()

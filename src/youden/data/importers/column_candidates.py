@@ -76,8 +76,9 @@ class ColumnCandidates:
     def _group_by_role(self) -> dict[str | None, list[str]]:
         """Group the names of the columns by role, such as "agent", "item" or "text".
 
-        A role has the column that the user named for it or, if the user named none, the columns whose names suggest the
-        role. Columns of folders and files are left out unless the user named them.
+        If the user named a column for a role, the role has only this column. Otherwise, it has all columns whose names
+        suggest the role. The columns that state the folder and the file of a row (`location_columns`) are left out unless
+        the user named them.
 
         Returns the names of the columns of each role, the most reliable first. The key None has the columns whose names
         suggest no role.
@@ -88,11 +89,10 @@ class ColumnCandidates:
             if name not in excluded:
                 columns_by_role.setdefault(infer_role(name), []).append(name)
 
-        for role in NAMES:
-            columns_by_role.get(role, []).sort(key=partial(get_name_priority, role=role))
+        for role in NAMES.keys() & columns_by_role.keys():
+            columns_by_role[role].sort(key=partial(get_name_priority, role=role))
 
-        for role, column in self.given.items():
-            columns_by_role[role] = [column]
+        columns_by_role |= {role: [column] for role, column in self.given.items()}
         return columns_by_role
 
     def _find_text_columns(self) -> list[str]:

@@ -6,7 +6,7 @@ A name only proposes a role; `column_roles` decides by the values of the column.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 ROLES = ("agent", "item", "text", "prompt", "group", "empty", "repeat")
@@ -124,9 +124,11 @@ def split_into_words(column: str) -> set[str]:
 def infer_role(column: str) -> str | None:
     """Infer the role of a column from its name, or from the path to a value inside it.
 
-    Returns one of `ROLES`; "about" for information about items or responses, such as scores; None if the name proposes
-    no role. The last part of a path decides, together with the part before it if the last part is generic (`text` or
-    `id`).
+    If a part of the path denotes information about items or responses, such as a score, the result is "about". This is
+    not a role that the user can name; it tells the caller that the column holds no agents, items or responses. Otherwise,
+    the last part of the path decides, together with the part before it if the last part is generic (`text` or `id`).
+
+    Returns one of `ROLES`, or "about"; None if the name proposes no role.
 
     >>> infer_role("Question text"), infer_role("Model response"), infer_role("Expected answer"), infer_role("gpt-4")
     ('prompt', 'text', 'about', None)
@@ -138,20 +140,30 @@ def infer_role(column: str) -> str | None:
     parts = split_path(column)
     if any(_describes_response(part) for part in parts):
         return "about"
-    if "[]" in column and parts[-1] == "index":
+    if "[]" in column and parts[-1] == "index":  # number of an element in a list of responses
         return "repeat"
     if column.endswith(LAST_ANSWER):
         return "text"
+    return _infer_role_of_last_parts(parts)
 
+
+def _infer_role_of_last_parts(parts: Sequence[str]) -> str | None:
+    """Infer the role of a column from the last part of its path and, if this is generic, from the part before it.
+
+    For example, question.text is a prompt and answer.text is a response: the last part "text" is generic, so that the part
+    before it decides.
+
+    parts : normalized parts of the path, at least one; a name that is not a path has one part
+
+    Returns the same values as `infer_role`.
+    """
     last_part = parts[-1]
     joined_last_parts = "_".join(parts[-2:])  # such as "user_input" for the path user.input
     if joined_last_parts in _ROLE_BY_NAME:
-        return _infer_role_of_name(joined_last_parts)
-    has_part_before = len(parts) > 1
-    if not has_part_before or last_part not in _GENERIC:
+        return _ROLE_BY_NAME[joined_last_parts]
+    if len(parts) == 1 or last_part not in _GENERIC:
         return _infer_role_of_name(last_part)
 
-    # a generic last part gets its role from the part before it
     role_before = _infer_role_of_name(parts[-2])
     combined_role = _infer_role_of_id_or_name(role_before, last_part)
     return combined_role or _infer_role_of_name(last_part)
@@ -189,19 +201,23 @@ def _infer_role_of_name(name: str) -> str | None:
 
     # such as "customer_message"
     words = set(name.split("_"))
-    is_message_of_asker = bool(ASKERS & words) and bool(_MESSAGE_WORDS & words)
-    if other_words and is_message_of_asker:
+    if ASKERS & words and _MESSAGE_WORDS & words:
         return "prompt"
 
     # such as "question_text": its last word alone would be a response
-    deciding_parts = [name, last_word]
-    if last_word in _GENERIC:
-        deciding_parts.insert(1, first_word)
+    deciding_parts = [name, first_word, last_word] if last_word in _GENERIC else [name, last_word]
     for part in deciding_parts:
         if part in _ROLE_BY_NAME:
             return _ROLE_BY_NAME[part]
+    return _infer_role_of_compound_word(name)
 
-    # such as "kundenfrage"
+
+def _infer_role_of_compound_word(name: str) -> str | None:
+    """Infer the role of a column from the ending of its name, such as "frage" (question) in "kundenfrage".
+
+    Some languages write compounds without a space, so that the usual name of a role may be the end of a longer word.
+    Returns "prompt" or "text"; None if the name has no such ending.
+    """
     for role, endings in _ENDINGS.items():
         if name.endswith(endings):
             return role
@@ -249,17 +265,15 @@ def get_name_priority(column: str, role: str) -> int:
     name = split_path(column)[-1]
     words = name.split("_")
     usual_names = NAMES[role]
-    n_usual = len(usual_names)
-    is_message_of_asker = role == "prompt" and bool(ASKERS & set(words))  # such as "user_message"
-    if is_message_of_asker:
+    if role == "prompt" and not ASKERS.isdisjoint(words):  # such as "user_message"
         return usual_names.index("question")
 
+    n_usual = len(usual_names)
     usual_parts = [part for part in (name, words[-1], words[0]) if part in usual_names]
     position = usual_names.index(usual_parts[0]) if usual_parts else n_usual
 
     # positions are at most n_usual, so that each class of names below comes after the one before
-    is_agent_id = role == "agent" and words[-1] == "id"
-    if is_agent_id:
+    if role == "agent" and words[-1] == "id":
         return position + 2 * n_usual
     if name not in usual_names:
         return position + n_usual

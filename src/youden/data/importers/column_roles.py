@@ -97,6 +97,12 @@ class _RoleSearch(WideTableSearch):
     def find_roles(self) -> Roles:
         """Find the columns of agents and responses, and then the columns of the other roles.
 
+        A long table has a column that names the agent of each row, and one column of responses. It is recognized by items to
+        which several agents responded. A wide table has a column of responses per agent. Other tables are read as long tables
+        whose agents are not certain, for example because there is only one agent.
+
+        Returns the columns by role, and the columns without a role.
+
         Raises: UnclearColumnsError if a role has no column or may have several.
         """
         self.check_no_pairs()
@@ -105,18 +111,17 @@ class _RoleSearch(WideTableSearch):
 
         candidates = [name for name in self.get_candidates("agent") if self.is_agent_candidate(name)]
         shared_agents, is_ambiguous = self.find_agent_name_columns(candidates)
-        if shared_agents is None and self.may_be_wide(candidates):
-            agent_columns = self.find_agent_columns()
-            if agent_columns:
-                self.check_has_header(agent_columns)
-                return self.make_roles(agents=(), text=None, agent_columns=agent_columns)
+        if shared_agents is not None:
+            return self.find_roles_of_long_table(shared_agents, are_agents_certain=True, is_ambiguous=is_ambiguous)
 
-        if shared_agents is None:
-            self.check_agents_are_not_rows(candidates)
-        agents = shared_agents or tuple([*candidates, *self.location_columns][:1])
-        return self.find_roles_of_long_table(
-            agents, are_agents_certain=shared_agents is not None, is_ambiguous=is_ambiguous
-        )
+        agent_columns = self.find_agent_columns() if self.may_be_wide(candidates) else ()
+        if agent_columns:
+            self.check_has_header(agent_columns)
+            return self.make_roles(agents=(), text=None, agent_columns=agent_columns)
+
+        self.check_agents_are_not_rows(candidates)
+        possible_agents = tuple([*candidates, *self.location_columns][:1])
+        return self.find_roles_of_long_table(possible_agents, are_agents_certain=False, is_ambiguous=is_ambiguous)
 
     def find_roles_of_long_table(
         self, agents: tuple[str, ...], *, are_agents_certain: bool, is_ambiguous: bool
@@ -176,18 +181,28 @@ class _RoleSearch(WideTableSearch):
         if self.text_columns:
             return self.text_columns[0]
 
-        are_agents_locations = {*agents} <= {*self.location_columns}
+        are_agents_locations = set(agents) <= set(self.location_columns)
         may_hold_other_texts = len(unshared_columns) > 1 and are_agents_locations
         can_choose = are_agents_certain or bool(self.location_columns)
         if not prose_columns or not can_choose or may_hold_other_texts:
-            problem = "no column holds responses as text"
-            options: dict[str, str] = {}
-            if len(unshared_columns) > 1:
-                problem += f", or several do ({', '.join(unshared_columns)})"
-                if self.location_columns:  # as in sheets with a column per agent
-                    options["text"] = ",".join(unshared_columns)
-            raise UnclearColumnsError(problem, **options)
+            raise self.make_no_text_column_error(unshared_columns)
         return (unshared_columns or prose_columns)[-1]
+
+    def make_no_text_column_error(self, unshared_columns: Sequence[str]) -> UnclearColumnsError:
+        """Make the error for a table in which no column clearly holds the responses.
+
+        If several columns may hold responses, the error names them. If the table has several files or sheets, the error also
+        proposes these columns as the columns of responses, because each may hold the responses of one agent.
+
+        unshared_columns : columns of prose in which no two agents have the same text
+        """
+        problem = "no column holds responses as text"
+        options: dict[str, str] = {}
+        if len(unshared_columns) > 1:
+            problem += f", or several do ({', '.join(unshared_columns)})"
+            if self.location_columns:
+                options["text"] = ",".join(unshared_columns)
+        return UnclearColumnsError(problem, **options)
 
     def check_agents_are_not_rows(self, agent_candidates: Sequence[str]) -> None:
         """Raise UnclearColumnsError if each row seems to hold all responses of one agent, in a column per question.
@@ -205,19 +220,26 @@ class _RoleSearch(WideTableSearch):
             raise UnclearColumnsError(ROW_PER_AGENT)
 
     def check_has_header(self, text_columns: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if the names of the columns of responses seem to be responses.
+        """Raise UnclearColumnsError if the table seems to have no header.
 
-        This is assumed if all names are long, and at least one contains the end of a sentence.
+        The first responses were then read as the names of the columns. This is assumed if all names are as long as responses,
+        and at least one contains the end of a sentence. Nothing is checked if the user named one of the columns.
+
+        text_columns : columns that hold responses
         """
-        for name in text_columns:
-            is_long = len(name.split()) >= _MIN_WORDS_OF_RESPONSE and len(name) >= 0.5 * self.table[name].mean_length
-            if name in self.given_text_columns or not is_long:
-                return
+        if not set(self.given_text_columns).isdisjoint(text_columns):
+            return
+        are_long = all(map(self.has_name_as_long_as_response, text_columns))
         has_sentence = any(re.search(r"[.!。](\s|$)", name) for name in text_columns)
-        if has_sentence:
+        if are_long and has_sentence:
             raise UnclearColumnsError(
                 "the first line seems to hold responses; insert a line with a name for each column"
             )
+
+    def has_name_as_long_as_response(self, column: str) -> bool:
+        """Return whether the name of a column has many words, and at least half the mean length of the column's texts."""
+        has_many_words = len(column.split()) >= _MIN_WORDS_OF_RESPONSE
+        return has_many_words and len(column) >= 0.5 * self.table[column].mean_length
 
     def is_rival_text_column(self, name: str, *, chosen: str) -> bool:
         """Return whether a column may hold the responses as well as the column that was chosen for them.
@@ -304,24 +326,31 @@ class _RoleSearch(WideTableSearch):
         if "agent" in self.given:
             return (self.given["agent"],), False
 
-        # by folders and files: prompts identify items across files
-        locations = self.location_columns
-        likely_agents = [*candidates, *locations]
-        if len(locations) > 1:
-            prompts = [name for name in self.prompt_columns if name in self.item_columns]
-            columns = self.find_agents_sharing_most_items(likely_agents, prompts)
-            if columns is not None:
-                return columns, False
+        likely_columns = [*candidates, *self.location_columns]
+        columns = self.find_agents_sharing_prompts(likely_columns)
+        if columns is not None:
+            return columns, False
 
         item_columns = self.list_item_columns_by_location()
         is_ambiguous = self.has_ambiguous_locations(candidates, item_columns)
-        columns = self.find_agents_sharing_most_items(likely_agents, item_columns)
-        if columns is not None:
-            return columns, is_ambiguous
+        columns = self.find_agents_sharing_most_items(likely_columns, item_columns)
+        if columns is None:
+            unlikely_columns = self.list_unlikely_agent_columns()
+            columns = self.find_agents_sharing_most_items(unlikely_columns, self.item_columns)
+        return columns, is_ambiguous
 
-        # columns whose names do not suggest agents
-        unlikely_agents = self.list_unlikely_agent_columns()
-        return self.find_agents_sharing_most_items(unlikely_agents, self.item_columns), is_ambiguous
+    def find_agents_sharing_prompts(self, agent_columns: Sequence[str]) -> tuple[str, ...] | None:
+        """Return the column, or pair of columns, whose agents share most prompts, in files of several folders.
+
+        Ids may begin again in each file, but a prompt identifies an item across files. Returns None if the rows do not have
+        both a folder and a file, or if no agents share a prompt.
+
+        agent_columns : columns that may name agents
+        """
+        if len(self.location_columns) < 2:
+            return None
+        prompts = [name for name in self.prompt_columns if name in self.item_columns]
+        return self.find_agents_sharing_most_items(agent_columns, prompts)
 
     def list_item_columns_by_location(self) -> list[str]:
         """List the columns of ids or prompts, and ids combined with the folder or the file, in which they may restart."""
@@ -334,19 +363,17 @@ class _RoleSearch(WideTableSearch):
     def list_unlikely_agent_columns(self) -> list[str]:
         """List the columns that may name agents although their names do not suggest it, the most reliable first.
 
-        Columns of groups come first, then columns of short texts, and then columns of longer texts.
+        They are tried if no column with a name such as "model" distinguishes the agents. Columns named like a group of agents,
+        such as "family", come first. They are followed by the columns whose names suggest no role: first those of short texts,
+        and then those of longer texts. A column is left out if at least half of its texts are questions.
         """
-        short_columns: list[str] = []
-        long_columns: list[str] = []
+        candidates = []
         for name in self.unnamed_columns:
             column = self.table[name]
-            if not self.can_name_agents(name) or not column.is_text or column.question_fraction >= 0.5:
-                continue
-            if column.mean_words < MIN_WORDS:
-                short_columns.append(name)
-            else:
-                long_columns.append(name)
-        return [*self.get_candidates("group"), *short_columns, *long_columns]
+            if self.can_name_agents(name) and column.is_text and column.question_fraction < 0.5:
+                candidates.append(name)
+        short_texts_first = sorted(candidates, key=lambda name: self.table[name].mean_words >= MIN_WORDS)
+        return [*self.get_candidates("group"), *short_texts_first]
 
     def find_agents_sharing_most_items(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
         """Return the column, or pair of columns, whose agents have the most items in common; None if they have none.
@@ -417,9 +444,13 @@ class _RoleSearch(WideTableSearch):
     def list_rival_text_columns(self, chosen: str, agents: tuple[str, ...], unshared_prose: Sequence[str]) -> list[str]:
         """List the columns that may hold the responses instead of the column that was chosen for them.
 
-        If the chosen column has a usual name for responses, such as "response", these are the columns of `unshared_prose` that
-        are not named like a part of a response, such as its reasoning. Otherwise, they are all columns of `unshared_prose`, and
-        the columns with a name such as "output" in which no two agents have the same text.
+        Agents share questions but not responses. Therefore, a column of prose may hold responses if no two agents have the
+        same text in it. The list depends on the name of the chosen column:
+
+        - If the name is usual for responses, such as "response", the list has the columns of `unshared_prose`, except those
+          named like a part of a response, such as its reasoning.
+        - Otherwise, the list has all columns of `unshared_prose` and, in addition, the columns with a name such as "output" in
+          which no two agents have the same text.
 
         chosen : column that was chosen for the responses
         agents : columns that together name an agent
@@ -446,7 +477,6 @@ class _RoleSearch(WideTableSearch):
         text : column of responses; None if the table has a column per agent
         agent_columns : columns that each hold the responses of one agent; empty if a single column holds all responses
         """
-        table, given = self.table, self.given
         columns: dict[str, str] = {}
         if text is not None:
             columns["text"] = text
@@ -455,13 +485,14 @@ class _RoleSearch(WideTableSearch):
 
         columns |= self.find_item_and_prompt_columns(agents, used={text, *agents, *agent_columns})
         item = columns.get("item", columns.get("prompt"))
+        excluded = (*agents, item, *self.given.values())
         for role in ("group", "empty", "repeat"):
-            column = self.find_named_column(role, agents=agents, excluded=(*agents, item, *given.values()))
+            column = self.find_named_column(role, agents=agents, excluded=excluded)
             if column is not None:
                 columns[role] = column
 
-        all_used = {*columns.values(), *agents, *agent_columns}
-        unused = tuple(name for name in table.names if name not in all_used)
+        used = {*columns.values(), *agents, *agent_columns}
+        unused = tuple(name for name in self.table.names if name not in used)
         return Roles(columns, agents, agent_columns, has_generated_ids="item" not in columns, unused=unused)
 
     def find_item_and_prompt_columns(self, agents: tuple[str, ...], used: set[str | None]) -> dict[str, str]:
@@ -481,9 +512,10 @@ class _RoleSearch(WideTableSearch):
         return {"item": item, "prompt": prompt} if prompt else {"item": item}
 
     def find_named_column(self, role: str, *, agents: tuple[str, ...], excluded: Collection[str | None]) -> str | None:
-        """Return the column that the user named for a role, or else the first whose name suggests it; None without one.
+        """Return the column that the user named for a role, or else the first column whose name suggests the role.
 
-        A column of groups must also have one value per agent, because an agent belongs to one group only.
+        A column whose name suggests groups must also have one value per agent, because an agent belongs to one group only.
+        Returns None if the user named no column and no name suggests the role, or if an agent has several groups.
 
         role : "group", "empty" or "repeat"
         agents : columns that together name an agent; empty if each agent has its own column

@@ -9,6 +9,7 @@ import codecs
 import fnmatch
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -364,16 +365,15 @@ def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
     n_shared = _count_shared_last_parts(split_paths)
     trimmed_paths = [parts[: len(parts) - n_shared] for parts in split_paths]
 
-    # suffix (last parts of a path) → all paths that end with it
-    paths_by_suffix: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
-    for parts in trimmed_paths:
-        for length in range(1, len(parts) + 1):
-            paths_by_suffix.setdefault(parts[-length:], set()).add(parts)
+    # suffix (last parts of a path) → number of different paths that end with it
+    n_paths: Counter[tuple[str, ...]] = Counter()
+    for parts in set(trimmed_paths):
+        n_paths.update(parts[-length:] for length in range(1, len(parts) + 1))
 
     suffixes = []
     for parts in trimmed_paths:
         length = 1
-        while len(paths_by_suffix[parts[-length:]]) > 1:
+        while n_paths[parts[-length:]] > 1:
             length += 1
         suffixes.append("/".join(parts[-length:]))
     return suffixes
@@ -399,8 +399,13 @@ def _count_shared_last_parts(split_paths: Sequence[tuple[str, ...]]) -> int:
 
 
 def find_disambiguating_suffixes(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
-    """Return one suffix per name that distinguishes equal names: a unique suffix of its path, or "" for a unique name.
+    """Return a suffix for each name that makes it unique, for example to write "m (a)" and "m (b)" for two names "m".
 
+    The suffix of a name that occurs several times is a part of its path: the last folders or the file, without those that
+    all paths of the name have in common (`find_unique_suffixes`). The paths a/x and b/x have the suffixes "a" and "b". The
+    suffix is empty for a unique name, and for equal names with equal paths.
+
+    names : names of the paths, such as those of models; several paths may have the same name
     paths : path of each name, in the same order
 
     >>> find_disambiguating_suffixes(["m", "m", "n"], [Path("a/x"), Path("b/x"), Path("b/y")])

@@ -137,22 +137,21 @@ def _read_log(path: Path, replaced: Replacements) -> _Log:
     if path.suffix == ".json":
         log = require_object(read_json(path, replaced), path)
         if not isinstance(log.get("eval"), dict):
-            raise import_error(
-                path, "it has no key 'eval', so it is not an Inspect log. Pass a log of Inspect.", slug="import-format"
-            )
+            raise _make_no_log_error(path, "it has no key 'eval'")
         samples = _require_objects(log.get("samples"), path)
         return _Log(path, log, partial(iter, samples))
     return _read_archive(path, replaced)
 
 
 def _read_archive(path: Path, replaced: Replacements) -> _Log:
-    """Read the header of a log that Inspect stored as an .eval archive, which is a ZIP file.
+    """Open a log that Inspect stored as an .eval archive, which is a ZIP file, and read its header.
 
-    The header describes the run. It is the member (file in the archive) header.json or, if the run did not finish, the first
-    member of its journal. The samples are not read before `read_samples` of the returned log is called.
+    The header describes the run. It is the file header.json in the archive or, if the run did not finish, the first file of
+    the journal that Inspect writes during a run. A log may be large, so that its samples are read only when `read_samples`
+    of the returned log is called.
 
     path : the archive
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; `read_samples` updates it, too
 
     Raises: ImportFormatError [import-format] if the file is not a log or is damaged.
     """
@@ -164,14 +163,20 @@ def _read_archive(path: Path, replaced: Replacements) -> _Log:
 
     header_name = next((name for name in _HEADERS if name in names), None)
     if header_name is None:
-        raise import_error(
-            path,
-            "it has neither header.json nor a journal, so it is not an Inspect log. Pass a log of Inspect.",
-            slug="import-format",
-        )
+        raise _make_no_log_error(path, "it has neither header.json nor a journal")
     header = next(_read_members(path, [header_name], replaced))
+
     sample_names = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
-    return _Log(path, header, partial(_read_members, path, sample_names, replaced))
+    read_samples = partial(_read_members, path, sample_names, replaced)
+    return _Log(path, header, read_samples)
+
+
+def _make_no_log_error(path: Path, reason: str) -> ImportFormatError:
+    """Make the error that a file is not a log of Inspect.
+
+    reason : what the file lacks, such as "it has no key 'eval'"
+    """
+    return import_error(path, f"{reason}, so it is not an Inspect log. Pass a log of Inspect.", slug="import-format")
 
 
 def _read_members(path: Path, names: Sequence[str], replaced: Replacements) -> Iterator[dict[str, Json]]:
@@ -382,9 +387,8 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
     for file, agent in zip(files, name_lm_eval_agents(files), strict=True):
         task = parse_lm_eval_task(file) if has_several_tasks else None
         for location, row in _read_rows_of_first_filter(file, builder.replaced):
-            raw = get_nested(row, "resps", 0)
-            responses = raw if isinstance(raw, list) else [raw]
-            if responses and isinstance(responses[0], list | int | float | bool):
+            responses = _get_lm_eval_responses(row)
+            if responses is None:
                 builder.count_left_out("no text: the task is by log-likelihood", location)
                 continue
             item = _make_item_id(row.get("doc_id"), task)
@@ -392,6 +396,20 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
             for repeat, response in enumerate(responses, 1):
                 builder.add(agent, item, response, prompt=prompt, location=location, repeat=repeat)
     return builder.build()
+
+
+def _get_lm_eval_responses(row: dict[str, Json]) -> list[Json] | None:
+    """Return the raw responses of a model in a sample of lm-evaluation-harness, which are repeats.
+
+    The sample has a list of responses per request under the key `resps`. Only the first request is used. If the task compares
+    log-likelihoods, the sample has numbers in place of texts, and the result is None.
+
+    row : values of the sample by key
+    """
+    raw = get_nested(row, "resps", 0)
+    responses: list[Json] = raw if isinstance(raw, list) else [raw]
+    has_numbers = bool(responses) and isinstance(responses[0], list | int | float | bool)
+    return None if has_numbers else responses
 
 
 def _read_rows_of_first_filter(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:

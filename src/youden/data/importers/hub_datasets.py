@@ -19,7 +19,7 @@ from youden.data.importers.pool_joiner import ImportedPool
 from youden.data.importers.table_files import find_saved_splits
 from youden.data.importers.table_import import read_table
 from youden.errors import ConfigError, ImportFormatError
-from youden.types import Agent
+from youden.types import Pool
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
@@ -85,12 +85,19 @@ def _read_from_hub(name: str, columns: Mapping[str, str], options: Mapping[str, 
             message = str(error).replace(str(saved), name)  # the user knows the name, not the temporary folder
             raise ImportFormatError(message, slug=error.slug) from error
 
-    notes = [f"{name} was read at commit {commit}"]
-    notes += [note.replace(str(saved), name) for note in imported.notes]
-    source = f"{name}@{commit}"
-    agents = [Agent(agent.id, agent.group, {**agent.meta, "source": source}) for agent in imported.pool.agents]
-    pool = replace(imported.pool, agents=tuple(agents))
-    return replace(imported, pool=pool, notes=tuple(notes))
+    commit_note = f"{name} was read at commit {commit}"
+    notes = [note.replace(str(saved), name) for note in imported.notes]
+    pool = _add_source(imported.pool, f"{name}@{commit}")
+    return replace(imported, pool=pool, notes=(commit_note, *notes))
+
+
+def _add_source(pool: Pool, source: str) -> Pool:
+    """Return a copy of a pool whose agents state in their `meta`, under the key "source", where they come from.
+
+    source : name and commit of a data set of the Hub, as OWNER/NAME@COMMIT
+    """
+    agents = [replace(agent, meta={**agent.meta, "source": source}) for agent in pool.agents]
+    return replace(pool, agents=tuple(agents))
 
 
 def _save_dataset(name: str, folder: Path, *, cache: Path, options: Mapping[str, str]) -> str:

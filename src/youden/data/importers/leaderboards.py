@@ -254,14 +254,31 @@ def _find_nearest_questions(answers: Path) -> Path | None:
 def _get_turns(row: dict[str, Json], choice: int) -> list[Json]:
     """Return the responses in a row of model answers, one response per turn of the conversation.
 
-    choice : position of one of several sampled answers; it is ignored if the row has a list of messages
+    A row has one of two layouts. Either its list `choices` has one or more sampled answers, each with its turns, or its list
+    `messages` is a single conversation.
+
+    row : values of the row by key
+    choice : position of a sampled answer in `choices`; it is ignored if the row has a list of messages
+
+    Returns an empty list if the row has neither turns nor responses in messages.
     """
     messages = row.get("messages")
-    if not isinstance(messages, list):
-        turns = get_nested(row, "choices", choice, "turns")
-        return [_get_content(turn) for turn in turns] if isinstance(turns, list) else []
+    if isinstance(messages, list):
+        return _get_responses_of_assistant(messages)
+    turns = get_nested(row, "choices", choice, "turns")
+    if not isinstance(turns, list):
+        return []
+    return [_get_content(turn) for turn in turns]
 
-    responses = []
+
+def _get_responses_of_assistant(messages: Sequence[Json]) -> list[Json]:
+    """Return the responses in a conversation, which are the contents of the messages with the role "assistant".
+
+    The content of a message is a response, a list of responses, or an object that has the response under the key `answer`.
+
+    messages : messages of the conversation, which are objects with the keys `role` and `content`
+    """
+    responses: list[Json] = []
     for message in messages:
         if get_nested(message, "role") == "assistant":
             content = get_nested(message, "content")
@@ -443,14 +460,18 @@ def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Re
 
 
 def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yield the results in a JSON file, each with its location for error messages.
+    """Yield the results in a JSON file of promptfoo, each with its location for error messages.
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    The key `results` of the file has the list of results, or an object that has the list under its own key `results`.
+
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; changed in place
+
+    Raises: ImportFormatError if the file cannot be read, or if it has no list of objects in one of these places.
     """
     content = require_object(read_json(file, replaced), file)
-    rows = get_nested(content, "results", "results")
-    if not isinstance(rows, list):
-        rows = require_list(content.get("results"), f"{file}, results")
+    results = content.get("results")
+    nested_results = get_nested(results, "results")
+    rows = nested_results if isinstance(nested_results, list) else require_list(results, f"{file}, results")
     for number, row in enumerate(rows, 1):
         location = f"{file}, result {number}"
         yield location, require_object(row, location)
@@ -492,18 +513,25 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
     n_variables, _, _ = outputs[0]  # the columns before the first outputs
     filled_rows = ((location, record) for location, record in rows if record)
     for test, (location, record) in enumerate(filled_rows):
-        if len(record) != len(header):
-            raise import_error(
-                location,
-                f"it has {len(record)} fields, but the header has {len(header)}. Export it again.",
-                slug="import-csv",
-            )
+        _check_number_of_fields(record, header, location)
         values = record[:n_variables]
         variables = orjson.dumps(values) if any(values) else None
         for position, provider, label in outputs:
-            failed = record[position + 1] == "ERROR"  # the status
-            output = None if failed else record[position]
-            yield _Result(location, provider, label, test, output, failed, variables)
+            output, status = record[position : position + 2]
+            failed = status == "ERROR"
+            yield _Result(location, provider, label, test, None if failed else output, failed, variables)
+
+
+def _check_number_of_fields(record: Sequence[str], header: Sequence[str], location: str) -> None:
+    """Raise ImportFormatError [import-csv] if a row of a CSV file has more or fewer fields than the header.
+
+    record : fields of the row
+    header : names of the columns
+    location : file and line of the row, for the error message
+    """
+    if len(record) != len(header):
+        problem = f"it has {len(record)} fields, but the header has {len(header)}. Export it again."
+        raise import_error(location, problem, slug="import-csv")
 
 
 def _get_provider_name(provider: Json) -> str:

@@ -229,11 +229,16 @@ def is_list_of_objects(value: Json) -> bool:
 
 
 def extract_rows(value: Json) -> list[dict[str, Json]]:
-    """Extract the rows from a JSON value.
+    """Extract the rows of a table from a JSON value. The result is empty for a value without rows.
 
-    The value may be a list of objects, an object of columns, an object of records by id, or an object of texts by agent
-    and item. A list may be nested in objects; if the name of an agent is next to it, it becomes a column of all rows of
-    the list.
+    The value has one of these forms:
+
+    - a list of objects, each of which is a row;
+    - an object of columns: the values of each column by its name, as a list or as an object with row labels as keys;
+    - an object of records: each row is an object, and its key identifies the item;
+    - an object of texts by agent and item;
+    - an object that contains one of these. If the name of an agent is next to a list, it becomes a column of all rows of the
+      list.
 
     >>> extract_rows({"model": "m", "cost": 2, "outputs": [{"id": 1, "completion": "a"}]})
     [{'model': 'm', 'id': 1, 'completion': 'a'}]
@@ -266,11 +271,11 @@ def _extract_from_object(content: Mapping[str, Json]) -> list[dict[str, Json]]:
         return _extract_from_columns(lists)
 
     tables_with_text = {key: rows for key, rows in tables.items() if _has_text(rows[0])}
-    tables = tables_with_text or tables
-    if len(tables) > 1:
-        return _join_tables(tables)
+    used_tables = tables_with_text or tables
+    if len(used_tables) > 1:
+        return _join_tables(used_tables)
 
-    (rows,) = tables.values()
+    (rows,) = used_tables.values()
     agent_columns = _find_agent_texts(content)
     return [{**agent_columns, **row} for row in rows]
 
@@ -344,22 +349,27 @@ def _extract_from_tables(tables: Mapping[str, dict[str, Json]]) -> list[dict[str
 
 
 def _are_records(objects: Mapping[str, dict[str, Json]]) -> bool:
-    """Return whether each of several objects can be read as one row of a table.
+    """Return whether each of several JSON objects is a record, which becomes one row of a table.
 
-    This is the case if each object has a response. It is also the case if all objects have a question under the same key, all
-    questions are texts, and no value is a list of objects, which would be rows of its own.
+    The objects are records in two cases:
 
-    objects : object by its key in the file, such as the id of an item
+    - The name of a value in each object suggests a response.
+    - All objects have a key whose name suggests a question, such as "question", and the values of these keys are texts. No
+      value of an object is a list of objects, because that would be a table of its own.
+
+    objects : objects by their keys in the file, such as the ids of items
     """
     records = objects.values()
     if all(map(_has_text, records)):
         return True
 
-    has_lists = any(is_list_of_objects(value) for record in records for value in record.values())
+    values = chain.from_iterable(record.values() for record in records)
+    if any(map(is_list_of_objects, values)):
+        return False
     question_keys = [{key for key in record if infer_role(key) == "prompt"} for record in records]
     shared_keys = set.intersection(*question_keys)
-    are_texts = all(isinstance(record[key], str) for record in records for key in shared_keys)
-    return bool(shared_keys) and are_texts and not has_lists
+    questions = (record[key] for record in records for key in shared_keys)
+    return bool(shared_keys) and all(isinstance(question, str) for question in questions)
 
 
 def _holds_records(table: Mapping[str, Json]) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -406,20 +406,28 @@ def import_agents(path: str | PathLike[str]) -> Pool:
     conditions = [perspective.condition for perspective in data.agent_perspectives]
     _check_names(file, conditions)
 
-    groups = find_paper_groups(conditions)
+    agents = _make_agents(data.agent_perspectives, find_paper_groups(conditions))
+
+    n_digits = max(3, len(str(len(data.tasks) - 1)))
+    items = [Item(f"task-{number:0{n_digits}}", task.context) for number, task in enumerate(data.tasks)]
+    texts = np.empty((len(agents), len(items)), dtype=np.object_)
+    for number, task in enumerate(data.tasks):
+        texts[:, number] = task.responses
+    return Pool(agents=agents, items=tuple(items), texts=texts, name=file.stem)
+
+
+def _make_agents(perspectives: Sequence[Perspective], groups: Mapping[str, str]) -> tuple[Agent, ...]:
+    """Make the agents of a pool from the perspectives in an agents file.
+
+    perspectives : agents as the file describes them; the condition of a perspective is the id of the agent, and its strategy
+        becomes the value "strategy" of `meta`, if the file states one
+    groups : group of each agent by its id; an agent that is missing here has no group
+    """
     agents = []
-    for perspective in data.agent_perspectives:
+    for perspective in perspectives:
         meta = {} if perspective.strategy is None else {"strategy": perspective.strategy}
         agents.append(Agent(perspective.condition, group=groups.get(perspective.condition), meta=meta))
-
-    n_tasks = len(data.tasks)
-    n_digits = max(3, len(str(n_tasks - 1)))
-    items = []
-    texts = np.empty((len(agents), n_tasks), dtype=np.object_)
-    for number, task in enumerate(data.tasks):
-        items.append(Item(f"task-{number:0{n_digits}}", task.context))
-        texts[:, number] = task.responses
-    return Pool(agents=tuple(agents), items=tuple(items), texts=texts, name=file.stem)
+    return tuple(agents)
 
 
 def import_results(path: str | PathLike[str]) -> ImportedResults:

@@ -192,7 +192,8 @@ class PoolBuilder:
         agent_id = _to_id(agent)
         item_id = _to_id(item)
         if agent_id is None or item_id is None:
-            self.count_dropped(agent, "no agent id" if agent_id is None else "no item id", location)
+            missing = "agent" if agent_id is None else "item"
+            self.count_dropped(agent, f"no {missing} id", location)
             return
 
         if self._drop_if_id_invalid(agent_id, item_id, location):
@@ -388,13 +389,7 @@ class PoolBuilder:
         ids : `_groups` or `_item_prompts`, whose keys are all ids of this kind; changed in place
         """
         for spellings in group_spelling_variants(ids):
-            merged_id, *variants = spellings
-            merged_cells = {}  # cell (agent, item) → the same cell after merging
-            for agent, item in self._responses:
-                if kind == "agent" and agent in spellings:
-                    merged_cells[agent, item] = merged_id, item
-                elif kind == "item" and item in spellings:
-                    merged_cells[agent, item] = agent, merged_id
+            merged_cells = self._map_to_merged_cells(kind, spellings)
             have_common_cell = len(set(merged_cells.values())) < len(merged_cells)
             if have_common_cell:
                 continue
@@ -404,8 +399,28 @@ class PoolBuilder:
             for cell, merged_cell in merged_cells.items():
                 if cell != merged_cell:
                     self._responses[merged_cell] = self._responses.pop(cell)
-            for variant in variants:
+            for variant in spellings[1:]:
                 del ids[variant]
+
+    def _map_to_merged_cells(
+        self, kind: Literal["agent", "item"], spellings: Sequence[str]
+    ) -> dict[tuple[str, str], tuple[str, str]]:
+        """Map each cell of the agents or items with given ids to the cell that it becomes if these ids are merged.
+
+        A cell is the id of an agent and the id of an item. Several cells become the same cell if one agent responded to several
+        of the merged items, or several of the merged agents to one item.
+
+        kind : whether the ids are those of agents or of items
+        spellings : ids to be merged, at least two; the first one replaces the others
+        """
+        merged_id = spellings[0]
+        merged_cells = {}
+        for agent, item in self._responses:
+            if kind == "agent" and agent in spellings:
+                merged_cells[agent, item] = merged_id, item
+            elif kind == "item" and item in spellings:
+                merged_cells[agent, item] = agent, merged_id
+        return merged_cells
 
     def _build_pool(self) -> Pool:
         """Make the pool of all added responses.

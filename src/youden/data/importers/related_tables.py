@@ -82,10 +82,12 @@ class SourceTable(NamedTuple):
         return any(ColumnValues([row.get(column)]).is_text for _, row in self.rows)  # stops at the first text
 
     def find_layout(self, columns: Mapping[str, str]) -> str | None:
-        """Return the column of the responses; None if the table has no responses.
+        """Return a text that identifies the layout of the table; None if the table has no responses.
 
-        For a known data set, the columns of all roles are returned in one text, such as "agent=models[], text=generations[]".
-        Tables with equal results are read together.
+        Tables with the same layout have their responses in the same columns, and are therefore read as one table. Usually the
+        text is the name of the column of responses. If the user named columns of responses, it is what the user wrote, such as
+        "gpt,llama". If the table has the columns of a known public data set, the text has the columns of all roles, such as
+        "agent=models[], text=generations[]".
 
         columns : column by role, as named by the user. If the role "text" is among them, only its columns may hold responses.
         """
@@ -131,18 +133,28 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     if "text" not in columns and "text" in detect_known_layout(first_row):
         return SourceTable(file, name, rows, first_row)
 
-    flat = [(location, flatten(row) | _get_named_values(row, columns)) for location, row in rows]
-    without_header = _move_header_into_rows(flat)
-    is_log = len(without_header) < len(flat)
-    response_rows = _drop_other_records(without_header, is_log=is_log, note=note)
+    flat_rows = [(location, flatten(row) | _get_named_values(row, columns)) for location, row in rows]
+    rows_without_header = _move_header_into_rows(flat_rows)
+    is_log = len(rows_without_header) < len(flat_rows)
+    response_rows = _drop_other_records(rows_without_header, is_log=is_log, note=note)
+
     table = SourceTable(file, name, response_rows, first_row)
     if file.suffix.lower() in SPREADSHEETS:
-        for column in table.columns:
-            if infer_role(column) in ("agent", "item", "prompt"):
-                fill_down(table.rows, column, note)
+        _fill_empty_cells(table, note)
     if table.find_layout(columns) is not None:
         return table
     return _find_table_of_elements(table, columns) or table
+
+
+def _fill_empty_cells(table: SourceTable, note: Note) -> None:
+    """Fill the empty cells of agents, items and prompts of a spreadsheet with the value above, and change the rows in place.
+
+    In a spreadsheet, people often write such a value only into the first of several rows to which it applies. The function
+    `note` is called with a remark and its location if a cell is filled.
+    """
+    for column in table.columns:
+        if infer_role(column) in ("agent", "item", "prompt"):
+            fill_down(table.rows, column, note)
 
 
 def _find_table_of_elements(table: SourceTable, columns: Mapping[str, str]) -> SourceTable | None:
@@ -216,16 +228,26 @@ def _drop_other_records(rows: Rows, *, is_log: bool, note: Note) -> Rows:
     required_columns = [name for name in columns if is_agent_name(name) or (is_log and infer_role(name) == "prompt")]
     for required in required_columns:
         complete_rows = [(location, row) for location, row in rows if row.get(required) is not None]
-        incomplete_rows = [row for _, row in rows if row.get(required) is None]
+        incomplete_rows = [(location, row) for location, row in rows if row.get(required) is None]
         for kind in kind_columns:
-            kinds = {str(row.get(kind)) for _, row in complete_rows}
-            other_kinds = {str(row.get(kind)) for row in incomplete_rows}
-            if kinds and other_kinds and kinds.isdisjoint(other_kinds):
+            other_kinds = _find_other_kinds(kind, complete_rows, incomplete_rows)
+            if other_kinds:
                 first_location, _ = rows[0]
                 kind_names = ", ".join(sorted(other_kinds))
                 note(f"rows not read: {kind!r} is {kind_names}, and {required!r} is empty", first_location)
                 return complete_rows
     return rows
+
+
+def _find_other_kinds(column: str, complete_rows: Rows, incomplete_rows: Rows) -> set[str]:
+    """Return the kinds of incomplete rows if there are complete rows and none of them has one of these kinds; else an empty set.
+
+    column : column that states what a row records, such as "response" or "rating"
+    complete_rows, incomplete_rows : rows with and without a value in a required column, such as the column of models
+    """
+    kinds = {str(row.get(column)) for _, row in complete_rows}
+    other_kinds = {str(row.get(column)) for _, row in incomplete_rows}
+    return other_kinds if kinds and kinds.isdisjoint(other_kinds) else set()
 
 
 def split_by_responses(
@@ -235,13 +257,13 @@ def split_by_responses(
 
     Responses are read from the first of these groups that is not empty:
 
-    1. tables with responses in a folder such as "responses" or "predictions" below `path`;
-    2. tables with responses;
+    1. the tables that have responses and are stored in a folder such as "responses" or "predictions" below `path`;
+    2. all tables that have responses;
     3. all tables.
 
-    A table has responses if it has the layout of a known data set, or a column of texts whose name suggests responses. If
-    the user named columns of texts, it has responses if it has one of them. Files with names such as "questions" or "config"
-    count as tables without responses, unless all files have such names.
+    A table has responses if it has the columns of a known public data set, or a column of texts whose name suggests responses.
+    If the user named columns of texts, a table has responses if it has one of these columns. Files with names such as
+    "questions" or "config" count as tables without responses, unless all files have such names.
 
     path : file or folder that the user named
     columns : column by role, as named by the user
@@ -296,37 +318,49 @@ def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
 
     values_by_column = {column: values for column, values in values_by_column.items() if len(set(values)) > 1}
     for column, values in values_by_column.items():
-        for table, value in zip(tables, values, strict=True):
-            for row in table.flat_rows:
-                row[column] = value
+        _set_column(tables, column, values)
     return tuple(values_by_column)
+
+
+def _set_column(tables: Sequence[SourceTable], column: str, values: Sequence[str]) -> None:
+    """Set a column of several tables, in which all rows of a table have the same value. The rows are changed in place.
+
+    column : name of the column, which is added or overwritten
+    values : value for each table
+    """
+    for table, value in zip(tables, values, strict=True):
+        for row in table.flat_rows:
+            row[column] = value
 
 
 def _compute_location_columns(files: Sequence[Path]) -> dict[str, list[str]]:
     """Compute one or two columns of short texts that identify the file of each table.
 
-    Usually, the only column is `FILE`, with the shortest unique ends of the paths. If several folders contain files of the
-    same names, `FOLDER` has the shortest unique ends of the folders, and `FILE` the names of the files. Times in names are
-    ignored, and so are folders whose name is only a time.
+    The folder or the file may name the agent. If several folders contain files of the same names, as gpt/maths.csv and
+    llama/maths.csv, the column `FOLDER` distinguishes the folders ("gpt" and "llama"), and `FILE` has the names of the files
+    without suffix ("maths"). Otherwise, the only column is `FILE`, with as many of the last parts of each path as distinguish
+    the file from all others (`find_unique_suffixes`).
 
-    files : path of each file
+    If there are two columns, times in the names of files are ignored, and so are folders whose name is only a time.
 
     Returns a dictionary: name of the column → one value per file.
     """
     stems = [_TIME.sub("", file.stem) for file in files]
-    folders = []
-    for file in files:
-        named_folders = [folder for folder in file.parents if _TIME.sub("", folder.name)]
-        folders.append(named_folders[0] if named_folders else file.parent)
+    folders = [_find_named_folder(file) for file in files]
 
     n_files = len(set(files))
     has_repeated_stems = len(set(stems)) < n_files
-    folder_stem_pairs = set(zip(folders, stems, strict=True))
-    is_grid = has_repeated_stems and len(folder_stem_pairs) == n_files  # folders × names of files
-    if is_grid:
+    n_folder_stem_pairs = len(set(zip(folders, stems, strict=True)))
+    if has_repeated_stems and n_folder_stem_pairs == n_files:
         return {FOLDER: find_unique_suffixes(folders), FILE: stems}
     paths = [file.with_suffix("") for file in files]
     return {FILE: find_unique_suffixes(paths)}
+
+
+def _find_named_folder(file: Path) -> Path:
+    """Return the nearest folder above a file whose name is more than a time; the folder of the file if there is none."""
+    named_folders = (folder for folder in file.parents if _TIME.sub("", folder.name))
+    return next(named_folders, file.parent)
 
 
 def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
@@ -354,13 +388,9 @@ def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
     for names, paths_without_numbers in candidates:
         numbers = _extract_run_numbers(names)
         agents_remain_distinct = has_agent_column or len(set(paths_without_numbers)) > 1
-        if not numbers or not agents_remain_distinct:
-            continue
-
-        for table, number in zip(tables, numbers, strict=True):
-            for row in table.flat_rows:
-                row[FILE_NUMBER] = number
-        return paths_without_numbers
+        if numbers and agents_remain_distinct:
+            _set_column(tables, FILE_NUMBER, numbers)
+            return paths_without_numbers
     return files
 
 

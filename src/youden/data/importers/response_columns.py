@@ -32,22 +32,17 @@ def _parse_steps(text: str) -> list[str | int | None]:
 
     None represents `[]`: each element of a list.
     """
-    steps: list[str | int | None] = []
-    end = 0
-    while end < len(text):
-        match = _STEP.match(text, end)
-        if match is None:
-            return []
-        key = match["key"]
-        position = match["position"]
-        if key is not None:
-            steps.append(key)
-        elif position in ("", "-"):
-            steps.append(None)
-        else:
-            steps.append(int(position))
-        end = match.end()
-    return steps
+    matches = list(_STEP.finditer(text))
+    is_path = "".join(match[0] for match in matches) == text
+    return list(map(_get_step, matches)) if is_path else []
+
+
+def _get_step(match: re.Match[str]) -> str | int | None:
+    """Return the step of a path that a match of `_STEP` has found: a key, the position in a list, or None for `[]`."""
+    key, position = match["key"], match["position"]
+    if key is not None:
+        return key
+    return None if position in ("", "-") else int(position)
 
 
 @dataclass(frozen=True)
@@ -233,17 +228,16 @@ def _find_column_problem(
 ) -> str | None:
     """Describe why responses cannot be read from the named columns, and the remedy; None if they can be read.
 
-    row : first row of the table
-    paths : path by role
-    agent_paths : path of the responses by agent; empty unless each agent has a column
+    A path may lead to a value in each element of a list, as `choices[].text` does. Then the element steps are those from the
+    element to its value (`ColumnPath`), and the text must be such a path, because each element has its own response.
+
+    row : first row of the table, whose columns the description lists
+    paths : path to the value of each role, such as "item" or "text"
+    agent_paths : path to the responses of each agent if each agent has a column; otherwise empty
     has_agent : whether a column was named for the agent
     """
-    missing_role = None
-    if paths.keys().isdisjoint({"item", "prompt"}):
-        missing_role = "item"
-    elif "text" not in paths and not agent_paths:
-        missing_role = "text"
-    if missing_role:
+    missing_role = _find_missing_role(paths, agent_paths)
+    if missing_role is not None:
         column_names = format_excerpt(", ".join(row))
         return (
             f"no column has the role {missing_role}: the columns are {column_names}. Set --column {missing_role}=NAME."
@@ -256,6 +250,19 @@ def _find_column_problem(
     text_is_in_list = not agent_paths and paths["text"].element_steps is not None
     if lists and not text_is_in_list:
         return "a path contains [], and the path of text does not. Set text to the path of the text in each element."
+    return None
+
+
+def _find_missing_role(paths: Mapping[str, ColumnPath], agent_paths: Mapping[str, ColumnPath]) -> str | None:
+    """Return the first required role without a column: "item", unless items have ids or prompts, or "text"; None without one.
+
+    paths : path to the value of each role
+    agent_paths : path to the responses of each agent if each agent has a column; otherwise empty
+    """
+    if paths.keys().isdisjoint({"item", "prompt"}):
+        return "item"
+    if "text" not in paths and not agent_paths:
+        return "text"
     return None
 
 
@@ -385,13 +392,9 @@ class ResponseReader:
         prompt = join_prompt(values.get("prompt"))
         repeat = values.get("repeat")
         if self.has_ordered_rows:
-            cell = str(agent), str(item if "item" in self.paths else prompt)
-            self._n_rows[cell] += 1
-            repeat = self._n_rows[cell]
+            repeat = self._count_row(agent, item if "item" in self.paths else prompt)
 
-        text = replace_nonfinite(values.get("text"))
-        if text is None and str(values.get("empty")).casefold() in _TRUE:
-            text = ""
+        text = _get_text(values)
         if not self.is_exact:
             self._add_cleaned_response(
                 values, location, agent=agent, item=item, prompt=prompt, text=text, repeat=repeat, is_listed=is_listed
@@ -401,6 +404,16 @@ class ResponseReader:
         if "item" not in self.paths and isinstance(prompt, str) and prompt.strip():
             item = self.items.get_id(str(agent), prompt, text, repeat=repeat)
         self.builder.add(agent, item, text, prompt=prompt, group=values.get("group"), location=location, repeat=repeat)
+
+    def _count_row(self, agent: Json, item: Json) -> int:
+        """Return the number of the current row among the rows of its agent and item, from 1. Each call counts one row.
+
+        agent : id of the agent
+        item : id of the item, or its prompt if prompts identify the items
+        """
+        cell = str(agent), str(item)
+        self._n_rows[cell] += 1
+        return self._n_rows[cell]
 
     def _add_cleaned_response(
         self,
@@ -479,6 +492,20 @@ def _can_be_id(item: Json) -> bool:
 def _is_sheet_error(value: Json) -> bool:
     """Return whether a value is the error of a spreadsheet."""
     return isinstance(value, str) and SHEET_ERROR.fullmatch(value) is not None
+
+
+def _get_text(values: Mapping[str, Json]) -> Json:
+    """Return the response in the values of a row; None if it is missing.
+
+    A missing response becomes an empty text if the column `empty` has a value such as "yes", which marks responses that are
+    empty on purpose. Numbers that are NaN or infinite are replaced by None, because JSON has no such numbers.
+
+    values : value of each role, such as "text" and "empty"
+    """
+    text = replace_nonfinite(values.get("text"))
+    if text is None and str(values.get("empty")).casefold() in _TRUE:
+        return ""
+    return text
 
 
 def _is_blank(value: Json) -> bool:

@@ -17,7 +17,7 @@ TEXT_KEYS = ("text", "generated_text")
 def extract_responses(value: Json) -> list[Json]:
     """Return the responses that a JSON value from a file of responses contains.
 
-    - A text is one response, and a list of texts or of lists has the responses of all its elements.
+    - A text is one response, and a list of texts or of lists has the responses of all its elements, if these are texts.
     - A message (an object with `role` and `content`) has the responses in its content.
     - A conversation (a list of messages) has the responses of its last message.
     - A list of the parts of a message (objects with `type`) is one response: the texts of the parts, joined by line
@@ -38,13 +38,16 @@ def extract_responses(value: Json) -> list[Json]:
         return extract_responses(value["content"])
     if not isinstance(value, list):
         return [value]
-    if all(isinstance(element, dict) for element in value):
-        return _extract_from_objects([element for element in value if isinstance(element, dict)])
-    if all(element is None or isinstance(element, str | list) for element in value):
-        responses = list(chain.from_iterable(map(extract_responses, value)))
-        if all(response is None or isinstance(response, str) for response in responses):
-            return responses
-    return [value]
+    objects = [element for element in value if isinstance(element, dict)]
+    if len(objects) == len(value):
+        return _extract_from_objects(objects)
+
+    may_hold_texts = all(element is None or isinstance(element, str | list) for element in value)
+    if not may_hold_texts:
+        return [value]
+    responses = list(chain.from_iterable(map(extract_responses, value)))
+    are_texts = all(response is None or isinstance(response, str) for response in responses)
+    return responses if are_texts else [value]
 
 
 def _extract_from_objects(objects: list[dict[str, Json]]) -> list[Json]:
@@ -63,15 +66,23 @@ def _extract_from_objects(objects: list[dict[str, Json]]) -> list[Json]:
 
     are_message_parts = all("type" in part for part in objects)
     if are_message_parts:
-        part_texts = [part.get("text") for part in objects if str(part["type"]).endswith("text")]
-        texts = [text for text in part_texts if isinstance(text, str)]
-        return ["\n".join(texts)] if texts else [None]
+        return [_join_message_parts(objects)]
 
     for key in TEXT_KEYS:
         if all(isinstance(sample.get(key), str) for sample in objects):
             return [sample[key] for sample in objects]
     other_objects: Json = list(objects)
     return [other_objects]
+
+
+def _join_message_parts(parts: list[dict[str, Json]]) -> str | None:
+    """Join the texts of the parts of a message by line breaks; None if no part is a text.
+
+    parts : objects with a `type`, which ends with "text" for a part that is a text; other parts are, for example, images
+    """
+    part_texts = [part.get("text") for part in parts if str(part["type"]).endswith("text")]
+    texts = [text for text in part_texts if isinstance(text, str)]
+    return "\n".join(texts) if texts else None
 
 
 def join_prompt(value: Json) -> Json:

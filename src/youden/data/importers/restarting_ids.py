@@ -45,10 +45,13 @@ Keys = Sequence[str | None]
 def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Roles:
     """Return roles in which different items have different ids.
 
-    Ids restart if different items have the same id, for example the id 1 in each subject. The column of items is then
-    combined with other columns, as in "subject + id", or replaced by the column of prompts if no combination is unique.
-    If a column numbers the repeats, it is added to the roles. The item is not changed if no agent has two rows with the same
-    id, or if there are neither such columns nor prompts; rows with the same id then count as repeats.
+    Ids restart if different items have the same id, for example the id 1 in each subject. Then the items are identified by
+    several columns together, such as "subject + id". If no such columns make the ids unique, they are identified by their
+    prompts. The item is not changed if no agent has two rows with the same id, or if there are neither such columns nor
+    prompts; rows with the same id then count as repeats.
+
+    Two further changes concern repeats, which are several responses of an agent to an item. If a column numbers the repeats,
+    it gets the role `repeat`. If agents are named by a model and the number of a run, the number is removed from the name.
 
     Parameters
     ----------
@@ -62,7 +65,7 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
     Returns
     -------
     Roles
-        The given roles with another column for the items, an additional one for repeats, or unchanged.
+        The changed roles; the given ones if nothing needs to be changed.
 
     Raises
     ------
@@ -103,27 +106,41 @@ def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
     roles are returned unchanged without such a column, if no agent has several rows for an item, or if a column has the
     role already.
     """
-    item = roles.columns.get("item")
-    if item is None:
-        item = roles.columns.get("prompt")  # a table without ids identifies items by their prompts
+    item = roles.columns.get("item", roles.columns.get("prompt"))  # without ids, prompts identify the items
     candidates = [name for name in roles.unused if _NUMBER_WORDS & split_into_words(name)]
     if item is None or not candidates or "repeat" in roles.columns:
         return roles
 
-    agents = table.join_columns([*roles.agents])
-    items = table.join_columns([item])
-    n_rows = len(items)
-    has_repeats = len(set(zip(agents, items, strict=True))) < n_rows
-    if not has_repeats:
+    repeat_column = _find_repeat_column(candidates, agents=roles.agents, item=item, table=table)
+    if repeat_column is None:
         return roles
+    columns = {**roles.columns, "repeat": repeat_column}
+    unused = tuple(name for name in roles.unused if name != repeat_column)
+    return replace(roles, columns=columns, unused=unused)
+
+
+def _find_repeat_column(
+    candidates: Sequence[str], *, agents: Sequence[str], item: str, table: TableColumns
+) -> str | None:
+    """Return the first column that distinguishes all rows of the same agent and item.
+
+    candidates : columns to choose from, whose names suggest numbers of repeats
+    agents : columns that together name an agent
+    item : column that identifies an item
+
+    Returns None if no column distinguishes the rows, or if no agent has several rows for an item.
+    """
+    cells = list(zip(table.join_columns([*agents]), table.join_columns([item]), strict=True))
+    has_repeats = len(set(cells)) < len(cells)
+    if not has_repeats:
+        return None
 
     for candidate in candidates:
         repeats = table.join_columns([candidate])
-        are_distinct = len(set(zip(agents, items, repeats, strict=True))) == n_rows
-        if None not in repeats and are_distinct:
-            unused = tuple(name for name in roles.unused if name != candidate)
-            return replace(roles, columns={**roles.columns, "repeat": candidate}, unused=unused)
-    return roles
+        n_distinct_rows = len(set(zip(cells, repeats, strict=True)))
+        if None not in repeats and n_distinct_rows == len(cells):
+            return candidate
+    return None
 
 
 @dataclass(frozen=True)
@@ -151,11 +168,12 @@ class _Responses:
     def from_table(cls, roles: Roles, table: TableColumns) -> _Responses:
         """Read the agents, ids, prompts, repeats and responses of all rows of a table.
 
-        roles : columns by role, among them "item", and "text" unless each agent has one of the columns `agent_columns`. The
-            roles "prompt" and "repeat" may be missing: prompts are then None, and repeats are empty texts.
+        The responses are in the column of the role "text" or, if each agent has a column, in the columns
+        `roles.agent_columns`. If no column names agents, the agent of each row is an empty text. Without a column of prompts,
+        all prompts are None. Without a column of repeats, all repeats are empty texts.
 
-        Agents are named by the columns `roles.agents`; without such a column, their names are empty. `texts` has a tuple per
-        row, with a text per column of responses. `answered` has the rows with an id and at least one response.
+        roles : columns by role, among them a column of the role "item"
+        table : columns of the table
         """
         columns = roles.columns
         text_columns = [*roles.agent_columns]
@@ -164,14 +182,13 @@ class _Responses:
         # a missing response (None) becomes the text "None", so that a response "None" counts as missing, too
         texts_by_column = [map(str, table[name].values) for name in text_columns]
         texts = list(zip(*texts_by_column, strict=True))
+        has_response = [any(text != "None" for text in row_texts) for row_texts in texts]
 
         ids = table.join_columns([columns["item"]])
         prompts: Keys = [None] * table.n_rows
-        if columns.get("prompt") is not None:
+        if "prompt" in columns:
             prompts = table.join_columns([columns["prompt"]])
         repeat_columns = [columns["repeat"]] if "repeat" in columns else []
-
-        has_response = [any(text != "None" for text in row_texts) for row_texts in texts]
         return cls(
             agents=table.join_columns([*roles.agents]),
             ids=ids,
@@ -246,23 +263,19 @@ class _Responses:
 
         groups : group of items of each row (n_rows,), such as its subject or file
         """
+        items = [(groups[row], self.ids[row]) for row in self.answered]
+        agents = [self.agents[row] for row in self.answered]
         agents_by_item = defaultdict(set)
-        for row in self.answered:
-            agents_by_item[groups[row], self.ids[row]].add(self.agents[row])
+        for item, agent in zip(items, agents, strict=True):
+            agents_by_item[item].add(agent)
 
-        n_groups = len({groups[row] for row in self.answered})
+        n_groups = len({group for group, _ in items})
         if len(agents_by_item) < 2 * n_groups:
             return False
-        n_agents = len({self.agents[row] for row in self.answered})
-        if n_agents < 2:
+        if len(set(agents)) < 2:
             return True
-
-        n_shared = 0
-        for row in self.answered:
-            item_agents = agents_by_item[groups[row], self.ids[row]]
-            if len(item_agents) > 1:
-                n_shared += 1
-        return n_shared >= _MIN_SHARED_FRACTION * len(self.answered)
+        n_shared_rows = sum(len(agents_by_item[item]) > 1 for item in items)
+        return n_shared_rows >= _MIN_SHARED_FRACTION * len(items)
 
     def find_lone_prompts(self) -> list[int]:
         """Return the positions of rows whose prompt only one agent has; empty if there is only one agent."""
@@ -296,8 +309,7 @@ def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) ->
 
     if prompt is not None and _holds_item_groups(prompt, responses):
         # the supposed prompts are groups of items, so ignore them
-        other_columns = {role: column for role, column in roles.columns.items() if role != "prompt"}
-        roles = replace(roles, columns=other_columns, unused=(*roles.unused, prompt))
+        roles = _without_role(roles, "prompt")
         responses = _Responses.from_table(roles, table)
         if _are_items_identified(roles, responses):
             return roles
@@ -397,12 +409,26 @@ def _with_unnamed_groups_or_prompts(
     if not responses.has_prompts:
         return roles
 
+    _check_prompts_are_shared(item, responses, location=location)
+    return replace(_without_role(roles, "item"), has_generated_ids=True)
+
+
+def _check_prompts_are_shared(item: str, responses: _Responses, *, location: str) -> None:
+    """Check that prompts can identify the items: at most a quarter of the rows have a prompt that only one agent has.
+
+    Agents can be compared only by items to which several of them responded.
+
+    item : column of ids, for the error message
+    responses : rows of the table, with their prompts
+    location : path of the table, for the error message
+
+    Raises: ImportFormatError [import-ids] if more rows have such a prompt.
+    """
     rows_of_lone_prompts = responses.find_lone_prompts()
     if len(rows_of_lone_prompts) > _MAX_LONE_FRACTION * len(responses.answered):
         row = rows_of_lone_prompts[0]
         problem = _describe_lone_prompt(item, responses.agents[row], responses.ids[row])
         raise import_error(location, problem, slug="import-ids")
-    return _with_items_by_prompt(roles)
 
 
 def _find_unnamed_group_column(roles: Roles, table: TableColumns, responses: _Responses) -> str | None:
@@ -432,10 +458,10 @@ def _with_item_columns(roles: Roles, columns: tuple[str, ...]) -> Roles:
     return replace(roles, columns={**roles.columns, "item": join_names(columns)}, unused=unused)
 
 
-def _with_items_by_prompt(roles: Roles) -> Roles:
-    """Return roles in which the prompt identifies an item, and the former column of ids is unused."""
-    columns = {role: column for role, column in roles.columns.items() if role != "item"}
-    return replace(roles, columns=columns, has_generated_ids=True, unused=(*roles.unused, roles.columns["item"]))
+def _without_role(roles: Roles, removed_role: str) -> Roles:
+    """Return roles without one of them, such as "prompt"; the column that had it is unused."""
+    columns = {role: column for role, column in roles.columns.items() if role != removed_role}
+    return replace(roles, columns=columns, unused=(*roles.unused, roles.columns[removed_role]))
 
 
 def _holds_item_groups(prompt_column: str, responses: _Responses) -> bool:
@@ -490,6 +516,17 @@ def _describe_ambiguity(column: str, item: str, responses: _Responses) -> str:
         f"items, use `youden import table` with --column 'item={column}+{item}'; if they are repeats, with --column "
         f"'repeat={column}'."
     )
+
+
+def is_computed_column(name: str, columns: Collection[str]) -> bool:
+    """Return whether a column that the user named is not in the table, but must be computed for each row.
+
+    Such a column is the folder or the file of the row, or a combination of several columns, such as `subject+id`.
+
+    name : column, as the user wrote it
+    columns : names of all columns of the table
+    """
+    return FILE in name or FOLDER in name or split_composite(name, columns) is not None
 
 
 def split_composite(text: str, columns: Collection[str]) -> tuple[str, ...] | None:

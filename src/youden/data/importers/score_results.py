@@ -123,18 +123,17 @@ def _name_score_column(name: str) -> str:
 
 
 def _read_helm(files: list[Path]) -> LocatedRows:
-    """Yield a row per instance with the mean of each of its statistics; a perturbed instance is a separate item.
+    """Yield the results of HELM: a row per instance (item) of each file, with the mean of each of its statistics.
 
-    The model is that in run_spec.json, or in the name of the folder, such as "mmlu:subject=law,model=openai_gpt-4".
+    HELM may perturb an instance, for example by adding typing errors. A perturbed instance is a separate item.
+
+    files : files per_instance_stats.json, one per run of a model on a scenario
+
+    Raises: ImportFormatError if a file cannot be read or has another layout.
     """
     for file in files:
         scenario = parse_helm_scenario(file)
-        specification = file.with_name("run_spec.json")
-        if specification.is_file():
-            model = get_nested(read_json(specification), "adapter_spec", "model")
-        else:
-            _, _, options_from_model = file.parent.name.partition("model=")
-            model = options_from_model.partition(",")[0]
+        model = _find_helm_model(file)
         for number, instance in enumerate(require_list(read_json(file), file), 1):
             perturbation = get_nested(instance, "perturbation", "name")
             item = f"{scenario}/{get_nested(instance, 'instance_id')}"
@@ -144,22 +143,52 @@ def _read_helm(files: list[Path]) -> LocatedRows:
             yield f"{file}, instance {number}", row
 
 
-def _read_mteb(files: list[Path]) -> LocatedRows:
-    """Yield the main score of each task, averaged over its subsets and splits.
+def _find_helm_model(file: Path) -> Json:
+    """Return the name of the model of a run of HELM.
 
-    `files` are the files model_meta.json; the results of a model are the other JSON files of the same folder.
+    The name is that in the file run_spec.json of the run. Without this file, it is a part of the name of the folder, such as
+    "openai_gpt-4" in "mmlu:subject=law,model=openai_gpt-4".
+
+    file : any file in the folder of the run
+    """
+    specification = file.with_name("run_spec.json")
+    if specification.is_file():
+        return get_nested(read_json(specification), "adapter_spec", "model")
+    _, _, model_and_further_options = file.parent.name.partition("model=")
+    return model_and_further_options.partition(",")[0]
+
+
+def _read_mteb(files: list[Path]) -> LocatedRows:
+    """Yield the results of MTEB, a benchmark of text embeddings: a row per model and task.
+
+    The score of a row is the mean of the main scores of the task over its splits, such as "test", and its subsets, such as
+    languages. Files without a main score are skipped.
+
+    files : files model_meta.json, one per model; the results of the model are in the other JSON files of the same folder, one
+        per task
     """
     for model_file in files:
         for task_file in sorted(model_file.parent.glob("*.json")):
             result = read_json(task_file)
-            scores = []
-            for _, subsets in _get_entries(get_nested(result, "scores")):
-                scores += [get_nested(subset, "main_score") for subset in require_list(subsets, task_file)]
-            numbers = [score for score in scores if isinstance(score, int | float)]
-            if numbers:
+            main_scores = _list_mteb_scores(result, task_file)
+            if main_scores:
                 model = get_nested(read_json(model_file), "name")
                 task = get_nested(result, "task_name")
-                yield str(task_file), {"model": model, "item": task, "score": fmean(numbers)}
+                yield str(task_file), {"model": model, "item": task, "score": fmean(main_scores)}
+
+
+def _list_mteb_scores(result: Json, file: Path) -> list[float]:
+    """List the main scores in a result of MTEB, one for each split and subset of the task; empty for another JSON value.
+
+    result : content of a file of MTEB, whose `scores` are lists of subsets by split
+    file : the file, for the error message
+
+    Raises: ImportFormatError if the subsets of a split are not a list.
+    """
+    scores = []
+    for _, subsets in _get_entries(get_nested(result, "scores")):
+        scores += [get_nested(subset, "main_score") for subset in require_list(subsets, file)]
+    return [score for score in scores if isinstance(score, int | float)]
 
 
 def _read_swe_bench(files: list[Path]) -> LocatedRows:

@@ -388,22 +388,25 @@ def _read_separated_rows(
 ) -> Iterator[tuple[str, Row]]:
     """Yield the location and the values of each row of a CSV or TSV file.
 
+    The separator is the one that the first line declares (as in "sep=;"), or else the one that splits most lines equally. If
+    the first line has the columns of a pool, or if `strict` is True, it is the header, and cells are kept as they are.
+    Otherwise, the header is searched for, because titles may be above it, and blank cells become None.
+
     note : function that is called with each assumption about the file, and its location
     replaced : counter of the characters that are replaced because they are not valid; None to count none
-    strict : whether the first line must be the header, and cells are kept as they are, see `read_rows`
+    strict : whether the first line must be the header, see `read_rows`
 
-    Raises: ImportFormatError; see `read_rows`.
+    Raises: ImportFormatError if the file cannot be decoded or is not a table; see `read_rows`.
     """
     text = _decode_separated_file(file, note, replaced, strict=strict)
     first_line, _, other_lines = text.partition("\n")
-    declared = _SEPARATOR_LINE.fullmatch(first_line)
-    if declared:
-        separator = declared[1]
-        text = other_lines
+    declaration = _SEPARATOR_LINE.fullmatch(first_line)
+    if declaration is not None:
+        records = read_separated(file, declaration[1], text=other_lines)
     else:
         separator = _detect_separator(text, default=_get_usual_separator(file))
+        records = read_separated(file, separator, text=text)
 
-    records = read_separated(file, separator, text=text)
     location, header = next(records, ("", []))
     if strict or is_pool_header(header):
         return _read_exact_rows(file, header, records)
@@ -447,21 +450,30 @@ def _decode_separated_file(file: Path, note: Note, replaced: Replacements | None
     try:
         text = read_text(file, replaced)
     except ImportFormatError as error:
-        if strict or error.slug != "import-encoding":
+        is_wrong_encoding = error.slug == "import-encoding"
+        windows_text = _decode_windows_text(file) if is_wrong_encoding and not strict else None
+        if windows_text is None:
             raise
-        decoded = _decode_windows_text(file)
-        if decoded is None:
-            raise
-        text = decoded
+        text = windows_text
         note("not UTF-8, read as Windows-1252", file.name)
 
-    has_many_null_bytes = text.count("\0") > 0.2 * len(text)
-    if has_many_null_bytes and not strict:
+    if not strict:
+        _check_null_bytes(file, text)
+    return text
+
+
+def _check_null_bytes(file: Path, text: str) -> None:
+    """Raise ImportFormatError [import-encoding] if more than a fifth of the characters of a text are null bytes.
+
+    Such a text was probably written as UTF-16, which has two bytes per character, and decoded as another encoding.
+
+    file : file of the text, for the error message
+    """
+    if text.count("\0") > 0.2 * len(text):
         problem = (
             "it contains many null bytes, as a file in UTF-16 without a byte order mark does. Save the file as UTF-8."
         )
         raise import_error(file, problem, slug="import-encoding")
-    return text
 
 
 def _decode_lines(raw: bytes) -> str | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, pairwise, zip_longest
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from statistics import fmean
 
 from youden.data.importers.column_names import infer_role
 from youden.data.importers.foreign_files import import_error
+from youden.errors import ImportFormatError
 from youden.text.sentences import format_count
 from youden.text.spreadsheet_cells import GUARDED, remove_guards
 from youden.types.pool import Json
@@ -105,15 +106,14 @@ def _split_at_header(records: Records, file: Path, note: Note) -> tuple[list[Jso
     lines = [(location, record) for location, record in records if count_cells(record) > 0]
     candidates = [position for position, (_, record) in enumerate(lines) if count_cells(record) > 1]
     if not candidates or candidates[0] + 1 == len(lines):
-        n_lines = format_count(len(lines), "filled line")
-        problem = f"it has no row below a header: got {n_lines}. Pass a table with a header and at least one row."
-        raise import_error(file, problem, slug="import-empty")
+        raise _make_no_row_error(file, n_lines=len(lines))
 
     n_above = _find_header_position(lines, candidates)
     if n_above > 0:
         first_location, _ = lines[0]
         note(f"{format_count(n_above, 'line')} above the header not read", first_location)
 
+    # the line below the header may be a second line of the header
     _, header = lines[n_above]
     body = lines[n_above + 1 :]
     joined_header = _join_header_lines(header, [record for _, record in body[:2]])
@@ -124,6 +124,16 @@ def _split_at_header(records: Records, file: Path, note: Note) -> tuple[list[Jso
 
     body = _remove_repeated_headers(body, header, note)
     return header, _remove_totals(body, note)
+
+
+def _make_no_row_error(file: Path, *, n_lines: int) -> ImportFormatError:
+    """Make the error [import-empty] for a table that has no row below its header.
+
+    n_lines : number of lines of the file that are not empty
+    """
+    counted_lines = format_count(n_lines, "filled line")
+    problem = f"it has no row below a header: got {counted_lines}. Pass a table with a header and at least one row."
+    return import_error(file, problem, slug="import-empty")
 
 
 def _find_column_positions(
@@ -155,18 +165,20 @@ def _find_column_positions(
 
 
 def _check_repeated_names(header: Sequence[Json], file: Path, note: Note) -> None:
-    """Check whether several columns of a table have the same name, and record a note if they have.
+    """Check whether several columns of a table have the same name, and tell the user by a note if they have.
 
     This is an error for a name such as "prompt", because only one column can hold the prompts, so that the file may contain
-    several tables.
+    several tables. For other names, the note announces that the later columns are called, for example, "name (3)" after their
+    position (`_name_columns`).
 
     header : names of the columns; None for a column without a name
     file : file of the table, for messages
-    note : function that is called with the note and the name of the file
+    note : function that is called with the text of the note and the name of the file
 
     Raises: ImportFormatError [import-csv] if the name suggests a role that only one column can have.
     """
-    repeated = [name for name, n in Counter(filter(None, header)).items() if n > 1]
+    n_columns_by_name = Counter(filter(None, header))
+    repeated = [name for name, n_columns in n_columns_by_name.items() if n_columns > 1]
     for name in repeated:
         if infer_role(str(name)) in _ROLES_OF_ONE_COLUMN:
             problem = (
@@ -243,12 +255,12 @@ def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Jso
         return None
     labels, values = first_rows
 
+    # labels in the columns of each name; a merged cell names several columns
     names = _fill_names(header, n_columns=len(labels))
     labels_by_name: dict[str, list[Json]] = {}
     for name, label in zip(names, labels, strict=True):
         if name and label is not None:
             labels_by_name.setdefault(name, []).append(label)
-
     if not _have_repeated_labels(list(labels_by_name.values()), values):
         return None
 
@@ -301,22 +313,34 @@ def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note)
     remaining: Records = []
     repeated_locations = []
     for location, record in lines:
-        if not _have_equal_cells(record, header):
+        if _have_equal_cells(record, header):
+            _check_no_title_above(location, remaining)
+            repeated_locations.append(location)
+        else:
             remaining.append((location, record))
-            continue
-        _, record_above = remaining[-1] if remaining else ("", [])
-        cells_above = [cell for cell in record_above if cell is not None]
-        if len(cells_above) == 1:
-            title = cells_above[0]
-            problem = (
-                f"the header is repeated below the title {title!r}. Write the titles into a column of their own, and remove "
-                "the other headers."
-            )
-            raise import_error(location, problem, slug="import-csv")
-        repeated_locations.append(location)
     if repeated_locations:
         note(f"{format_count(len(repeated_locations), 'repeated header')} not read", repeated_locations[0])
     return remaining
+
+
+def _check_no_title_above(location: str, lines_above: Records) -> None:
+    """Check that the line above a repeated header is not a title, which is a line with a single filled cell.
+
+    A title may name the agent of the rows below it, which would be lost.
+
+    location : location of the repeated header, for the error message
+    lines_above : location and cells of each line above the repeated header; the last one is checked
+
+    Raises: ImportFormatError [import-csv] if the line is a title.
+    """
+    _, record_above = lines_above[-1] if lines_above else ("", [])
+    cells_above = [cell for cell in record_above if cell is not None]
+    if len(cells_above) == 1:
+        problem = (
+            f"the header is repeated below the title {cells_above[0]!r}. Write the titles into a column of their own, and remove "
+            "the other headers."
+        )
+        raise import_error(location, problem, slug="import-csv")
 
 
 def _have_equal_cells(record: Sequence[Json], header: Sequence[Json]) -> bool:
@@ -337,17 +361,8 @@ def _check_no_second_table(records: Records, header: Sequence[Json], row_locatio
     records : location and cells of all lines of the file
     row_locations : locations of the rows of the table
     """
-    are_rows = set(row_locations)
     lines_above: list[Sequence[Json]] = []
-    rows: Records = []  # since the last empty line
-    last_empty_line: Records = [("", [])]
-    for location, record in chain(records, last_empty_line):
-        if location in are_rows:
-            rows.append((location, record))
-            continue
-        if count_cells(record) > 0:
-            continue
-
+    for rows in _split_at_empty_lines(records, set(row_locations)):
         lines = [row for _, row in rows]
         if lines_above and len(lines) > 1 and _is_second_table(lines, lines_above, n_columns=len(header)):
             first_location, _ = rows[0]
@@ -357,34 +372,51 @@ def _check_no_second_table(records: Records, header: Sequence[Json], row_locatio
             )
             raise import_error(first_location, problem, slug="import-csv")
         lines_above = [*lines_above, *lines][-_MAX_LINES_ABOVE:]
-        rows = []
+
+
+def _split_at_empty_lines(records: Records, row_locations: Collection[str]) -> list[Records]:
+    """Split the rows of a table into groups of rows without an empty line between them.
+
+    records : location and cells of all lines of the file
+    row_locations : locations of the rows of the table; other lines, such as titles, are left out and do not end a group
+
+    Returns the groups in the order of the file, each with at least one row.
+    """
+    groups: list[Records] = [[]]
+    for location, record in records:
+        if location in row_locations:
+            groups[-1].append((location, record))
+        elif count_cells(record) == 0:
+            groups.append([])
+    return [rows for rows in groups if rows]
 
 
 def _is_second_table(lines: Sequence[Sequence[Json]], lines_above: Sequence[Sequence[Json]], *, n_columns: int) -> bool:
-    """Return whether lines are a table of their own, with a header and with other columns of texts than the lines above.
+    """Return whether some lines are a second table, with a header and columns of its own, below the rows of the first table.
 
-    The first line is a header if most of its cells are less than half as long as the texts above them. The columns are
-    different if the other lines have no texts in a column that has texts above.
+    Only the columns in which at least half of the rows above have texts are examined. Two conditions must hold:
 
-    lines : cells of consecutive lines
-    lines_above : cells of rows above them
+    - The first line is a header: more than half of its filled cells are less than half as long as the texts above them, and
+      no cell is a number.
+    - The lines below this header have no texts in at least one of the columns.
+
+    lines : cells of the lines, which are consecutive
+    lines_above : cells of the rows above the lines, at least one
+    n_columns : number of columns of the first table
     """
     header, *rows = lines
     names = [cell for cell in header if cell is not None]
     if len(names) < 2 or any(map(_is_number, names)):
         return False
 
+    texts_above = [_list_texts(_get_column(lines_above, position)) for position in range(n_columns)]
+    text_columns = [position for position, texts in enumerate(texts_above) if len(texts) >= 0.5 * len(lines_above)]
+    lacks_texts = any(not _list_texts(_get_column(rows, position)) for position in text_columns)
+
     n_short_names = 0
-    lacks_texts = False
-    for position in range(n_columns):
-        texts_above = _list_texts(_get_column(lines_above, position))
-        is_text_column = len(texts_above) >= 0.5 * len(lines_above)
-        if not is_text_column:
-            continue
-        if not _list_texts(_get_column(rows, position)):
-            lacks_texts = True
+    for position in text_columns:
         name = header[position] if position < len(header) else None
-        if name is not None and len(str(name)) < 0.5 * fmean(map(len, texts_above)):
+        if name is not None and len(str(name)) < 0.5 * fmean(map(len, texts_above[position])):
             n_short_names += 1
     return lacks_texts and n_short_names > 0.5 * len(names)
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
+from typing import NamedTuple
 
 from youden.data.importers.column_candidates import UnclearColumnsError
 from youden.data.importers.column_names import ROLES
@@ -36,7 +37,7 @@ from youden.data.importers.response_columns import (
     detect_known_layout,
     parse_column_paths,
 )
-from youden.data.importers.restarting_ids import split_composite, with_unique_items
+from youden.data.importers.restarting_ids import is_computed_column, split_composite, with_unique_items
 from youden.data.importers.role_messages import describe_roles, unclear_columns_error
 from youden.data.importers.table_files import (
     PLAIN,
@@ -105,14 +106,15 @@ def read_table(
 
 
 def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> bool:
-    """Return whether the columns of responses and items are known, so that no values need to be examined.
+    """Return whether the columns of responses and items are known, so that no values need to be examined to find them.
 
-    The columns are known if the user named a path to the elements of a list, such as `choices[].text`. In files with a
-    format in `PLAIN`, they are also known if the user named them, or if they have the names of a pool or of a known data
-    set.
+    The answer depends on the format of the files:
 
-    In files with these formats, the columns are not known if the user named a combined column, such as `subject+id`, or the
-    folder or file as a column.
+    - In files with a format in `PLAIN`, and in saved folders, the columns are known in three cases: the user named a path to
+      the elements of a list, such as `choices[].text`; the user named the columns, or they have the names of roles, such as
+      "text" and "item"; or they are the columns of a known public data set. They are not known if a column must first be
+      computed (`is_computed_column`).
+    - In other files, such as spreadsheets, the columns are known only if the user named a path to the elements of a list.
 
     files : files of the tables; only the first row of the first file is examined
     columns : column by role, as named by the user
@@ -124,11 +126,8 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 
     _, first_row = next(read_rows(files[0]), ("", {}))
     flat_row = flatten(first_row)
-    for name in columns.values():
-        uses_location = FILE in name or FOLDER in name
-        is_combined = split_composite(name, flat_row) is not None
-        if uses_location or is_combined:
-            return False
+    if any(is_computed_column(name, flat_row) for name in columns.values()):
+        return False
     if has_list_paths:
         return True
 
@@ -274,8 +273,8 @@ def _read_unnamed_columns(
 ) -> ImportedPool:
     """Import tables and infer the roles, such as agent or prompt, of the columns that the user did not name.
 
-    Tables with their responses in the same columns have the same layout, and are read together. Tables without responses are
-    searched for prompts only.
+    Tables with their responses in the same columns have the same layout, and are read as one table. Tables without responses
+    are searched for prompts only.
 
     paths : paths that the user passed; the first one names the pool
     files : files of the tables; empty for folders of texts
@@ -298,22 +297,19 @@ def _read_unnamed_columns(
 
     items = PromptItemIds(_ItemIds(previous_pool, has_one_table=len(tables) == 1).get_id)
     importer = _TableImporter(path, columns, location_columns, others, items, builder)
-    descriptions: dict[str, None] = {}
-    unused: dict[str, None] = {}
-    question = None
-    for group in _group_by_layout(tables, columns):
-        if importer.has_known_layout(group[0]):
-            descriptions |= dict.fromkeys(map(importer.add_known_layout, group))
-            continue
-        roles = importer.add_unknown_layout(group)
-        descriptions.setdefault(describe_roles(roles, group[0].name))
-        unused |= dict.fromkeys(column for column in roles.unused if column not in (FOLDER, FILE))
-        question = question or roles.columns.get("prompt")
-
+    column_uses = [importer.add_tables(group) for group in _group_by_layout(tables, columns)]
     imported = builder.build()
     _check_files_share_items(path, imported.pool, tables, location_columns)
-    used_columns = f"{_describe_row_count(tables)}: {'; '.join(descriptions)}"
-    return replace(imported, used_columns=used_columns, question=question, unused=tuple(unused))
+
+    descriptions = dict.fromkeys(chain.from_iterable(use.descriptions for use in column_uses))
+    unused = dict.fromkeys(chain.from_iterable(use.unused for use in column_uses))
+    questions = [use.question for use in column_uses if use.question]
+    return replace(
+        imported,
+        used_columns=f"{_describe_row_count(tables)}: {'; '.join(descriptions)}",
+        question=questions[0] if questions else None,
+        unused=tuple(unused),
+    )
 
 
 def _group_by_layout(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> list[list[SourceTable]]:
@@ -337,6 +333,24 @@ def _describe_unread_tables(tables: Sequence[SourceTable]) -> str:
     file_names = ", ".join(repr(table.file.name) for table in tables[:3])
     ellipsis = " …" if len(tables) > 3 else ""
     return f"{format_count(len(tables), 'table')} without responses not read ({file_names}{ellipsis})"
+
+
+class _ColumnUse(NamedTuple):
+    """Which columns of tables with one layout were used.
+
+    Attributes
+    ----------
+    descriptions : sequence of str
+        Descriptions of the used columns for display, such as "'answer' for texts".
+    unused : sequence of str
+        Columns without a role, except those of folders and files.
+    question : str or None
+        Column of prompts; None if there is none, or if the roles of the columns were known and not inferred.
+    """
+
+    descriptions: Sequence[str]
+    unused: Sequence[str] = ()
+    question: str | None = None
 
 
 @dataclass(frozen=True)
@@ -365,6 +379,22 @@ class _TableImporter:
     others: Sequence[SourceTable]
     items: PromptItemIds
     builder: PoolBuilder
+
+    def add_tables(self, tables: Sequence[SourceTable]) -> _ColumnUse:
+        """Add the responses of tables with the same layout to the pool, and return which of their columns were used.
+
+        tables : at least one table; all have their responses in the same columns
+
+        Raises: ImportFormatError [import-columns] if a role is not clear; others as in `read_table`.
+        """
+        first_table = tables[0]
+        if self.has_known_layout(first_table):
+            return _ColumnUse([self.add_known_layout(table) for table in tables])
+
+        roles = self.add_unknown_layout(tables)
+        description = describe_roles(roles, first_table.name)
+        unused = [column for column in roles.unused if column not in (FOLDER, FILE)]
+        return _ColumnUse([description], unused, roles.columns.get("prompt"))
 
     def has_known_layout(self, table: SourceTable) -> bool:
         """Return whether a table has the columns of a known data set, and the user named no texts."""
@@ -412,13 +442,12 @@ class _TableImporter:
         has_ordered_rows = self.columns.get("repeat") == ROW_ORDER and not any(ROW_ORDER in row for row in rows)
         roles = self.find_roles(rows, has_ordered_rows=has_ordered_rows)
         if roles.agent_columns:
-            empty_columns = [name for name in rows[0] if all(row.get(name) is None for row in rows)]
-            if empty_columns:
-                self.builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
+            self.note_empty_columns(rows)
 
         # the values of the rows are not nested, so that each path is a single column
+        paths = {role: ColumnPath((column,)) for role, column in roles.columns.items()}
         reader = ResponseReader(
-            {role: ColumnPath((column,)) for role, column in roles.columns.items()},
+            paths,
             _make_agent_paths(roles),
             tables[0].name,
             self.builder,
@@ -432,6 +461,12 @@ class _TableImporter:
         for location, row in located_rows:
             reader.add(row, location)
         return roles
+
+    def note_empty_columns(self, rows: Sequence[Row]) -> None:
+        """Add a note that lists the columns without a value in any row, because each of them may be an agent."""
+        empty_columns = [name for name in rows[0] if all(row.get(name) is None for row in rows)]
+        if empty_columns:
+            self.builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
 
     def find_roles(self, rows: Sequence[dict[str, Json]], *, has_ordered_rows: bool) -> Roles:
         """Find the roles of the columns of tables, such as agent, item and text, and add missing columns to the rows.
@@ -457,17 +492,15 @@ class _TableImporter:
 
         # the parts of a combined column such as "subject+id" are used
         item_columns = split_composite(given.get("item", ""), roles.unused) or ()
-        roles = replace(roles, unused=tuple(column for column in roles.unused if column not in item_columns))
+        unused = tuple(column for column in roles.unused if column not in item_columns)
+        roles = replace(roles, unused=unused)
 
         user_distinguishes_rows = "item" in self.columns or "repeat" in self.columns
         if not user_distinguishes_rows:
             roles = with_unique_items(roles, rows, location=str(self.path))
         roles = with_prompts(roles, rows, self.others)
-
-        for row in rows:
-            for column in roles.columns.values():
-                if column not in row:
-                    row[column] = get_value(row, column)
+        for column in roles.columns.values():
+            _add_column(rows, column)
         return roles
 
     def make_unclear_error(self, error: UnclearColumnsError, rows: Sequence[Row]) -> ImportFormatError:
@@ -491,26 +524,52 @@ class _TableImporter:
         return unclear_columns_error(self.path, problem, all_columns, error.options)
 
 
-def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
-    """Raise ImportFormatError [import-columns] if the responses are texts in some rows, and objects in other rows.
+def _add_column(rows: Sequence[dict[str, Json]], column: str) -> None:
+    """Add a combined column, such as "subject + id", to the rows that lack it. The rows are changed in place."""
+    for row in rows:
+        if column not in row:
+            row[column] = get_value(row, column)
 
-    Nested values that a row has next to its text are not texts, but for example scores.
+
+def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
+    """Check that no column of responses has texts in some rows and objects in other rows.
+
+    The columns of a nested object are named by their paths. For example, a row with the object {"text": "Yes"} in the column
+    "answer" has the column "answer.text" instead of "answer".
+
+    roles : columns by role, among them those of the responses
+    located_rows : location and values of each row, in which objects are replaced by such columns
+
+    Raises: ImportFormatError [import-columns] if a column has both.
     """
     all_names = dict.fromkeys(chain.from_iterable(row for _, row in located_rows))
-    names_of_paths = [name for name in all_names if "." in name]
+    nested_names = [name for name in all_names if "." in name]
     for column in roles.agent_columns or (roles.columns["text"],):
-        nested_names = [name for name in names_of_paths if name.startswith(f"{column}.")]
-        if not nested_names:
-            continue
+        names_in_column = [name for name in nested_names if name.startswith(f"{column}.")]
+        if names_in_column:
+            _check_no_text_in_objects(column, names_in_column, located_rows)
 
-        rows_with_text = [row for _, row in located_rows if row.get(column) is not None]
-        possible_texts = [name for name in nested_names if all(row.get(name) is None for row in rows_with_text)]
-        for location, row in located_rows:
-            present_names = [name for name in possible_texts if name in row]
-            if present_names and row.get(column) is None:
-                columns = f"{column!r} or in {present_names[0]!r}"
-                problem = f"the responses are texts in {columns}. Write all of them into one of the two."
-                raise import_error(location, problem, slug="import-columns")
+
+def _check_no_text_in_objects(column: str, nested_names: Sequence[str], located_rows: Rows) -> None:
+    """Check that each row has its response in a column, and not in an object in this column.
+
+    An object may contain the response only under a name for which no row has both a value and a text in the column. Other
+    names are those of further information about a response, such as its score.
+
+    column : column of responses
+    nested_names : columns with the values of objects in this column, such as "answer.text" for the column "answer"
+    located_rows : location and values of each row
+
+    Raises: ImportFormatError [import-columns] if a row may have its response in an object.
+    """
+    rows_with_text = [row for _, row in located_rows if row.get(column) is not None]
+    possible_texts = [name for name in nested_names if all(row.get(name) is None for row in rows_with_text)]
+    for location, row in located_rows:
+        present_names = [name for name in possible_texts if name in row]
+        if present_names and row.get(column) is None:
+            columns = f"{column!r} or in {present_names[0]!r}"
+            problem = f"the responses are texts in {columns}. Write all of them into one of the two."
+            raise import_error(location, problem, slug="import-columns")
 
 
 def _read_source_tables(
@@ -645,9 +704,17 @@ def _check_named_columns_exist(path: Path, columns: Mapping[str, str], tables: S
 def _check_files_share_items(
     path: Path, pool: Pool, tables: Sequence[SourceTable], location_columns: Sequence[str]
 ) -> None:
-    """Raise ImportFormatError [import-columns] if an agent named by a file shares no item with another agent.
+    """Check that an agent that is named after a file or folder shares an item with another agent.
 
-    If no agents share an item at all, nothing is raised.
+    Without shared items, agents cannot be compared. Files may have been taken as agents by mistake, for example if one of
+    several files contains other items than the rest. If no agents share an item at all, no error is raised.
+
+    path : file or folder that the user named, for the error message
+    pool : imported responses
+    tables : tables from which the responses were read
+    location_columns : columns that have the folder and the file of each row, which may name agents
+
+    Raises: ImportFormatError [import-columns] if such an agent shares no item.
     """
     file_names: set[str] = set()
     for table in tables:

@@ -51,19 +51,30 @@ def to_text(value: Json) -> str:
 
 
 def format_tool_call(name: Json, arguments: Json) -> str:
-    """Format a tool call; `arguments` may be an object, or an object encoded as JSON.
+    """Format the call of a tool by a model as one line, in the notation of a call of a function in Python.
+
+    name : name of the tool
+    arguments : object of arguments by name, or a text with such an object as JSON; other values are formatted as they are
 
     >>> format_tool_call("book", '{"room": "A 1", "hours": 2}')
     'call book(room="A 1", hours=2)'
     """
     parsed_arguments = _parse_if_json(arguments)
     if isinstance(parsed_arguments, dict):
-        formatted = []
-        for key, value in parsed_arguments.items():
-            quoted_value = to_text([value])[1:-1]  # as an element of a list, in which texts are quoted
-            formatted.append(f"{key}={quoted_value}")
-        parsed_arguments = ", ".join(formatted)
-    return f"call {to_text(name)}({to_text(parsed_arguments or '')})"
+        formatted_arguments = _format_keyword_arguments(parsed_arguments)
+    else:
+        formatted_arguments = to_text(parsed_arguments or "")
+    return f"call {to_text(name)}({formatted_arguments})"
+
+
+def _format_keyword_arguments(arguments: Mapping[str, Json]) -> str:
+    """Format the arguments of a tool call by name as in a Python call, such as 'room="A 1", hours=2'."""
+    formatted = []
+    for key, value in arguments.items():
+        # the value without the brackets of a list that is formatted as JSON, which quotes texts
+        quoted_value = to_text([value])[1:-1]
+        formatted.append(f"{key}={quoted_value}")
+    return ", ".join(formatted)
 
 
 def _parse_if_json(value: Json, location: Path | str = "", replaced: Replacements | None = None) -> Json:

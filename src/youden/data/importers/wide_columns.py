@@ -43,9 +43,8 @@ class WideTableSearch(ColumnCandidates):
         """Find the columns of a wide table that each hold the responses of one agent.
 
         The responses are in columns of prose or, if there are fewer than two of these, in columns of short texts. If at least
-        two columns hold responses, they are returned, `item_columns` is set to the candidates among the other columns and, if
-        there is a column of questions, `prompt_columns` to that column. Otherwise the table is not wide: the result is empty,
-        and nothing is changed.
+        two columns hold responses, `set_item_columns` sets the columns that may identify the items, and the columns of
+        responses are returned. Otherwise the table is not wide: the result is empty, and nothing is changed.
 
         Raises: UnclearColumnsError if a column may hold responses or describe items.
         """
@@ -53,32 +52,44 @@ class WideTableSearch(ColumnCandidates):
             return ()
         candidates = [name for name in self.table.names if self.may_hold_responses(name)]
         prose_columns = [name for name in candidates if self.holds_long_or_varied_prose(name)]
-        short_columns = [name for name in candidates if name not in prose_columns]
-        varied_short_columns = [name for name in short_columns if self.holds_varied_words(name)]
-
         question = self.given.get("prompt") or self.find_question_column(prose_columns)
+
         agent_columns = [name for name in prose_columns if name != question]
         if question is None:
             self.check_columns_are_not_items(agent_columns)
-        is_prose = len(agent_columns) >= 2
-        if not is_prose:
-            # short responses, such as labels
-            prompts = [name for name in self.get_candidates("prompt") if name in varied_short_columns]
-            agent_columns = [name for name in short_columns if name not in prompts and not self.has_group_name(name)]
+        has_prose = len(agent_columns) >= 2
+        if not has_prose:
+            short_columns = [name for name in candidates if name not in prose_columns]
+            agent_columns = [name for name in short_columns if not self.has_group_name(name)]
         if len(agent_columns) < 2:
             return ()
 
-        doubtful = self.list_doubtful_columns(agent_columns, has_question=question is not None)
-        responses = [name for name in agent_columns if name not in doubtful]
-        if is_prose:
-            for name in self.table.names:
-                is_other_column = name not in (question, *agent_columns)
-                if is_other_column and (name in varied_short_columns or self.may_be_unread_agent(name, responses)):
-                    doubtful.append(name)
-        if doubtful:
-            raise _make_doubtful_columns_error(doubtful, agent_columns=responses, question=question)
+        self.check_no_doubtful_columns(agent_columns, question=question, has_prose=has_prose)
         self.set_item_columns(question, prose_columns)
         return tuple(agent_columns)
+
+    def check_no_doubtful_columns(self, agent_columns: Sequence[str], *, question: str | None, has_prose: bool) -> None:
+        """Check that each column clearly holds the responses of an agent or clearly holds something else.
+
+        Two kinds of columns are doubtful: columns of agents that may hold something else, such as remarks, and other columns
+        that may hold the responses of a further agent. The second kind is searched for only if the responses are prose.
+
+        agent_columns : columns that may each hold the responses of one agent, at least two
+        question : column of questions; None if the table has no such column
+        has_prose : whether the responses are prose
+
+        Raises: UnclearColumnsError if a column is doubtful.
+        """
+        doubtful = self.list_doubtful_columns(agent_columns, has_question=question is not None)
+        certain_columns = [name for name in agent_columns if name not in doubtful]
+        if has_prose:
+            other_columns = [name for name in self.table.names if name not in (question, *agent_columns)]
+            for name in other_columns:
+                may_hold_short_responses = self.may_hold_responses(name) and self.holds_varied_words(name)
+                if may_hold_short_responses or self.may_be_unread_agent(name, certain_columns):
+                    doubtful.append(name)
+        if doubtful:
+            raise _make_doubtful_columns_error(doubtful, agent_columns=certain_columns, question=question)
 
     def set_item_columns(self, question: str | None, prose_columns: Sequence[str]) -> None:
         """Set the attributes `item_columns` and `prompt_columns` of a wide table, in which each agent has a column.
@@ -109,12 +120,11 @@ class WideTableSearch(ColumnCandidates):
         agent_columns : columns that may each hold the responses of one agent
         has_question : whether another column holds the questions
         """
+        remarks = [name for name in agent_columns if _has_name_of_remarks(name)]
         words_by_column = {name: normalize_name(name).split("_") for name in agent_columns}
-        remarks = [
-            name for name, words in words_by_column.items() if words[-1] in REMARKS or _REMARK.match("_".join(words))
-        ]
         parts = _list_part_columns(words_by_column, n_remarks=len(remarks))
         doubtful: set[str | None] = {*remarks, *parts}
+
         median_filled = median(self.table[name].filled_fraction for name in agent_columns)
         for name in agent_columns:
             is_sparse = self.table[name].filled_fraction < 0.5 * median_filled
@@ -345,29 +355,31 @@ class WideTableSearch(ColumnCandidates):
         return overlap_with_others < 0.9 * overlap_among_others
 
     def check_columns_are_not_items(self, agent_columns: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if each row of a table may hold all responses of one agent.
+        """Raise UnclearColumnsError if each row of a table may hold all responses of one agent, in a column per item.
 
         This is assumed if the table has fewer rows than columns of responses, and if another column of texts, such as the
-        names of the agents, has a different value in each row.
+        names of the agents, has a different value in each row. Nothing is checked if the user named any column (`given`), or if
+        the name of a column suggests items.
 
         agent_columns : columns that may each hold the responses of one agent, in a table without prompts
         """
         n_rows = self.table.n_rows
-        if self.given or self.get_candidates("item") or n_rows >= len(agent_columns):
+        has_known_columns = bool(self.given or self.get_candidates("item"))
+        if has_known_columns or n_rows >= len(agent_columns):
             return
-        for name in self.table.names:
-            column = self.table[name]
-            if name not in agent_columns and column.is_text and len(column.distinct_texts) == n_rows:
-                raise UnclearColumnsError(ROW_PER_AGENT)
+        other_columns = [self.table[name] for name in self.table.names if name not in agent_columns]
+        if any(column.is_text and len(column.distinct_texts) == n_rows for column in other_columns):
+            raise UnclearColumnsError(ROW_PER_AGENT)
 
 
 def _make_doubtful_columns_error(
     doubtful_columns: Sequence[str], *, agent_columns: Sequence[str], question: str | None
 ) -> UnclearColumnsError:
-    """Make the error for a wide table whose doubtful columns may be responses of further agents, or describe other columns.
+    """Make the error for a wide table, which has a column of responses per agent, if the meaning of some columns is unclear.
 
+    doubtful_columns : columns that may hold the responses of an agent, or information about items or responses
     agent_columns : columns that certainly hold the responses of one agent each; the error proposes these as the responses
-    question : column of questions, or None; the error proposes it as the column of prompts
+    question : column of questions, which the error proposes as the column of prompts; None if the table has no such column
     """
     options = {"text": ",".join(agent_columns)}
     if question:
@@ -375,6 +387,12 @@ def _make_doubtful_columns_error(
     names = ", ".join(map(repr, doubtful_columns))
     problem = f"{names} may be an agent, or describe the items or responses (add the names of agents to text=)"
     return UnclearColumnsError(problem, **options)
+
+
+def _has_name_of_remarks(column: str) -> bool:
+    """Return whether the name of a column denotes remarks on responses, such as "Ana's comments" or "Comment of Ana"."""
+    name = normalize_name(column)
+    return name.split("_")[-1] in REMARKS or _REMARK.match(name) is not None
 
 
 def _get_name_parts(name: str) -> set[str]:
