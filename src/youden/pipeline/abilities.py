@@ -85,21 +85,20 @@ class ItemInfluence(NamedTuple):
 
         fit : abilities, with the influence of each item
         """
-        agents, items, influences, weights = [], [], [], []  # one array per chunk, of its observed cells
+        columns = []  # of each chunk: agent, item, influence and weight of the observed cells
         n_items = 0
         for chunk in fit.influence_chunks():
             cells = CellIndex.from_mask(chunk.weight > 0)
-            agents.append(cells.agent)
-            items.append(cells.item + np.int32(n_items))  # a chunk numbers its items from 0
-            influences.append(chunk.direct_influence[cells.agent, cells.item])
-            weights.append(chunk.weight[cells.agent, cells.item])
+            item = cells.item + np.int32(n_items)  # a chunk numbers its items from 0
+            influence = chunk.direct_influence[cells.agent, cells.item]
+            weight = chunk.weight[cells.agent, cells.item]
+            columns.append((cells.agent, item, influence, weight))
             n_items += chunk.weight.shape[1]
 
-        agent = np.concatenate(agents)
-        item = np.concatenate(items)
+        agent, item, influence, weight = (np.concatenate(column) for column in zip(*columns, strict=True))
         all_cells = CellIndex(agent, item, len(fit.weight), n_items)
-        share = np.concatenate(weights) / fit.weight[agent]
-        return cls(all_cells, np.concatenate(influences), share)
+        share = weight / fit.weight[agent]
+        return cls(all_cells, influence, share)
 
 
 class ItemMatrices(NamedTuple):

@@ -331,9 +331,9 @@ def _to_result(
     """
     pool, n_texts = _build_pool(generation, texts, name=name)
     n_missing = n_texts - pool.n_responses
+    reasons = "; ".join(models.reasons)
     uncertain_costs = models.budget.describe_unreported_usage()
     if n_missing > max_missing * n_texts:
-        reasons = "; ".join(models.reasons)
         error = make_too_many_missing_error(
             n_missing, n_texts, reasons=reasons, max_missing=max_missing, what="responses"
         )
@@ -343,7 +343,7 @@ def _to_result(
 
     notes = []
     if models.n_failed:
-        notes.append(f"{format_count(models.n_failed, 'call')} got no answer: {'; '.join(models.reasons)}")
+        notes.append(f"{format_count(models.n_failed, 'call')} got no answer: {reasons}")
     if uncertain_costs:
         notes.append(uncertain_costs)
     return GenerationResult(pool, models.n_asked, models.n_failed, models.budget.spent, tuple(notes))
