@@ -280,8 +280,8 @@ def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
 def _count_search_steps(steps: Sequence[Extension]) -> int:
     """Count the last steps of an extended run that form one search for the best agents with a maximum regret.
 
-    Before each of these steps, an interim analysis decided whether the search goes on. A search without a maximum regret
-    spends its calls in any case, so its step is not counted.
+    An interim analysis is made before each of these steps. A search without a maximum regret spends all of its calls in any
+    case, so its step is not counted.
 
     steps : extensions of the run, in order; at least one
     """

@@ -572,15 +572,11 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     Returns sentences without the last full stop. The result is empty if the run was extended before, or if the pool
     differs in another way.
     """
-    extensions = get_extensions(stored)
-    if config.extensions or extensions.steps:
+    was_extended = bool(config.extensions or get_extensions(stored).steps)
+    old_pool = _find_original_pool(stored, pool)
+    if was_extended or old_pool is None:
         return ""
 
-    # the part of the present pool that the run was planned with, if the rest was added to it
-    agent_ids, item_ids = stored.agent_ids[: extensions.anchors], stored.item_ids[: extensions.items]
-    old_pool = find_subpool(pool, agent_ids, item_ids, digest=extensions.pool)
-    if old_pool is None:
-        return ""
     n_added_by_kind = _count_additions(old_pool, pool)
     if not n_added_by_kind:
         return ""
@@ -595,6 +591,18 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     command = shlex.join(["youden", "extend", kind, str(folder.path), config.pool])
     added = format_count(n_added, kind.removesuffix("s"), "was", "were")
     return f"{added} added to its pool. Run `{command}`{cost} to add them to the run, or set {_OTHER_FOLDER}"
+
+
+def _find_original_pool(stored: Plan, pool: Pool) -> Pool | None:
+    """Find the part of a pool with which a run was first planned; None if the pool does not contain it unchanged.
+
+    stored : plan of the run
+    pool : present pool, which may have more agents, items or responses
+    """
+    extensions = get_extensions(stored)
+    agent_ids = stored.agent_ids[: extensions.anchors]
+    item_ids = stored.item_ids[: extensions.items]
+    return find_subpool(pool, agent_ids, item_ids, digest=extensions.pool)
 
 
 def _count_additions(old_pool: Pool, pool: Pool) -> dict[str, int]:

@@ -552,24 +552,23 @@ def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, us
     usd_per_call : price of a call in USD; the text has no price if it is None or 0
     """
     names = " and ".join(pair)
-    run = shlex.quote(str(folder.path))
     needed = _forecast_needed_data(folder, plan, pair)
     if needed is None or (needed.kind == "items" and needed.n > _MAX_ITEM_FACTOR * plan.n_items):
         return f"{names} may be equally good: {_MAX_ITEM_FACTOR} times as many items might not separate them"
     if needed.kind == "items":
+        run = shlex.quote(str(folder.path))
         return f"about {needed.n:,} more items would separate {names}: `youden extend items {run} POOL`"
 
     # each scored agent has 2 calls per block; in a large pool, only the two agents are scored (--focus)
     has_focus = plan.n_agents > 2 * len(pair)
     n_scored = len(pair) if has_focus else plan.n_agents
     n_calls = count_added_calls(plan, needed.n * 2 * n_scored, n_scored=n_scored)
-    command = f"youden extend calls {run} {n_calls}"
+    command = ["youden", "extend", "calls", str(folder.path), str(n_calls)]
     if has_focus:
-        first, second = pair
-        command += " " + shlex.join(["--focus", first, "--focus", second])
+        command += ["--focus", pair[0], "--focus", pair[1]]
 
     cost = _format_cost(n_calls, usd_per_call)
-    return f"about {n_calls:,} more calls{cost} would separate {names}: `{command}`"
+    return f"about {n_calls:,} more calls{cost} would separate {names}: `{shlex.join(command)}`"
 
 
 class _NeededData(NamedTuple):
