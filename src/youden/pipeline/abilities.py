@@ -86,21 +86,20 @@ class ItemInfluence(NamedTuple):
 
         fit : abilities, with the influence of each item
         """
-        agents, items, influences, weights = [], [], [], []  # one array per chunk, of its observed cells
+        columns = []  # of each chunk: agent, item, influence and weight of the observed cells
         n_items = 0
         for chunk in fit.influence_chunks():
             cells = CellIndex.from_mask(chunk.weight > 0)
-            agents.append(cells.agent)
-            items.append(cells.item + np.int32(n_items))  # a chunk numbers its items from 0
-            influences.append(chunk.direct_influence[cells.agent, cells.item])
-            weights.append(chunk.weight[cells.agent, cells.item])
+            item = cells.item + np.int32(n_items)  # a chunk numbers its items from 0
+            influence = chunk.direct_influence[cells.agent, cells.item]
+            weight = chunk.weight[cells.agent, cells.item]
+            columns.append((cells.agent, item, influence, weight))
             n_items += chunk.weight.shape[1]
 
-        agent = np.concatenate(agents)
-        item = np.concatenate(items)
+        agent, item, influence, weight = (np.concatenate(column) for column in zip(*columns, strict=True))
         all_cells = CellIndex(agent, item, len(fit.weight), n_items)
-        share = np.concatenate(weights) / fit.weight[agent]
-        return cls(all_cells, np.concatenate(influences), share)
+        share = weight / fit.weight[agent]
+        return cls(all_cells, influence, share)
 
 
 class ItemMatrices(NamedTuple):
@@ -404,28 +403,59 @@ def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Ab
     Returns None if a paired trial belongs to no block, or if too many trials of an agent have no answer (more than the
     fraction `MAX_UNANSWERED_FRACTION`). Raises StatisticsError [trial-none] if no paired trial was answered.
     """
+    counts = _count_trials_in_blocks(trials)
+    if counts is None or not has_enough_answers(counts.n_planned, counts.n_answered):
+        return None
+    if not counts.n_answered.any():
+        raise no_answers_error(counts.n_paired)
+
+    return _average_answers(trials, request)
+
+
+class _BlockCounts(NamedTuple):
+    """Numbers of the paired trials of a run whose paired trials are all in blocks.
+
+    Attributes
+    ----------
+    n_paired : int
+        Number of all paired trials, at least 1.
+    n_planned : int64 array (n_agents,)
+        Number of each agent's trials in blocks that have at least one answer.
+    n_answered : int64 array (n_agents,)
+        Number of each agent's trials that were answered.
+    """
+
+    n_paired: int
+    n_planned: Positions
+    n_answered: Positions
+
+
+def _count_trials_in_blocks(trials: TrialsByItem) -> _BlockCounts | None:
+    """Count the planned and the answered paired trials of each agent.
+
+    Planned trials in a block without any answer are left out, because such a block favours no agent.
+
+    Returns None if there is no paired trial, or if a paired trial belongs to no block.
+    """
     n_agents = trials.plan.n_agents
     n_paired = 0
-    n_planned = np.zeros(n_agents, dtype=np.int64)  # trials of each agent
+    n_planned = np.zeros(n_agents, dtype=np.int64)
     n_answered = np.zeros(n_agents, dtype=np.int64)
     for chunk in trials.iter_chunks():
-        if (chunk.block < 0).any():
+        is_outside_blocks = chunk.block < 0
+        if is_outside_blocks.any():
             return None
 
         n_paired += len(chunk.block)
         answered = chunk.where(chunk.answered)
         n_answered += answered.count_by_agent(n_agents)
 
-        # a block without any answer is left out: it favours no agent
-        in_answered_block = np.isin(chunk.block, answered.block)
-        n_planned += chunk.where(in_answered_block).count_by_agent(n_agents)
+        is_in_answered_block = np.isin(chunk.block, answered.block)
+        n_planned += chunk.where(is_in_answered_block).count_by_agent(n_agents)
 
-    if not n_paired or not has_enough_answers(n_planned, n_answered):
+    if n_paired == 0:
         return None
-    if not n_answered.any():
-        raise no_answers_error(n_paired)
-
-    return _average_answers(trials, request)
+    return _BlockCounts(n_paired, n_planned, n_answered)
 
 
 def find_components(trials: TrialsByItem) -> Ids:

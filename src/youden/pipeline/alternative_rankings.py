@@ -37,7 +37,7 @@ from youden.types.facts import (
     PartnerRules,
     RankChange,
 )
-from youden.types.pool import Ids
+from youden.types.pool import Ids, Positions
 from youden.types.recommendation import MIN_AGENTS_FOR_COPYING, explain_few_agents
 
 if TYPE_CHECKING:
@@ -142,27 +142,41 @@ def _describe_leader_change(
     # the leader is better than the largest number of other agents
     n_worse = np.nansum(plain.value > 0, axis=1)
     leader = int(np.argmax(n_worse))
+    leader_id = agent_ids[leader]
 
-    # agents that are better than the leader in the alternative ranking
-    overtakes = alternative.value[:, leader] > 0
-    n_overtaking = int(overtakes.sum())
-    is_significant = plain.significantly_better[leader] | alternative.significantly_better[:, leader]
-    if n_overtaking >= MIN_RANK_DROP or (overtakes & is_significant).any():
-        displayed = np.flatnonzero(overtakes)[:MAX_NAMED_MOVES].tolist()
-        overtaking_ids = tuple(agent_ids[agent] for agent in displayed)
+    overtaking = np.flatnonzero(alternative.value[:, leader] > 0)
+    if _is_overtaking_notable(overtaking, leader, plain, alternative):
+        named_ids = tuple(agent_ids[agent] for agent in overtaking[:MAX_NAMED_MOVES])
         text = (
-            f"The leader {agent_ids[leader]} falls to rank {n_overtaking + 1} in the {TITLES[name]} ranking, behind "
-            f"{', '.join(overtaking_ids)}: its first rank depends on the other agents in the pool."
+            f"The leader {leader_id} falls to rank {len(overtaking) + 1} in the {TITLES[name]} ranking, behind "
+            f"{', '.join(named_ids)}: its first rank depends on the other agents in the pool."
         )
-        return text, (agent_ids[leader], *overtaking_ids)
+        return text, (leader_id, *named_ids)
 
     if plain.unique_best == leader and alternative.unique_best != leader:
         text = (
-            f"The leader {agent_ids[leader]} is significantly better than all others in the plain ranking, but not in the "
+            f"The leader {leader_id} is significantly better than all others in the plain ranking, but not in the "
             f"{TITLES[name]} ranking: part of its lead depends on the other agents in the pool."
         )
-        return text, (agent_ids[leader],)
+        return text, (leader_id,)
     return "", ()
+
+
+def _is_overtaking_notable(overtaking: Positions, leader: int, plain: Differences, alternative: Differences) -> bool:
+    """Return whether the agents that overtake the leader in an alternative ranking deserve a message.
+
+    They do if there are at least `MIN_RANK_DROP` of them, or if one of them and the leader differ significantly in one of
+    the two rankings. Other changes of the first rank may be due to chance.
+
+    overtaking : int array, positions of the agents that are better than the leader in the alternative ranking
+    leader : position of the leader of the plain ranking
+    plain, alternative : pairwise differences of the abilities of the two rankings
+    """
+    if len(overtaking) >= MIN_RANK_DROP:
+        return True
+    was_worse = plain.significantly_better[leader, overtaking]
+    is_better = alternative.significantly_better[overtaking, leader]
+    return bool(was_worse.any() or is_better.any())
 
 
 class WeightedRanking:
@@ -238,13 +252,14 @@ def find_flagged_groups(
     agent_ids : sequence of str
         Ids of the agents, by position.
     clones : sequence of sequence of str, default ()
-        Groups of agents that are flagged in any case. Ids that are not in `agent_ids` are ignored; if only one id of a group
-        remains, no pair is flagged.
+        Ids of agents that count as copies of each other, one sequence per group. These groups are flagged whatever their
+        answers are. Ids that are not in `agent_ids` are ignored, so a group with a single remaining agent has no effect.
 
     Returns
     -------
     FlaggedGroups
-        Flagged pairs, their clusters, and groups that more answers may flag.
+        The flagged pairs of agents, the clusters that these pairs connect, and the undecided groups. An undecided group
+        agrees as much as a flagged one, but has too few answers to be flagged.
     """
     is_clone_pair = np.zeros((len(agent_ids), len(agent_ids)), dtype=np.bool_)
     position_by_agent = {agent: position for position, agent in enumerate(agent_ids)}

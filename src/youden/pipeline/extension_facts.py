@@ -149,7 +149,10 @@ _MAX_NAMED = 5
 
 
 def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
-    """Describe what an extension changed.
+    """Describe in sentences what an extension of a run has changed.
+
+    An extension adds agents, items, repeats or calls to a run that was judged before. Drift is a change over time, of an
+    agent's ability or of the judge's answers to the same items.
 
     Parameters
     ----------
@@ -159,15 +162,10 @@ def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        Sentences about agents and items that joined, changed abilities, and drift of agents or of the judge.
+        Sentences about the agents and items that joined, the abilities that changed, and the drift. The last sentence is
+        `POOL_WIDE_MESSAGE` if the judge answered the earlier trials again (`facts.answers_recomputed`).
     """
-    sentences = []
-    if facts.joined:
-        suffix = " …" if len(facts.joined) > _MAX_NAMED else ""
-        names = ", ".join(facts.joined[:_MAX_NAMED])
-        sentences.append(f"{format_count(len(facts.joined), 'agent')} joined: {names}{suffix}.")
-    if facts.joined_items:
-        sentences.append(f"{format_count(len(facts.joined_items), 'item')} joined.")
+    sentences = _describe_joined(facts)
     sentences.append(_describe_changes(facts))
     sentences += _describe_drift(facts)
     if facts.judge_drift is not None and facts.judge_drift_p is not None and facts.judge_drift_p < ALPHA:
@@ -175,6 +173,22 @@ def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
     if facts.answers_recomputed:
         sentences.append(POOL_WIDE_MESSAGE)
     return tuple(sentences)
+
+
+def _describe_joined(facts: ExtensionFacts) -> list[str]:
+    """Name the agents that joined a run by its last extension, and count the items that joined.
+
+    At most `_MAX_NAMED` agents are named. The list has a sentence about agents if any joined, and one about items if any
+    joined.
+    """
+    sentences = []
+    if facts.joined:
+        names = ", ".join(facts.joined[:_MAX_NAMED])
+        suffix = " …" if len(facts.joined) > _MAX_NAMED else ""
+        sentences.append(f"{format_count(len(facts.joined), 'agent')} joined: {names}{suffix}.")
+    if facts.joined_items:
+        sentences.append(f"{format_count(len(facts.joined_items), 'item')} joined.")
+    return sentences
 
 
 def _describe_judge_drift(drift: float, p_value: float) -> str:
@@ -220,25 +234,34 @@ _DRIFT_ADVICE = {
 
 
 def _describe_drift(facts: ExtensionFacts) -> list[str]:
-    """State which earlier agents drifted, that is, changed their ability significantly.
+    """State in one sentence per agent which earlier agents drifted, that is, changed their ability significantly.
 
-    The list is empty if no agent could be tested.
+    If agents were tested and none drifted, a single sentence states that. The list is empty if no agent could be tested.
     """
-    basis, advice = _DRIFT_BASIS[facts.kind], _DRIFT_ADVICE[facts.kind]
-    is_tested = False
-    sentences = []
-    for change in facts.agent_changes:
-        if change.p_holm is None:
-            continue
-        is_tested = True
-        if change.p_holm >= ALPHA:
-            continue
-        drift = change.drift or 0
-        direction = "higher" if drift > 0 else "lower"
-        sentences.append(
-            f"The ability of {change.agent} is {abs(drift):.3f} {direction} {basis} than before "
-            f"(p = {change.p_holm:.2g}, corrected for {len(facts.agent_changes)} agents): {advice}."
-        )
-    if is_tested and not sentences:
-        sentences.append(f"No earlier agent drifted significantly {basis}.")
-    return sentences
+    p_values = [change.p_holm for change in facts.agent_changes if change.p_holm is not None]
+    if not p_values:
+        return []
+    if min(p_values) >= ALPHA:
+        return [f"No earlier agent drifted significantly {_DRIFT_BASIS[facts.kind]}."]
+
+    n_agents = len(facts.agent_changes)
+    return [
+        _describe_agent_drift(change, facts.kind, n_agents)
+        for change in facts.agent_changes
+        if change.p_holm is not None and change.p_holm < ALPHA
+    ]
+
+
+def _describe_agent_drift(change: AgentChange, kind: str, n_agents: int) -> str:
+    """State in one sentence by how much the ability of an agent drifted, and what to check.
+
+    change : drift of the agent, with its p-value
+    kind : kind of the extension that showed the drift, a key of `_DRIFT_BASIS`
+    n_agents : number of agents that the p-value is corrected for
+    """
+    drift = change.drift or 0
+    direction = "higher" if drift > 0 else "lower"
+    return (
+        f"The ability of {change.agent} is {abs(drift):.3f} {direction} {_DRIFT_BASIS[kind]} than before "
+        f"(p = {change.p_holm:.2g}, corrected for {n_agents} agents): {_DRIFT_ADVICE[kind]}."
+    )

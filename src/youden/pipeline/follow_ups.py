@@ -20,6 +20,7 @@ from youden.stats.flagged_groups import FlaggedGroups
 from youden.stats.partners import PairTotals
 from youden.streams import stream
 from youden.types import PAIRED, Plan, Trials, Verdicts
+from youden.types.pool import Positions
 from youden.types.trials import FOLLOW_UP
 
 FOLLOW_UPS_PER_PAIR = 40
@@ -38,28 +39,30 @@ def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, in
 
     Returns the number of trials by pair of agents (lower position, higher position), without pairs that get none.
     """
-    n_trials: dict[tuple[int, int], int] = {}
+    n_trials_by_pair: dict[tuple[int, int], int] = {}
     n_left = budget
+    is_flagged = np.equal.outer(flags.cluster, flags.cluster)  # (n_agents, n_agents)
     for group in flags.undecided:
-        new_pairs = []
-        for agent, partner in combinations(group, 2):
-            is_flagged = flags.cluster[agent] == flags.cluster[partner]
-            if not is_flagged and (agent, partner) not in n_trials:
-                new_pairs.append((agent, partner))
+        pairs = combinations(group, 2)
+        new_pairs = [pair for pair in pairs if not is_flagged[pair] and pair not in n_trials_by_pair]
+        if not new_pairs:
+            continue
 
-        n_affordable = n_left // max(len(new_pairs), 1)
+        n_affordable = n_left // len(new_pairs)
         n_per_pair = min(FOLLOW_UPS_PER_PAIR, n_affordable)
         if n_per_pair >= MIN_FOLLOW_UPS_PER_PAIR:
-            n_trials.update(dict.fromkeys(new_pairs, n_per_pair))
+            n_trials_by_pair |= dict.fromkeys(new_pairs, n_per_pair)
             n_left -= n_per_pair * len(new_pairs)
-    return n_trials
+    return n_trials_by_pair
 
 
 def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -> Verdicts:
     """Judge follow-up trials of groups of agents that agree very often, but have too few answers to be flagged.
 
-    The trials are planned from the verdicts without follow-ups. A group is therefore tested at most twice, and an
-    interrupted run draws the same trials when it resumes.
+    A flagged group agrees more than any honest group on record, so its agents may copy from each other. Follow-ups compare
+    the pairs of an undecided group on new items, to decide whether the group is flagged. They are planned from the verdicts
+    without follow-ups. A group is therefore tested at most twice, and an interrupted run draws the same trials when it
+    resumes.
 
     result : verdicts of the run so far; follow-ups among them are replaced
     judge_plan : function that returns the verdicts of a plan
@@ -92,18 +95,30 @@ def draw_follow_ups(plan: Plan, n_trials: Mapping[tuple[int, int], int], rng: np
 
     Returns the new trials only, pair by pair.
     """
-    rows = []  # item, first agent and second agent of each trial
-    lower, higher = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)
-    for (agent, partner), n_of_pair in n_trials.items():
-        # items on which the pair has no paired trial and no held-out cell
-        is_judged = (lower == agent) & (higher == partner) & (plan.trial_type == PAIRED)
-        is_training = plan.split.train[agent] & plan.split.train[partner]
-        new_items = np.setdiff1d(np.flatnonzero(is_training), plan.item[is_judged])
+    trials_by_pair = []
+    for (agent, partner), n_requested in n_trials.items():
+        new_items = _find_new_items(plan, agent, partner)
+        n_drawn = min(n_requested, len(new_items))
+        item = rng.choice(new_items, size=n_drawn, replace=False).astype(np.int32)
 
-        drawn_items = rng.choice(new_items, size=min(n_of_pair, len(new_items)), replace=False)
-        for number, item in enumerate(drawn_items.tolist()):
-            first, second = (agent, partner) if number % 2 else (partner, agent)
-            rows.append((item, first, second))
+        # the partner is first in trials 0, 2, … of the pair, and the agent in trials 1, 3, …
+        first = np.resize(np.array([partner, agent], dtype=np.int32), n_drawn)
+        second = np.resize(np.array([agent, partner], dtype=np.int32), n_drawn)
+        trials_by_pair.append(Trials.paired(item, first, second))
+    return Trials.concat(trials_by_pair).with_role(FOLLOW_UP, first=0.0, second=0.0)
 
-    columns = np.array(rows, dtype=np.int32).reshape(-1, 3).T
-    return Trials.paired(*columns).with_role(FOLLOW_UP, first=0.0, second=0.0)
+
+def _find_new_items(plan: Plan, agent: int, partner: int) -> Positions:
+    """Find the items on which two agents have no paired trial yet, and of which neither agent has a held-out cell.
+
+    A cell is an agent and an item.
+
+    agent, partner : positions of the two agents, in any order
+
+    Returns the positions of the items in increasing order, int64 array.
+    """
+    is_comparison = (plan.first == agent) & (plan.second == partner)
+    is_swapped_comparison = (plan.first == partner) & (plan.second == agent)
+    is_judged = (is_comparison | is_swapped_comparison) & (plan.trial_type == PAIRED)
+    is_training = plan.split.train[agent] & plan.split.train[partner]
+    return np.setdiff1d(np.flatnonzero(is_training), plan.item[is_judged])

@@ -141,11 +141,14 @@ def analyse_rounds(
 
 
 def _average_pilot_answers(trials: TrialsByItem) -> float:
-    """Compute the mean answer to the paired trials of the pilot, which is the first round of a search."""
+    """Compute the mean answer to the paired trials of the pilot, which is the first round of a search.
+
+    The rounds of a search consist of trials in blocks, and the step of such a trial is the number of its round. The trials
+    of the pilot therefore have the step 0. Trials outside blocks have the block number −1 and are left out.
+    """
     n_answers, total = 0, 0.0
     for chunk in trials.iter_answered():
-        is_in_block = chunk.block >= 0
-        is_of_pilot = is_in_block & (chunk.step == 0)
+        is_of_pilot = (chunk.block >= 0) & (chunk.step == 0)
         answer = chunk.answer[is_of_pilot]
         n_answers += len(answer)
         total += answer.sum()
@@ -156,23 +159,24 @@ def _compute_subtracted_bias(ability: Floats, cumulative_bias: Floats, *, top: i
     """Compute the selection bias that is subtracted from the ability of each agent: float array (n_agents,).
 
     A search samples agents again because their estimates are high, so these estimates are too high on average. The
-    fraction `BIAS_FRACTION` of this bias, measured from the mean bias of all agents, is subtracted. A common factor reduces
-    the fraction if another agent would otherwise become one of the `top` best agents.
+    fraction `BIAS_FRACTION` of this bias, measured from the mean bias of all agents, is subtracted. The correction must not
+    change which agents are the `top` best. If it would, the bias of all agents is multiplied by the same factor below 1.
 
     ability : float array (n_agents,), abilities before the correction
     cumulative_bias : float array (n_agents,), expected bias of each agent, added up over the rounds
+    top : number of best agents that the search selects
     """
     bias = BIAS_FRACTION * (cumulative_bias - cumulative_bias.mean())
     best_first = np.argsort(-ability, kind="stable")
     best, others = best_first[:top], best_first[top:]
 
-    # lead of each of the best agents (rows) over each other agent (columns), and the part that the correction removes
+    # lead of each of the best agents (rows) over each other agent (columns), and by how much the correction reduces it
     lead = np.subtract.outer(ability[best], ability[others])
-    lost_lead = np.subtract.outer(bias[best], bias[others])
+    reduction = np.subtract.outer(bias[best], bias[others])
 
-    # with the bias multiplied by f, the lead is lead − f · lost_lead, which is 0 at f = lead / lost_lead
-    shrinks = lost_lead > 0
-    max_factors = np.divide(lead, lost_lead, where=shrinks, out=np.full_like(lead, np.inf))
+    # with the bias multiplied by f, the lead is lead − f · reduction, which is 0 at f = lead / reduction
+    max_factors = np.full_like(lead, np.inf)
+    np.divide(lead, reduction, where=reduction > 0, out=max_factors)
     factor = min(1.0, MAX_LOST_LEAD * float(max_factors.min(initial=np.inf)))
     return np.asarray(bias * factor)
 
@@ -197,11 +201,7 @@ def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
 
     The search consists of the trials in blocks. The `step` of such a trial is the number of its round, from 0.
     """
-    n_rounds = 0
-    for chunk in trials.iter_chunks():
-        last_round = int(chunk.step[chunk.block >= 0].max(initial=-1))
-        n_rounds = max(n_rounds, 1 + last_round)
-
+    n_rounds = _count_rounds(trials)
     n_trials = np.zeros(n_rounds, dtype=np.int64)
     is_active = np.zeros((n_rounds, trials.plan.n_agents), dtype=np.bool_)
     for chunk in trials.iter_chunks():
@@ -214,6 +214,20 @@ def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
         for_second = search_trials.where(search_trials.counts_for_second)
         is_active[for_second.step, for_second.second] = True
     return _RoundSummary(n_trials, is_active)
+
+
+def _count_rounds(trials: TrialsByItem) -> int:
+    """Count the rounds of a search that have paired trials.
+
+    A search consists of the trials in blocks. The step of such a trial is the number of its round, from 0. The result is 0
+    if no trial is in a block.
+    """
+    n_rounds = 0
+    for chunk in trials.iter_chunks():
+        round_numbers = chunk.step[chunk.block >= 0]
+        last_round = int(round_numbers.max(initial=-1))
+        n_rounds = max(n_rounds, last_round + 1)
+    return n_rounds
 
 
 def _iter_round_answers(trials: TrialsByItem, last_round: int) -> Iterator[PairChunk]:

@@ -320,14 +320,15 @@ def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
     str
         Path or name of the run's folder, or the name of the calibrations' account that is derived from it.
     """
-    account = _get_path_from_store(config)
+    account = _get_path_relative_to_store(config)
     return calibration_account(account) if calibrating else account
 
 
-def _get_path_from_store(config: RunConfig) -> str:
+def _get_path_relative_to_store(config: RunConfig) -> str:
     """Return the path of the run's folder relative to the folder of its store, which identifies the run in the store.
 
-    The result is the name of the folder if the store is on a server.
+    A relative path stays valid if the run and its store are moved together. The result is the absolute path if the run and
+    the store are on different drives, and the name of the run's folder if the store is on a server.
     """
     folder = config.folder.resolve()
     store_file = config.store_file

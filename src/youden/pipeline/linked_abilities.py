@@ -7,8 +7,9 @@ error is part of their intervals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import takewhile
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from youden.stats.trials.anchored import (
     compute_linked_influence,
     effect_scale,
 )
+from youden.types.plan_steps import Extension
 from youden.types.pool import Bools, Floats, Positions
 from youden.types.trials import ANCHOR, MAIN
 
@@ -191,8 +193,11 @@ def _restore_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positi
     their degrees of freedom are restored exactly.
 
     abilities : abilities of all agents after the extension; the anchors come first
-    anchors : abilities of the anchors by the first plan, before their false-positive rates are subtracted
+    anchors : mean answers of the anchors in the first plan, and their false-positive rates. The rates are subtracted here, as
+        they are in `abilities`.
     unchanged : int array, positions of the anchors that keep their estimates
+
+    Returns a copy of `abilities` with the restored estimates.
     """
     before = anchors.with_rates_subtracted()
 
@@ -242,9 +247,10 @@ def _iter_item_influence(
 def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
     """Estimate the abilities of an extended run, and analyse its search for the best agents, if it has one.
 
-    A run is extended in steps. The last step is a search if it has a number of best agents to find (`top`). Earlier steps
-    belong to the same search if all steps from there on have this `top` and a maximum regret. Interim analyses are made
-    before each step of the search, and after the last one. A last step without a maximum regret is analysed only after it.
+    A run is extended in steps. The last step is a search if it has a number of best agents to find (`top`). If it also has a
+    maximum regret, the search includes the steps directly before it that have the same `top` and a maximum regret. Such a
+    search is analysed before each of its steps and after the last one. A search without a maximum regret is its last step
+    only, and is analysed once, after this step.
 
     trials : all trials of the run
     estimate : function that estimates abilities from the trials of the run, or from its trials after an earlier step
@@ -253,26 +259,35 @@ def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
     """
     abilities = estimate(trials)
     steps = get_extensions(trials.plan).steps
-    last_step = steps[-1] if steps else None
-    if last_step is None or last_step.top is None:
+    top = steps[-1].top if steps else None
+    if top is None:
         return abilities
 
-    # number of steps before the search
-    top = last_step.top
-    n_before = len(steps)
-    while n_before > 0 and steps[n_before - 1].top == top and steps[n_before - 1].max_regret:
-        n_before -= 1
-
-    # analyses before each step of the search
+    # an analysis before each step of the search
     analyses: list[InterimAnalysis] = []
-    for n_steps in range(n_before, len(steps)):
-        abilities_before = estimate(trials_after_steps(trials, n_steps))
-        max_regret = steps[n_steps].max_regret
+    first_step = len(steps) - _count_search_steps(steps)
+    for n_earlier_steps in range(first_step, len(steps)):
+        abilities_before = estimate(trials_after_steps(trials, n_earlier_steps))
+        max_regret = steps[n_earlier_steps].max_regret
         analyses.append(analyse_extended_run(abilities_before, top=top, max_regret=max_regret, previous=analyses))
 
-    # analysis after the last step
-    analyses.append(analyse_extended_run(abilities, top=top, max_regret=last_step.max_regret, previous=analyses))
-    return abilities._replace(search=SearchState(top, last_step.max_regret, tuple(analyses)))
+    # an analysis after the last step
+    max_regret = steps[-1].max_regret
+    analyses.append(analyse_extended_run(abilities, top=top, max_regret=max_regret, previous=analyses))
+    return abilities._replace(search=SearchState(top, max_regret, tuple(analyses)))
+
+
+def _count_search_steps(steps: Sequence[Extension]) -> int:
+    """Count the last steps of an extended run that form one search for the best agents with a maximum regret.
+
+    An interim analysis is made before each of these steps. A search without a maximum regret spends all of its calls in any
+    case, so its step is not counted.
+
+    steps : extensions of the run, in order; at least one
+    """
+    top = steps[-1].top
+    search_steps = takewhile(lambda step: step.top == top and step.max_regret, reversed(steps))
+    return len(list(search_steps))
 
 
 def _estimate_covariance(
@@ -463,20 +478,32 @@ def select_added_answers(trials: TrialsByItem, *, select: ChunkFilter | None = N
     def iter_chunks() -> Iterator[LinkingChunk]:
         """Yield the answers to the linking trials in chunks of items, with the measured agent and its partner."""
         for chunk in trials.iter_answered():
-            is_linking = chunk.role == ANCHOR
+            is_used = chunk.role == ANCHOR
             if select is not None:
-                is_linking &= select(chunk)
-
-            # the anchors come first; a trial measures its first agent, its second agent, or the two agents
-            for_first = is_linking & chunk.counts_for_first & (chunk.second < n_anchors)
-            for_second = is_linking & chunk.counts_for_second & (chunk.first < n_anchors)
-            yield LinkingChunk(
-                item=np.append(chunk.item[for_first], chunk.item[for_second]),
-                agent=np.append(chunk.first[for_first], chunk.second[for_second]),
-                partner=np.append(chunk.second[for_first], chunk.first[for_second]),
-                block=np.append(chunk.block[for_first], chunk.block[for_second]),
-                answer=np.append(chunk.answer[for_first], chunk.answer[for_second]),
-                n_items=chunk.n_items,
-            )
+                is_used &= select(chunk)
+            yield _list_measurements(chunk.where(is_used), n_anchors)
 
     return iter_chunks
+
+
+def _list_measurements(trials: ItemChunk, n_anchors: int) -> LinkingChunk:
+    """List which agent each linking trial measures, its partner, which is an anchor, and the answer.
+
+    A trial measures an agent if it counts for this agent. A trial that counts for two anchors is listed twice: the trials
+    that measure their first agent come first, then those that measure their second agent.
+
+    trials : answered linking trials of a chunk of items
+    n_anchors : number of anchors, which are the first agents
+    """
+    first_is_measured = trials.counts_for_first & (trials.second < n_anchors)
+    second_is_measured = trials.counts_for_second & (trials.first < n_anchors)
+    for_first = trials.where(first_is_measured)
+    for_second = trials.where(second_is_measured)
+    return LinkingChunk(
+        item=np.append(for_first.item, for_second.item),
+        agent=np.append(for_first.first, for_second.second),
+        partner=np.append(for_first.second, for_second.first),
+        block=np.append(for_first.block, for_second.block),
+        answer=np.append(for_first.answer, for_second.answer),
+        n_items=trials.n_items,
+    )

@@ -62,9 +62,10 @@ def _make_answer_columns(mean_vote: Floats, jury_reason: Codes) -> dict[str, NDA
 
 
 def iter_averaged_chunks(iter_chunks: Rows) -> Iterator[Mapping[str, NDArray[Any]]]:
-    """Yield the trials of a run in chunks, with the means of the judges' votes as answers of a jury.
+    """Yield the trials of a run in chunks, in which the answer of a jury is the mean of its judges' votes.
 
-    An answer is missing if the vote of a judge is missing. Trials of a single judge are passed on unchanged.
+    A jury consists of several judges that answer the same trials. A vote is the answer of one of them. The answer to a trial
+    is missing if the vote of any judge is missing. Chunks of a run with a single judge are yielded unchanged.
 
     iter_chunks : function that yields the trials in chunks, each a mapping of column names to arrays (n_trials,)
     """
@@ -75,7 +76,8 @@ def iter_averaged_chunks(iter_chunks: Rows) -> Iterator[Mapping[str, NDArray[Any
             continue
         mean_vote = np.mean(votes, axis=0)
         new_columns = _make_answer_columns(mean_vote, chunk["missing_reason"])
-        yield RowSubset(chunk, slice(None), **new_columns)
+        all_rows = slice(None)
+        yield RowSubset(chunk, all_rows, **new_columns)
 
 
 def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
@@ -192,28 +194,29 @@ def with_jury_finding(result: Verdicts) -> Verdicts:
     """
     if result.votes is None:
         return result
-    is_complete = ~np.isnan(result.votes).any(axis=0)
-    votes = result.votes[:, is_training_answer(result) & is_complete]
+    has_all_votes = ~np.isnan(result.votes).any(axis=0)
+    votes = result.votes[:, is_training_answer(result) & has_all_votes]
     n_trials = votes.shape[1]
     if n_trials < 2 or not votes.std(axis=1).all():  # the correlation with a constant judge is undefined
         return result
+    return replace(result, warnings=(*result.warnings, _make_jury_finding(votes)))
 
+
+def _make_jury_finding(votes: Floats) -> Finding:
+    """Make the note with the effective number of the judges of a jury.
+
+    votes : float array (n_judges, n_trials) without NaN, in which no judge always answers the same
+    """
     n_judges = len(votes)
     sums = VoteSums()
     sums.add(votes)
-    correlation = sums.correlation
-    n_effective = effective_number_of_judges(n_judges, correlation)
+    n_effective = effective_number_of_judges(n_judges, sums.correlation)
     message = (
         f"The {n_judges} judges of this jury are worth {n_effective:.1f} independent votes: the mean correlation of their "
-        f"answers to the same comparisons is {correlation:.2f}."
+        f"answers to the same comparisons is {sums.correlation:.2f}."
     )
-    note = Finding(
-        "votes",
-        message,
-        severity="note",
-        facts={"votes": n_effective, "judges": n_judges, "correlation": correlation},
-    )
-    return replace(result, warnings=(*result.warnings, note))
+    facts = {"votes": n_effective, "judges": n_judges, "correlation": sums.correlation}
+    return Finding("votes", message, severity="note", facts=facts)
 
 
 def describe_judge_spread(judges: JudgeSpread) -> str:
@@ -301,28 +304,36 @@ def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
     Raises ConfigError [variance-other] if the judges have too few trials in common, StatisticsError [judges-few] if
     there is a single judge.
     """
-    is_usable = plan.is_training & ~np.isnan(votes).any(axis=0)
-    paired = is_usable & (plan.trial_type == PAIRED)
+    has_all_votes = ~np.isnan(votes).any(axis=0)
+    is_used = plan.is_training & has_all_votes
     mean_vote = votes.mean(axis=0)
-    pairs = PairChunk.from_trials(plan.item, plan.first, plan.second, mean_vote, n_items=plan.n_items, rows=paired)
+    rates = _estimate_rates_of_mean_vote(plan, mean_vote, is_used)
 
-    # false-positive rates of the mean votes
-    is_used = is_usable & (plan.trial_type == INDEPENDENT)
-    independent = plan.trials.take(is_used)
+    is_paired = is_used & (plan.trial_type == PAIRED)
+    pairs = PairChunk.from_trials(plan.item, plan.first, plan.second, mean_vote, n_items=plan.n_items, rows=is_paired)
+    chunks = [(pairs, votes[:, is_paired])]
+    return _measure_spread(lambda: chunks, None, n_agents=plan.n_agents, rates=rates)
+
+
+def _estimate_rates_of_mean_vote(plan: Plan, mean_vote: Floats, is_used: Bools) -> AgentRates:
+    """Estimate the false-positive rate of each agent from the mean votes of several judges.
+
+    The rate is the mean vote on the agent's independent trials, which compare responses to different items.
+
+    mean_vote : float array (n_trials,), mean votes on the trials of the plan
+    is_used : bool array (n_trials,), trials that may be used; paired trials among them are ignored
+    """
+    is_independent = is_used & (plan.trial_type == INDEPENDENT)
+    independent = plan.trials.take(is_independent)
     totals = IndependentTotals(plan.n_agents, plan.n_items)
     totals.add(
         independent.first,
         independent.second,
-        mean_vote[is_used],
+        mean_vote[is_independent],
         item=independent.item,
         other_item=independent.other_item,
     )
-    rates = totals.estimate_rates()
-
-    def iter_votes() -> list[tuple[PairChunk, Floats]]:
-        return [(pairs, votes[:, paired])]
-
-    return _measure_spread(iter_votes, None, n_agents=plan.n_agents, rates=rates)
+    return totals.estimate_rates()
 
 
 def _measure_spread(

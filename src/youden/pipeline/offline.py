@@ -236,7 +236,13 @@ def run_worker(config: RunConfig, options: JudgingOptions | None = None) -> Verd
 
 
 def join_run(planned: PlannedRun, options: JudgingOptions | None = None) -> Verdicts:
-    """Send requests of a planned run together with other workers, and return the verdicts of its whole plan.
+    """Send requests of a run as one of several workers, and return the verdicts of its whole plan.
+
+    The workers are processes, possibly on several machines, that share the store and the cost cap of the run. Each worker
+    also waits for the requests of the others. No file is written to the folder of the run.
+
+    planned : the run, with its plan and judge
+    options : options of the requests; None for the defaults
 
     Raises JudgeError, BudgetError or TooManyMissingError if the judge cannot be used, the cost cap is reached, or more
     answers are missing than the config allows.

@@ -140,9 +140,10 @@ def _find_plan_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig) 
 
 
 def _read_answers_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig, plan: Plan) -> Verdicts:
-    """Read the answers to a plan from the store of the run, or else from its verdicts.parquet.
+    """Read the answers to a plan that a run has so far, without sending a request.
 
-    No request is sent. Trials without an answer are pending in the result.
+    The answers come from the store of the run. Answers that the store has lost are taken from the run's verdicts.parquet, if
+    possible. The trials without an answer are pending in the result.
     """
     options = JudgingOptions(
         stored_only=True,
@@ -153,9 +154,9 @@ def _read_answers_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfi
     )
 
     # with these options, querying the judge only reads stored answers
-    def read_stored(plan: Plan) -> Verdicts:
+    def read_from_store(plan: Plan) -> Verdicts:
         task = query_judge(plan, judge=judge, store=config.store_location, options=options)
         return run_until_stopped(task)
 
-    read_stored_or_saved = reuse_saved_answers(read_stored, folder, config.store_location, judge)
-    return read_stored_or_saved(plan)
+    read_from_store_or_file = reuse_saved_answers(read_from_store, folder, config.store_location, judge)
+    return read_from_store_or_file(plan)

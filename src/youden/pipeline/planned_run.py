@@ -89,10 +89,12 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 
 
 def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
-    """Read the plan of a run from its folder and add missing extensions, or draw a new plan if there is none.
+    """Read the plan of a run from its folder and bring it up to date with the config, or draw a new plan if there is none.
 
-    A stored plan that is not judged yet is replaced by a new one if it does not fit the config. It is also replaced if it
-    was drawn for a judge with free calls, and therefore has many independent trials, but this judge has no free calls.
+    A stored plan that fits the config gets the extensions that it lacks: steps that add agents, items, repeats or calls to
+    a judged run. A stored plan that is not judged yet is replaced by a new one if it does not fit the config. It is also
+    replaced if it was drawn for a judge whose calls are free, and therefore has many independent trials, but the calls of
+    the present judge are not free.
 
     config : config of the run
     folder : folder of the run, with or without a plan
@@ -115,12 +117,21 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
         return RunPlan(_draw_plan(config, pools), None)
 
     if differences:
-        remedy = _suggest_extension(config, folder, stored, pools[0]) or _suggest_search(config, folder, stored)
-        if not remedy and _OTHER_TEXTS in differences:
-            remedy = f"Restore the pool as it was judged, or set {_OTHER_FOLDER}"
-        content = f"the answers to another plan: {'; '.join(differences)}"
-        raise _run_mismatch_error(folder, content, remedy=remedy)
+        suggestion = _suggest_extension(config, folder, stored, pools[0]) or _suggest_search(config, folder, stored)
+        raise _other_plan_error(folder, differences, suggestion)
+    return _continue_plan(config, folder, stored, pools)
 
+
+def _continue_plan(config: RunConfig, folder: RunFolder, stored: Plan, pools: Sequence[Pool]) -> RunPlan:
+    """Add to a stored plan the trials or extensions by which the config goes beyond it.
+
+    Trials are added if the config selects more of the trials of another run (`trials_from`).
+
+    stored : plan in the folder, which otherwise fits the config
+    pools : pool of the first plan, and one for each extension of the config
+
+    Raises RunFolderError [run-extended] if the stored plan has more extensions than the config.
+    """
     if config.trials_from is None:
         return _add_missing_steps(config, folder, stored, pools)
     if _takes_more_trials(config, stored):
@@ -192,11 +203,7 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
     """
     if config.trials_from is not None:
         source = RunFolder(Path(config.trials_from)).read_plan().with_pool(pools[-1])
-
-        # unless the other run was extended since then, a larger selection contains the earlier one by itself
-        if earlier is not None and earlier.options.get("trials_from") == source.digest[:12]:
-            earlier = None
-        return subsample(source, calls=config.calls, seed=config.seed, earlier=earlier)
+        return _select_trials(config, source, earlier=earlier)
 
     design, options = config.effective_design
     plan = make_plan(
@@ -243,6 +250,19 @@ def _find_default_budget(config: RunConfig, pool: Pool) -> int | None:
     if budget is None and config.calls is None and design == Adaptive.name:
         budget = _estimate_affordable_calls(config, pool, design, options)
     return budget
+
+
+def _select_trials(config: RunConfig, source: Plan, *, earlier: Plan | None) -> Plan:
+    """Select as many trials of another run as the config requests.
+
+    source : plan of the other run
+    earlier : smaller selection that is already in the folder of this run, and that the new one must contain; None if there is
+        none
+    """
+    # unless the other run was extended since then, a larger selection contains the earlier one by itself
+    if earlier is not None and earlier.options.get("trials_from") == source.digest[:12]:
+        earlier = None
+    return subsample(source, calls=config.calls, seed=config.seed, earlier=earlier)
 
 
 def _check_target(config: RunConfig, plan: Plan) -> None:
@@ -371,15 +391,12 @@ def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, obje
 
     Yields tuples (key, value in the plan, value in the config).
     """
-    # a "cyclic" plan for one or two agents has only self-trials, and is stored under another design name
-    design_key, requested_options = config.effective_design
-    requested_design = DESIGNS.load(design_key).name
-    if plan.is_self_plan and design_key == "cyclic":
-        requested_design = plan.design
+    requested_design = _get_requested_design(config, plan)
     yield "design", plan.design, requested_design
     yield "self_trials", plan.options.get("self_trials", 0), config.self_trials
 
     # options of the design, without those that decide when a run in rounds stops
+    _, requested_options = config.effective_design
     planned_options = {option: value for option, value in plan.options.items() if option not in _NO_DESIGN_OPTIONS}
     if requested_design == plan.design and requested_design in STOPPING_OPTIONS:
         planned_options = _without_stopping_options(requested_design, planned_options)
@@ -389,6 +406,20 @@ def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, obje
     yield "independent", plan.request.independent, config.independent
     yield "holdout", plan.request.holdout, config.holdout
     yield "holdout_rule", plan.split.rule, config.holdout_rule
+
+
+def _get_requested_design(config: RunConfig, plan: Plan) -> str:
+    """Return the name of the design that the config requests, for a comparison with the design of a stored plan.
+
+    The design "cyclic" of a pool with one or two agents plans self-trials only, and is stored under another name. This
+    name is returned if `plan` has only self-trials.
+
+    plan : stored plan
+    """
+    design_key, _ = config.effective_design
+    if plan.is_self_plan and design_key == "cyclic":
+        return plan.design
+    return DESIGNS.load(design_key).name
 
 
 def _takes_more_trials(config: RunConfig, plan: Plan) -> bool:
@@ -541,33 +572,51 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     Returns sentences without the last full stop. The result is empty if the run was extended before, or if the pool
     differs in another way.
     """
-    extensions = get_extensions(stored)
-    was_extended = bool(config.extensions or extensions.steps)
-
-    # the part of the present pool that the run was planned with, if the rest was added to it
-    agent_ids, item_ids = stored.agent_ids[: extensions.anchors], stored.item_ids[: extensions.items]
-    old_pool = find_subpool(pool, agent_ids, item_ids, digest=extensions.pool)
+    was_extended = bool(config.extensions or get_extensions(stored).steps)
+    old_pool = _find_original_pool(stored, pool)
     if was_extended or old_pool is None:
         return ""
 
-    # new agents and items also have new responses, so repeats come last
-    n_added_by_kind = {
-        "agents": pool.n_agents - old_pool.n_agents,
-        "items": pool.n_items - old_pool.n_items,
-        "repeats": pool.n_responses - old_pool.n_responses,
-    }
-    kind = next((kind for kind, n_added in n_added_by_kind.items() if n_added), None)
-    if kind is None:
+    n_added_by_kind = _count_additions(old_pool, pool)
+    if not n_added_by_kind:
         return ""
 
+    # new agents and items also have new responses, so the first kind is the one to extend by
+    kind, n_added = next(iter(n_added_by_kind.items()))
     cost = ""
     with suppress(YoudenError):  # no cost if the judge cannot be loaded, or the plan cannot be extended
         joined_pool = JOIN_BY_KIND[kind](old_pool, pool)
         extended = _EXTENDERS[kind](plan_without_follow_ups(stored), joined_pool)
         cost = _format_added_cost(load_judge_of_run(config), stored.with_pool(old_pool), extended)
     command = shlex.join(["youden", "extend", kind, str(folder.path), config.pool])
-    added = format_count(n_added_by_kind[kind], kind.removesuffix("s"), "was", "were")
+    added = format_count(n_added, kind.removesuffix("s"), "was", "were")
     return f"{added} added to its pool. Run `{command}`{cost} to add them to the run, or set {_OTHER_FOLDER}"
+
+
+def _find_original_pool(stored: Plan, pool: Pool) -> Pool | None:
+    """Find the part of a pool with which a run was first planned; None if the pool does not contain it unchanged.
+
+    stored : plan of the run
+    pool : present pool, which may have more agents, items or responses
+    """
+    extensions = get_extensions(stored)
+    agent_ids = stored.agent_ids[: extensions.anchors]
+    item_ids = stored.item_ids[: extensions.items]
+    return find_subpool(pool, agent_ids, item_ids, digest=extensions.pool)
+
+
+def _count_additions(old_pool: Pool, pool: Pool) -> dict[str, int]:
+    """Count how many agents, items and responses a pool has more than an earlier version of it.
+
+    Returns the numbers by kind of the extension that adds them, in the order "agents", "items", "repeats" (further
+    responses), without kinds of which nothing was added.
+    """
+    n_added_by_kind = {
+        "agents": pool.n_agents - old_pool.n_agents,
+        "items": pool.n_items - old_pool.n_items,
+        "repeats": pool.n_responses - old_pool.n_responses,
+    }
+    return {kind: n_added for kind, n_added in n_added_by_kind.items() if n_added}
 
 
 def _format_added_cost(judge: JudgeConfig, plan: Plan, extended: Plan) -> str:
@@ -576,6 +625,18 @@ def _format_added_cost(judge: JudgeConfig, plan: Plan, extended: Plan) -> str:
     old_usd = estimate(plan, judge).usd
     dollars = "" if usd is None or old_usd is None else f", ${usd - old_usd:,.2f}"
     return f" (about {len(extended) - len(plan):,} calls{dollars})"
+
+
+def _other_plan_error(folder: RunFolder, differences: Sequence[str], suggestion: str) -> RunFolderError:
+    """Return the error [run-mismatch] for a judged run whose stored plan does not fit its config.
+
+    differences : phrases that describe the differences between the stored plan and the config
+    suggestion : remedy as sentences without the last full stop; empty to choose it by the differences
+    """
+    remedy = suggestion
+    if not suggestion and _OTHER_TEXTS in differences:
+        remedy = f"Restore the pool as it was judged, or set {_OTHER_FOLDER}"
+    return _run_mismatch_error(folder, f"the answers to another plan: {'; '.join(differences)}", remedy=remedy)
 
 
 def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") -> RunFolderError:

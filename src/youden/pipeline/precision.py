@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from math import ceil
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -237,11 +237,9 @@ class PrecisionForecast:
                 self.half_width[multiple] = summarize_range(mean)
                 continue
 
-            # `half_widths` divides `residual` by 2·n_blocks, so this adds the variance of the rates to that of an ability
             prior = prior_components(kind)
             rate_variance = _forecast_rate_variance(plan, multiple)
-            with_rates = prior._replace(residual=prior.residual + 2 * n_blocks * rate_variance)
-            widths = half_widths(with_rates, n_blocks, plan.n_items)
+            widths = _forecast_half_widths(prior, rate_variance, n_blocks, plan.n_items)
             self.half_width[multiple] = widen_half_widths(summarize_range(widths))
 
             # a variance is proportional to the square of the half-width
@@ -265,30 +263,21 @@ class PrecisionForecast:
         components : variance components of the agents from the run's own answers; None to use reference data
         kind : kind of the judge's answers, which selects the reference data
         """
-        if components is not None:
-            # one scenario, with all agents of the run
-            fraction = HALF_WIDTH_FRACTION
-            narrow = usual = wide = [components]
-        else:
-            # one scenario per reference data set, with its agent at the quantile HALF_WIDTH_FRACTION of half-widths
-            fraction = 1.0
-            at_quantile = components_at_quantile(HALF_WIDTH_FRACTION, kind)
-            narrow = _split_by_data_set(at_quantile, width_factor=1 / WIDTH_FACTOR)
-            usual = _split_by_data_set(at_quantile)
-            wide = _split_by_data_set(at_quantile, width_factor=WIDTH_FACTOR)
-
+        scenarios = _make_scenarios(components, kind)
+        # a scenario from reference data has a single agent, at the quantile HALF_WIDTH_FRACTION of half-widths
+        fraction = 1.0 if components is None else HALF_WIDTH_FRACTION
         count_trials = partial(_count_trials_needed, half_width=half_width, fraction=fraction, plan=plan)
-        n_trials = count_trials(usual)
+        n_trials = count_trials(scenarios.usual)
         is_reached = np.isfinite(n_trials)
         if is_reached.any():
             mean = float(n_trials[is_reached].mean())
-            low = float(count_trials(narrow).min())
-            high = float(count_trials(wide).max())
+            low = float(count_trials(scenarios.narrow).min())
+            high = float(count_trials(scenarios.wide).max())
             self.trials_needed = TrialsNeeded(low, mean, high if np.isfinite(high) else None)
             return
 
         find_items = partial(find_min_items, half_width=half_width, fraction=fraction, n_agents=plan.n_agents)
-        n_items_needed = [n_items for n_items in map(find_items, usual) if n_items is not None]
+        n_items_needed = [n_items for n_items in map(find_items, scenarios.usual) if n_items is not None]
         self.items_needed = min(n_items_needed, default=None)
 
     def _set_search(self, max_regret: float, n_pilot_calls: int, components: AgentVariances, plan: Plan) -> None:
@@ -300,19 +289,30 @@ class PrecisionForecast:
         plan : plan of the first round
         """
         # smallest regret bound on these items, by each data set
-        bounds = np.array([min_regret_bound(case, plan.n_items) for case in _split_by_data_set(components)])
+        data_sets = _split_by_data_set(components)
+        bounds = np.array([min_regret_bound(data_set, plan.n_items) for data_set in data_sets])
         self.lowest_bound = widen_half_widths(summarize_range(bounds))
 
         # a regret bound is proportional to 1/√items
         bound_ratio = float(bounds.mean()) / max_regret
         self.search_items = ceil(plan.n_items * bound_ratio**2)
 
-        # calls if all agents are equally good: a block of K agents has K calls
+        # trials per agent if all agents are equally good, and half-widths are larger than in all data sets
         half_width = half_width_for_regret(max_regret, plan.n_agents)
-        wide_scenarios = _split_by_data_set(components, width_factor=WIDTH_FACTOR)
-        trials_per_agent = _count_trials_needed(wide_scenarios, half_width=half_width, fraction=1.0, plan=plan).max()
-        max_calls = int(trials_per_agent / 2 * plan.n_agents) if np.isfinite(trials_per_agent) else None
+        wide = _split_by_data_set(components, width_factor=WIDTH_FACTOR)
+        n_trials = _count_trials_needed(wide, half_width=half_width, fraction=1.0, plan=plan)
+
+        max_calls = None
+        if np.isfinite(n_trials).all():
+            max_calls = int(n_trials.max() / 2 * plan.n_agents)  # a call is a trial of two agents
         self.search_calls = (n_pilot_calls, max_calls)
+
+    def count_calls(self, trials_per_agent: float) -> float:
+        """Count the paired and independent calls of the plan if each agent has `trials_per_agent` paired trials.
+
+        A paired call is a trial of two agents.
+        """
+        return self.n_agents * trials_per_agent / 2 + self.n_independent
 
     @property
     def regret_bound(self) -> tuple[ReferenceRange, ReferenceRange] | None:
@@ -361,6 +361,35 @@ class PrecisionForecast:
         return {"trials": self.trials, "half_width": half_width, **attributes, "reach": reach}
 
 
+class _Scenarios(NamedTuple):
+    """Cases for which a forecast is made, each with the variance components of some agents.
+
+    `usual` has one case with all agents of the run, or one per reference data set. The cases in `narrow` and `wide` are the
+    same with smaller and with larger half-widths than in all reference data sets, or equal those of the run.
+    """
+
+    narrow: list[AgentVariances]
+    usual: list[AgentVariances]
+    wide: list[AgentVariances]
+
+
+def _make_scenarios(components: AgentVariances | None, kind: AnswerKind) -> _Scenarios:
+    """Make the cases for which the trials that a half-width takes are forecast.
+
+    components : variance components of the agents from the run's own answers; None to use reference data
+    kind : kind of the judge's answers, which selects the reference data
+    """
+    if components is not None:
+        return _Scenarios([components], [components], [components])
+
+    at_quantile = components_at_quantile(HALF_WIDTH_FRACTION, kind)
+    return _Scenarios(
+        narrow=_split_by_data_set(at_quantile, width_factor=1 / WIDTH_FACTOR),
+        usual=_split_by_data_set(at_quantile),
+        wide=_split_by_data_set(at_quantile, width_factor=WIDTH_FACTOR),
+    )
+
+
 def _count_trials_needed(
     scenarios: Sequence[AgentVariances], *, half_width: float, fraction: float, plan: Plan
 ) -> Floats:
@@ -381,6 +410,20 @@ def _count_trials_needed(
         )
         n_trials.append(np.inf if n_blocks is None else 2 * n_blocks)  # an agent has 2 trials in a block
     return np.array(n_trials)
+
+
+def _forecast_half_widths(prior: AgentVariances, rate_variance: float, n_blocks: int, n_items: int) -> Floats:
+    """Forecast the half-width of an agent's interval from the variance components of reference data.
+
+    prior : variance components without those of false-positive rates, float arrays (n_data_sets,)
+    rate_variance : variance that false-positive rates add to an ability
+    n_blocks, n_items : number of blocks (two trials of each agent on one item), and of items
+
+    Returns a float array (n_data_sets,).
+    """
+    # `half_widths` divides `residual` by 2 · n_blocks, so this adds the variance of the rates to that of an ability
+    with_rates = prior._replace(residual=prior.residual + 2 * n_blocks * rate_variance)
+    return half_widths(with_rates, n_blocks, n_items)
 
 
 def _forecast_rate_variance(plan: Plan, multiple: float) -> float:
@@ -508,53 +551,72 @@ def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, us
     pair : ids of the two agents
     usd_per_call : price of a call in USD; the text has no price if it is None or 0
     """
-    run = shlex.quote(str(folder.path))
     names = " and ".join(pair)
-    n_blocks, n_items = _forecast_blocks_to_separate(folder, plan, pair)
-    if n_blocks is None:
-        if n_items is None or n_items > _MAX_ITEM_FACTOR * plan.n_items:
-            return f"{names} may be equally good: {_MAX_ITEM_FACTOR} times as many items might not separate them"
-        return f"about {n_items:,} more items would separate {names}: `youden extend items {run} POOL`"
+    needed = _forecast_needed_data(folder, plan, pair)
+    if needed is None or (needed.kind == "items" and needed.n > _MAX_ITEM_FACTOR * plan.n_items):
+        return f"{names} may be equally good: {_MAX_ITEM_FACTOR} times as many items might not separate them"
+    if needed.kind == "items":
+        run = shlex.quote(str(folder.path))
+        return f"about {needed.n:,} more items would separate {names}: `youden extend items {run} POOL`"
 
     # each scored agent has 2 calls per block; in a large pool, only the two agents are scored (--focus)
     has_focus = plan.n_agents > 2 * len(pair)
     n_scored = len(pair) if has_focus else plan.n_agents
-    n_calls = count_added_calls(plan, n_blocks * 2 * n_scored, n_scored=n_scored)
-    cost = f", ${usd_per_call * n_calls:,.2f}" if usd_per_call else ""
-    command = f"youden extend calls {run} {n_calls}"
+    n_calls = count_added_calls(plan, needed.n * 2 * n_scored, n_scored=n_scored)
+    command = ["youden", "extend", "calls", str(folder.path), str(n_calls)]
     if has_focus:
-        first, second = pair
-        command += " " + shlex.join(["--focus", first, "--focus", second])
-    return f"about {n_calls:,} more calls{cost} would separate {names}: `{command}`"
+        command += ["--focus", pair[0], "--focus", pair[1]]
+
+    cost = _format_cost(n_calls, usd_per_call)
+    return f"about {n_calls:,} more calls{cost} would separate {names}: `{shlex.join(command)}`"
 
 
-def _forecast_blocks_to_separate(folder: RunFolder, plan: Plan, pair: Sequence[str]) -> tuple[int | None, int | None]:
-    """Forecast how many additional blocks of trials would make the difference of two agents significant.
+class _NeededData(NamedTuple):
+    """Data that must be added to a run so that an interval has a required half-width.
 
-    Returns the number of blocks and None. If no number of blocks on these items is enough, returns None and the number of
-    additional items. Returns None twice if nothing can be forecast.
+    Attributes
+    ----------
+    kind : {"blocks", "items"}
+        "blocks" for more blocks of trials on the present items, "items" for more items.
+    n : int
+        Number of additional blocks or items.
+    """
+
+    kind: Literal["blocks", "items"]
+    n: int
+
+
+def _forecast_needed_data(folder: RunFolder, plan: Plan, pair: Sequence[str]) -> _NeededData | None:
+    """Forecast how many blocks or items must be added to a run to make the difference of two agents significant.
+
+    A block is a set of trials of one item, with two trials of each agent. The difference is taken as significant if the
+    half-width of its interval is below the difference itself, divided by `_SELECTION_FACTOR`. More items are proposed only
+    if all possible blocks on the present items are too few.
 
     pair : ids of the two agents
+
+    Returns None if no number of items is enough, or if the difference is 0 or unknown.
     """
     difference, squared_half_width = _read_ability_difference(folder, pair)
-    required_half_width = abs(difference) / _SELECTION_FACTOR  # with which the two agents differ significantly
-    if not required_half_width > 0:
-        return None, None
+    required_half_width = abs(difference) / _SELECTION_FACTOR
+    if not required_half_width > 0:  # the abilities are equal, or one is unknown (NaN)
+        return None
 
     components = None if len(plan) > _MAX_TRIALS else read_variance_components(folder)
     if components is not None:
         # the variances of a difference are sums over both agents
         positions = [plan.agent_ids.index(agent) for agent in pair]
         of_difference = AgentVariances(*(component[positions].sum(keepdims=True) for component in components))
-        return _forecast_blocks_or_items(of_difference, required_half_width, plan)
+        return _forecast_data_by_components(of_difference, required_half_width, plan)
 
-    # half-width ∝ 1/√blocks; at least a tenth more of them
+    # a half-width is proportional to 1/√blocks; at least a tenth more blocks are added
     n_blocks = int((plan.trial_type == PAIRED).sum()) / plan.n_agents
-    n_needed = n_blocks * squared_half_width / required_half_width**2
-    factor = max(n_needed / n_blocks, 1.1)
-    if factor * n_blocks <= (plan.n_agents - 1) * plan.n_items:
-        return ceil((factor - 1) * n_blocks), None
-    return None, ceil((factor - 1) * plan.n_items)
+    n_blocks_needed = n_blocks * squared_half_width / required_half_width**2
+    growth = max(n_blocks_needed / n_blocks, 1.1)
+    max_blocks = (plan.n_agents - 1) * plan.n_items
+    if growth * n_blocks <= max_blocks:
+        return _NeededData("blocks", ceil((growth - 1) * n_blocks))
+    return _NeededData("items", ceil((growth - 1) * plan.n_items))
 
 
 def _read_ability_difference(folder: RunFolder, pair: Sequence[str]) -> tuple[float, float]:
@@ -582,9 +644,7 @@ def _read_ability_difference(folder: RunFolder, pair: Sequence[str]) -> tuple[fl
     return abilities[0] - abilities[1], squared_half_width
 
 
-def _forecast_blocks_or_items(
-    components: AgentVariances, half_width: float, plan: Plan
-) -> tuple[int | None, int | None]:
+def _forecast_data_by_components(components: AgentVariances, half_width: float, plan: Plan) -> _NeededData | None:
     """Forecast how much data must be added to a run so that an interval has a given half-width.
 
     More blocks of trials on the present items need no new responses, so more items are proposed only if all possible
@@ -594,20 +654,20 @@ def _forecast_blocks_or_items(
     half_width : required half-width of its interval
     plan : present plan of the run
 
-    Returns the numbers of additional blocks and of additional items. One of them is None; both are None if nothing suffices.
+    Returns None if no number of items is enough.
     """
     n_blocks = int((plan.trial_type == PAIRED).sum()) / plan.n_agents
     max_blocks = (plan.n_agents - 1) * plan.n_items
     blocks_needed = find_min_blocks(components, half_width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
     if blocks_needed is not None and n_blocks < max_blocks:
         additional_blocks = max(blocks_needed - round(n_blocks), ceil(n_blocks / 10))
-        return additional_blocks, None
+        return _NeededData("blocks", additional_blocks)
 
     items_needed = find_min_items(components, half_width, fraction=1.0, n_agents=plan.n_agents)
     if items_needed is None:
-        return None, None
+        return None
     additional_items = max(items_needed - plan.n_items, ceil(plan.n_items / 10))
-    return None, additional_items
+    return _NeededData("items", additional_items)
 
 
 def check_width_attainable(plan: Plan) -> None:
@@ -700,29 +760,22 @@ def _compare_allocations(
 ) -> Iterator[str]:
     """Yield two sentences, one about sampling all agents equally and one about a search for the best agent.
 
+    The regret is the ability of the best agent minus that of the selected one. The regret bound is its upper confidence bound.
+
     regret : expected regret by multiple of the plan's trials (1.0 for the plan itself), as a pair: if all agents are
         sampled equally, and by a search
     bound : pair of the regret bounds at the plan's own trials
     """
     uniform, searched = regret[1.0]
     uniform_bound, searched_bound = bound
-
-    labels = {0.5: "half the calls", 2.0: "twice the calls"}
-    regret_at_other_sizes = []
-    for multiple, label in labels.items():
-        if multiple in regret:
-            uniform_regret, _ = regret[multiple]
-            regret_at_other_sizes.append(f"{100 * uniform_regret.mean:.1f} with {label}")
-    suffix = f" ({', '.join(regret_at_other_sizes)})" if regret_at_other_sizes else ""
     yield (
         f"all agents sampled equally: on reference data, the agent that ranks first is on average "
-        f"{_format_of_100(uniform)} of 100 comparisons behind the best{suffix}; the regret bound is "
-        f"{_format_of_100(uniform_bound)}, and all intervals are about equally wide"
+        f"{_format_of_100(uniform)} of 100 comparisons behind the best{_format_regret_at_other_sizes(regret)}; the regret "
+        f"bound is {_format_of_100(uniform_bound)}, and all intervals are about equally wide"
     )
 
-    lowers_regret = searched.mean < uniform.mean
+    effect_on_regret = "lowers this regret to" if searched.mean < uniform.mean else "does not lower this regret:"
     raises_bound = searched_bound.mean > uniform_bound.mean
-    effect_on_regret = "lowers this regret to" if lowers_regret else "does not lower this regret:"
     effect_on_bound = "raises the bound to" if raises_bound else "does not raise the bound:"
     yield (
         f"a search (`top: 1`) with equally many calls {effect_on_regret} {_format_of_100(searched)} and {effect_on_bound} "
@@ -731,15 +784,33 @@ def _compare_allocations(
     )
 
 
+def _format_regret_at_other_sizes(regret: dict[float, tuple[ReferenceRange, ReferenceRange]]) -> str:
+    """Format the expected regret at half and at twice the calls of a plan, in parentheses.
+
+    The regret is that of a plan that samples all agents equally, on a scale from 0 to 100.
+
+    regret : expected regret by multiple of the plan's trials, as in `_compare_allocations`
+
+    Returns an empty string if both multiples are missing.
+    """
+    parts = []
+    for multiple, label in ((0.5, "half the calls"), (2.0, "twice the calls")):
+        if multiple in regret:
+            uniform, _ = regret[multiple]
+            parts.append(f"{100 * uniform.mean:.1f} with {label}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
 def _format_of_100(regret: ReferenceRange) -> str:
     """Format a regret as a number of 100 comparisons: the mean, with the lowest and highest value in parentheses."""
     return _format_mean_and_range(ReferenceRange(*(100 * x for x in regret)), 1)
 
 
 def _format_search(forecast: PrecisionForecast, max_regret: float, usd_per_call: float | None) -> Iterator[str]:
-    """Yield sentences about the calls that a search takes until it reaches its maximum regret.
+    """Yield sentences about the calls that a search for the best agent takes until it reaches its maximum regret.
 
-    If the items are too few for that, the first sentence states how many would be enough.
+    The regret is the ability of the best agent minus that of the selected one. The search stops when the upper confidence
+    bound on it reaches the maximum regret. If the items are too few for that, the first sentence states how many suffice.
 
     forecast : forecast of a plan with a maximum regret
     max_regret : maximum regret, at which the search stops
@@ -777,31 +848,37 @@ def _format_trials_needed(forecast: PrecisionForecast, half_width: float, usd_pe
     half_width : requested half-width
     usd_per_call : cost of a call in USD; None if it is unknown
     """
-    text = f"± {half_width:g}"
-    if forecast.trials_needed is None:
-        text += " cannot be reached on these items"
-        if forecast.items_needed is not None:
-            text += f": it takes about {forecast.items_needed:,} items like them, or more"
-        return text
+    goal = f"± {half_width:g}"
+    if forecast.trials_needed is not None:
+        return f"{goal} {_format_trials_and_calls(forecast, forecast.trials_needed, usd_per_call)}"
+    if forecast.items_needed is None:
+        return f"{goal} cannot be reached on these items"
+    return f"{goal} cannot be reached on these items: it takes about {forecast.items_needed:,} items like them, or more"
 
-    # calls for the smallest number of trials per agent; a paired call counts for two agents
-    min_trials, mean_trials, max_trials = forecast.trials_needed
-    min_calls = forecast.n_agents * min_trials / 2 + forecast.n_independent
+
+def _format_trials_and_calls(forecast: PrecisionForecast, needed: TrialsNeeded, usd_per_call: float | None) -> str:
+    """Format the range of the trials and calls that give a half-width, with their cost, as the end of a sentence.
+
+    forecast : forecast of the plan, which converts trials per agent into calls
+    needed : trials per agent that give the half-width
+    usd_per_call : cost of a call in USD; None if it is unknown
+    """
+    min_calls = forecast.count_calls(needed.low)
     min_cost = _format_cost(min_calls, usd_per_call)
-    if max_trials is None:
-        lowest = f"{min_trials:,.0f} trials per agent, {min_calls:,.0f} calls{min_cost}"
-        return f"{text} takes at least {lowest}, or is not reached on these items"
+    if needed.high is None:
+        lowest = f"{needed.low:,.0f} trials per agent, {min_calls:,.0f} calls{min_cost}"
+        return f"takes at least {lowest}, or is not reached on these items"
 
     # from the run's own answers, the forecast is one number instead of a range
-    is_one_number = max_trials - min_trials < 1
+    is_one_number = needed.high - needed.low < 1
     if is_one_number:
-        return f"{text} takes about {mean_trials:,.0f} trials per agent, {min_calls:,.0f} calls{min_cost}"
+        return f"takes about {needed.mean:,.0f} trials per agent, {min_calls:,.0f} calls{min_cost}"
 
-    max_calls = forecast.n_agents * max_trials / 2 + forecast.n_independent
-    trials_range = f"{min_trials:,.0f} to {max_trials:,.0f} trials per agent"
+    max_calls = forecast.count_calls(needed.high)
+    trials_range = f"{needed.low:,.0f} to {needed.high:,.0f} trials per agent"
     calls_range = f"{min_calls:,.0f} to {max_calls:,.0f} calls"
     cost_range = f"{min_cost} to ${usd_per_call * max_calls:,.2f}" if usd_per_call else ""
-    return f"{text} takes {trials_range}, {calls_range}{cost_range}"
+    return f"takes {trials_range}, {calls_range}{cost_range}"
 
 
 def _format_range(value: ReferenceRange) -> str:

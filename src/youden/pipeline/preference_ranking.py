@@ -136,12 +136,9 @@ def _find_obstacle(
         compared = f"{agent_ids[agent]} was compared on {format_count(n_items[agent], 'item')} only"
         return no_recommendation(f"{compared}; an interval needs {MIN_ITEMS}", "Add comparisons on more items.")
 
-    if preference.position_problem:
-        return no_recommendation(preference.position_problem, POSITION_REMEDY)
-
-    if preference.follows_position:
-        reason = "the answers follow the position of the responses, whichever agents are compared"
-        return no_recommendation(reason, "Use another judge or prompt.")
+    position_obstacle = _find_position_obstacle(preference)
+    if position_obstacle is not None:
+        return position_obstacle
 
     depends_on_few = (n_items > 0) & np.isnan(abilities.covariance.df)
     if depends_on_few.any():
@@ -151,6 +148,22 @@ def _find_obstacle(
             "link it to other agents"
         )
         return no_recommendation(reason, f"Add comparisons of {name} in both orders, with several agents.")
+    return None
+
+
+def _find_position_obstacle(preference: PreferenceFacts) -> Recommendation | None:
+    """Return a `Recommendation` without agents if the preferences may be due to the position of the responses, else None.
+
+    A judge with a position bias prefers the first or the second response, whichever agents are compared.
+
+    preference : facts about the position bias
+    """
+    if preference.position_problem:
+        return no_recommendation(preference.position_problem, POSITION_REMEDY)
+
+    if preference.follows_position:
+        reason = "the answers follow the position of the responses, whichever agents are compared"
+        return no_recommendation(reason, "Use another judge or prompt.")
     return None
 
 

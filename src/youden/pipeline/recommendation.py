@@ -239,23 +239,26 @@ def _find_cautions(warnings: Sequence[Finding]) -> list[str]:
 def _with_caution(recommendation: Recommendation, caution: str) -> Recommendation:
     """Add a reason for caution to the first sentence of a recommendation, unless it recommends no agent.
 
-    The text of a recommendation is "<head>. <evidence>", or "<head>, <caution>. <evidence>". The head names the agents,
-    as in "Recommended: a". The caution consists of clauses and a remedy.
+    The first sentence names the agents, as in "Recommended: a", and ends with the caution, if there is one. The caution
+    consists of one or more clauses that state the reasons, and a remedy. The sentences that follow are the evidence for the
+    recommendation, and stay unchanged.
 
     caution : clause that states the reason, for example `FAILED_CALIBRATION`
     """
-    head = _format_head(recommendation.form, recommendation.agents)
-    if recommendation.form == "none" or not recommendation.text.startswith(head):
+    first_sentence = _format_head(recommendation.form, recommendation.agents)
+    names_agents = recommendation.form != "none" and recommendation.text.startswith(first_sentence)
+    if not names_agents:
         return recommendation
 
-    # the clause follows earlier ones, and the remedy comes last
+    # the new clause follows earlier ones, and the remedy comes last
     old_caution = recommendation.caution
     old_clauses = old_caution.removesuffix(CAUTION_REMEDY)
     clauses = f"{old_clauses}, and {caution}" if old_clauses else caution
     new_caution = f"{clauses}{CAUTION_REMEDY}"
 
-    evidence = recommendation.text.removeprefix(head).removeprefix(f", {old_caution}")
-    return replace(recommendation, text=f"{head}, {new_caution}{evidence}", caution=new_caution)
+    without_names = recommendation.text.removeprefix(first_sentence)
+    evidence = without_names.removeprefix(f", {old_caution}")
+    return replace(recommendation, text=f"{first_sentence}, {new_caution}{evidence}", caution=new_caution)
 
 
 def recommend_from_abilities(
@@ -313,8 +316,9 @@ def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpre
     Returns
     -------
     Recommendation
-        Recommended agents or candidates. None are recommended if Youden's J of the mean answers is not significantly above
-        0 or unknown, some agents cannot be compared, or the abilities do not differ significantly.
+        Recommended agents or candidates. None are recommended if Youden's J (true-positive minus false-positive rate) of the
+        judges' mean answers is unknown or not significantly above 0, if some agents cannot be compared, or if the abilities
+        do not differ significantly.
     """
     # selection of the best agents; None if some agents cannot be compared
     agent_ids = results[0].plan.agent_ids
@@ -324,7 +328,7 @@ def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpre
     if selection is not None:
         choice = describe_selection(selection, judge_spread.ability, agent_ids)
 
-    # the judges count as one jury, which answers by the mean of their votes
+    # test whether the judges discriminate: together, they count as one jury that answers by the mean of their votes
     votes = match_votes(results)
     jury = average_judges(replace(results[0], votes=votes))
     rates = measure_judge_rates(TrialsByItem.from_verdicts(jury))

@@ -172,10 +172,11 @@ def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
 def _combine_answers(
     plan: Plan, saved: Verdicts, saved_row: Positions, new: Verdicts | None, *, store: str
 ) -> Verdicts:
-    """Combine saved and new answers into verdicts on `plan`, with a warning that the texts of the saved ones are lost.
+    """Combine saved and new answers into the verdicts of a plan, with a warning that the raw texts of saved ones are lost.
 
-    The judge and the other warnings of the result are those of `new`, or of `saved` if there are no new answers; the
-    `response_models` of the judge are those of both.
+    Saved answers come from the verdicts.parquet of the run, and new ones from its store or from requests. The judge and
+    the other warnings of the result are those of `new`, or of `saved` if there are no new answers. The `response_models`
+    of the judge are those of both.
 
     saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
     new : answers to the trials with −1, in their order; None if all answers are saved
@@ -192,13 +193,21 @@ def _combine_answers(
     judge["response_models"] = [*sorted(served_models)]
 
     n_saved = int((saved_row >= 0).sum())
+    warnings = (_make_kept_finding(n_saved, store), *metadata_source.warnings)
+    return replace(metadata_source, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
+
+
+def _make_kept_finding(n_saved: int, store: str) -> Finding:
+    """Make the warning that the raw texts of saved answers are lost, because only the run's folder has the answers.
+
+    n_saved : number of answers that were taken from the verdicts.parquet of the run
+    store : name of the store, which lacks these answers
+    """
     message = (
         f"{n_saved:,} answers were taken from the run's own verdicts.parquet, because the store {store} does not hold them. "
         "They are not requested again, but their raw texts are lost."
     )
-    warning = Finding("kept", message, facts={"n": n_saved})
-    warnings = (warning, *metadata_source.warnings)
-    return replace(metadata_source, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
+    return Finding("kept", message, facts={"n": n_saved})
 
 
 def _combine_trial_columns(saved: Verdicts, saved_row: Positions, new: Verdicts | None) -> dict[str, Any]:

@@ -164,7 +164,7 @@ def open_hashes(path: Path, metadata: KeysMetadata, *, n: int) -> HashFile:
     if table.metadata != metadata:
         raise damaged_file_error(path, "it was written for another plan, pool or judge")
     file = HashFile(path)
-    n_hashes = sum(len(column) for column in file.columns())
+    n_hashes = sum(len(hashes) for hashes in file.iter_row_groups())
     if n_hashes != n:
         raise damaged_file_error(path, f"it does not have the {n:,} request hashes of this plan")
     return file
@@ -178,15 +178,16 @@ class HashFile:
 
     def chunks(self, start: int = 0) -> Iterator[list[str]]:
         """Yield lists of request hashes in hex from row `start` on; raise RunFolderError if the file is damaged."""
-        for column in self.columns(start):
-            data = memoryview(column.buffers()[1])[KEY_BYTES * column.offset :]
-            text = data[: KEY_BYTES * len(column)].hex()
+        for hashes in self.iter_row_groups(start):
+            data = memoryview(hashes.buffers()[1])[KEY_BYTES * hashes.offset :]
+            text = data[: KEY_BYTES * len(hashes)].hex()
             n_digits = 2 * KEY_BYTES
             yield [text[i : i + n_digits] for i in range(0, len(text), n_digits)]
 
-    def columns(self, start: int = 0) -> Iterator[pa.Array]:
-        """Yield the column of request hashes from row `start` on as binary arrays, one per row group of the file.
+    def iter_row_groups(self, start: int = 0) -> Iterator[pa.Array]:
+        """Yield the request hashes from row `start` on, one array of fixed-size binary values per row group of the file.
 
+        A row group is a part of a Parquet file that is read at once. Row groups that end before row `start` are not read.
         Raises RunFolderError if the file is damaged.
         """
         n_to_skip = start
@@ -195,8 +196,9 @@ class HashFile:
                 for group in range(file.num_row_groups):
                     n_rows = file.metadata.row_group(group).num_rows
                     if n_to_skip < n_rows:
-                        column = file.read_row_group(group).column("request_hash").cast(pa.binary(KEY_BYTES), safe=True)
-                        yield column.combine_chunks()[n_to_skip:]
+                        hashes = file.read_row_group(group).column("request_hash")
+                        binary_hashes = hashes.cast(pa.binary(KEY_BYTES), safe=True)
+                        yield binary_hashes.combine_chunks()[n_to_skip:]
                     n_to_skip = max(0, n_to_skip - n_rows)
         except (pa.ArrowException, OSError, KeyError) as error:
             raise damaged_file_error(self._path, f"its request hashes cannot be read ({error})") from error

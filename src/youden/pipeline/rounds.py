@@ -69,13 +69,14 @@ def plan_width_round(
     eligible : bool array (n_agents, n_items)
         Cells that may be compared.
     rng : Generator
-        Random generator with the seed of the first round. It draws the earlier blocks again, and skips them.
+        Random generator with the seed of the first round. It first repeats the draws of the earlier rounds, so that an
+        interrupted run plans the same blocks when it resumes.
 
     Returns
     -------
     NextRound
-        The trials of the round, or no trials and the reason to stop: "narrow" if the half-width is reached, "items" if
-        no number of calls on these items reaches it, and "budget" if no calls are left.
+        The trials of the round, or no trials and the reason to stop. The reason is "narrow" if the half-width is reached,
+        "items" if no number of calls on these items reaches it, and "budget" if no calls are left.
     """
     plan = result.plan
     half_width = half_width_quantile(abilities.covariance.half_width(LEVEL), HALF_WIDTH_FRACTION)
@@ -133,14 +134,13 @@ def _find_needed_blocks(
     if n_blocks < min(n_items, max_blocks):
         return 2 * n_blocks
 
-    smallest = half_width_quantile(half_widths(components, max_blocks, n_items), HALF_WIDTH_FRACTION)
-    if smallest > UNATTAINABLE_FACTOR * requested:
+    with_all_blocks = half_widths(components, max_blocks, n_items)
+    smallest_half_width = half_width_quantile(with_all_blocks, HALF_WIDTH_FRACTION)
+    nearly_requested = (1 + NEAR_FRACTION) * requested
+    if smallest_half_width > UNATTAINABLE_FACTOR * requested or half_width <= nearly_requested:
         return None
 
     # these items almost allow the half-width, so aim at a slightly larger one
-    nearly_requested = (1 + NEAR_FRACTION) * requested
-    if half_width <= nearly_requested:
-        return None
     return find_blocks(nearly_requested) or 2 * n_blocks
 
 
@@ -263,14 +263,27 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
         next_round = plan_next_round(result, rounds)
         if next_round.stop_reason is not None:
             note = _describe_stop(plan, next_round.stop_reason, next_round.detail, n_analyses=len(rounds.starts))
-            earlier_notes = [text for text in plan.notes if not text.startswith(f"{plan.design}: ")]
-            finished_plan = replace(result.plan, notes=(*earlier_notes, note))
-            return replace(result, plan=finished_plan)
+            return _with_stop_note(result, plan, note)
 
         independent = _draw_independent_trials(result.plan, next_round)
         trials = Trials.concat([next_round.trials, independent])
         longer_plan = with_round(result.plan, rounds, trials, active=next_round.active)
         result = judge_plan(longer_plan)
+
+
+def _with_stop_note(result: Verdicts, plan: Plan, note: str) -> Verdicts:
+    """Return a copy of verdicts whose plan has a last note, which states why it gets no more rounds.
+
+    The copy keeps the other notes of the first plan. A note on an earlier stop begins with the name of the design, and is
+    left out.
+
+    result : answers to the plan with all its rounds
+    plan : plan before the rounds were added
+    note : the note, as returned by `_describe_stop`
+    """
+    earlier_notes = [text for text in plan.notes if not text.startswith(f"{plan.design}: ")]
+    finished_plan = replace(result.plan, notes=(*earlier_notes, note))
+    return replace(result, plan=finished_plan)
 
 
 def _describe_stop(plan: Plan, stop_reason: str, detail: str, *, n_analyses: int) -> str:
@@ -281,7 +294,7 @@ def _describe_stop(plan: Plan, stop_reason: str, detail: str, *, n_analyses: int
     """
     reason = STOP_MESSAGES[stop_reason]
     if stop_reason == "budget":
-        reason += _format_shortfall(plan)
+        reason += _format_unreached_goal(plan)
     noun = "analysis" if n_analyses == 1 else "analyses"
     return f"{plan.design}: {n_analyses} interim {noun}; {reason}{detail}"
 
@@ -333,8 +346,12 @@ def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
     return draw_scored_trials(plan, eligible, rng, scored=sampled, partners=np.arange(plan.n_agents), n=n_trials)
 
 
-def _format_shortfall(plan: Plan) -> str:
-    """Describe the goal that a plan in rounds had not reached when its budget was spent, as the end of a sentence."""
+def _format_unreached_goal(plan: Plan) -> str:
+    """Name the goal of a plan in rounds, as the end of a sentence about a budget that was spent before.
+
+    The goal is narrow intervals, or a selection of the best agents (`top` of them). The selected agents are to be
+    significantly better than all others, or to have a regret of at most `max_regret`.
+    """
     if plan.design == FixedWidth.name:
         return " before intervals were as narrow as requested"
     design = get_adaptive_design(plan)

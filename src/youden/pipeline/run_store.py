@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import islice
+from pathlib import Path
 
 from youden.data.folder.folder_lock import folder_lock
 from youden.data.folder.run_config import RunConfig
@@ -15,7 +16,7 @@ from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.store.answers import open_store
 from youden.pipeline.request_hashes import get_hash_reader
 from youden.text.printable import redact_location
-from youden.types import Completion, Plan
+from youden.types import Plan
 
 _LOG = logging.getLogger(__name__)
 _CHUNK = 10_000
@@ -102,12 +103,22 @@ def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) ->
         return
 
     if n_missing:
-        raise RunFolderError(
-            f"The store lacks {n_missing:,} answers that {config.folder} keeps in {previous_name}: got {new_name}. Remove "
-            "--store, `store:` or YOUDEN_STORE to use the run's own store, or run "
-            f"`youden store copy {previous_name} {new_name}` first.",
-            slug="run-store",
-        )
+        raise _make_lost_answers_error(n_missing, config.folder, previous_name, new_name)
+
+
+def _make_lost_answers_error(n_missing: int, folder: Path, previous_name: str, new_name: str) -> RunFolderError:
+    """Make the error [run-store] for a store that lacks answers which the run's previous store has.
+
+    n_missing : number of these answers
+    folder : folder of the run
+    previous_name, new_name : paths or URLs of the two stores, without passwords
+    """
+    return RunFolderError(
+        f"The store lacks {n_missing:,} answers that {folder} keeps in {previous_name}: got {new_name}. Remove "
+        "--store, `store:` or YOUDEN_STORE to use the run's own store, or run "
+        f"`youden store copy {previous_name} {new_name}` first.",
+        slug="run-store",
+    )
 
 
 def _count_missing_answers(config: RunConfig, previous_location: str, plan: Plan, judge: JudgeConfig) -> int:
@@ -122,8 +133,8 @@ def _count_missing_answers(config: RunConfig, previous_location: str, plan: Plan
     n_missing = 0
     with open_store(previous_location, read_only=True) as previous_store:
         while chunk := list(islice(hashes, _CHUNK)):
-            outcomes = previous_store.get_outcomes(list(dict.fromkeys(chunk)))
-            missing = {request_hash for request_hash, outcome in outcomes.items() if isinstance(outcome, Completion)}
+            distinct_hashes = list(dict.fromkeys(chunk))
+            missing = set(previous_store.answers(distinct_hashes))
             if missing and has_new_store:
                 with open_store(config.store_location, read_only=True) as new_store:
                     missing -= set(new_store.answers(list(missing)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -329,12 +330,10 @@ def _describe_table(
     ranked : differences of the models in the order of `names`
     names : names of the models, best first
     """
-    # pairs of models that are not significantly different
+    # pairs of models that are not significantly different, and pairs whose scores differ by a constant
     is_comparable = np.isfinite(ranked.half_width)
     is_tied = is_comparable & ~ranked.significant & ~np.eye(len(names), dtype=np.bool_)
-    ties = {}
-    for name, is_tied_with in zip(names, is_tied, strict=True):
-        ties[name] = tuple(names[k] for k in np.flatnonzero(is_tied_with).tolist())
+    ties = {name: tuple(compress(names, row)) for name, row in zip(names, is_tied, strict=True)}
     constant_pairs = np.argwhere(np.triu(means.is_constant)).tolist()
 
     # smallest set of items without which another model comes first

@@ -100,21 +100,23 @@ def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
 
 
 def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
-    """Yield a note on agents of low self-consistency, and one on stable agents of low ability.
+    """Yield a note on agents of low self-consistency, and one on agents whose ability is low although they are consistent.
 
-    An agent has a low self-consistency if it is significantly below the mean of all agents. An agent is stable with a low
-    ability if its ability is significantly below the mean ability and below its own self-consistency.
+    Self-consistency measures how much more often two responses of one agent match if they are to the same item. It is low if
+    the upper bound of its 95% interval is below the mean of all agents. The other note names agents whose self-consistency
+    is not low, whose ability is significantly below the mean ability, and whose interval of the ability lies below that of
+    the self-consistency.
 
     ranking : ranking table; without the columns of `tabulate_self_consistency`, there are no notes
     """
     if "self_consistency" not in ranking:
         return
 
-    is_below_mean = ranking["high"] < ranking["ability"].mean()
-    is_stable = is_below_mean & (ranking["self_consistency_low"] > ranking["high"])
-    is_unstable = ranking["self_consistency_high"] < ranking["self_consistency"].mean()
-    stable = tuple(ranking["agent"][is_stable & ~is_unstable])
-    unstable = tuple(ranking["agent"][is_unstable])
+    is_inconsistent = ranking["self_consistency_high"] < ranking["self_consistency"].mean()
+    has_low_ability = ranking["high"] < ranking["ability"].mean()
+    is_above_ability = ranking["self_consistency_low"] > ranking["high"]
+    stable = tuple(ranking["agent"][has_low_ability & is_above_ability & ~is_inconsistent])
+    inconsistent = tuple(ranking["agent"][is_inconsistent])
     if stable:
         message = (
             f"High self-consistency and low ability of {', '.join(stable)}: stable, but not corroborated by peers. Two "
@@ -122,16 +124,16 @@ def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
             "mistakes, or be alone in being correct."
         )
         yield Finding("not-corroborated", message, severity="note", agents=stable)
-    if unstable:
+    if inconsistent:
         message = (
-            f"Low self-consistency of {', '.join(unstable)}: responses to one item vary in content. This bounds what ability can "
-            "reach: two agents match at most as often as the geometric mean of how often each matches itself."
+            f"Low self-consistency of {', '.join(inconsistent)}: responses to one item vary in content. This bounds what ability "
+            "can reach: two agents match at most as often as the geometric mean of how often each matches itself."
         )
-        yield Finding("low-self-consistency", message, severity="note", agents=unstable)
+        yield Finding("low-self-consistency", message, severity="note", agents=inconsistent)
 
 
 def _tabulate_comparisons(verdicts: Verdicts, rows: Positions) -> pd.DataFrame:
-    """Make a table of self-trials in which each trial has two rows, one for each of its two responses.
+    """Tabulate self-trials with two rows per trial, one for each of its two responses.
 
     A self-trial compares two responses of one agent, to the same item or to different items. With a row for each response,
     the answers can be grouped by response.
@@ -139,8 +141,9 @@ def _tabulate_comparisons(verdicts: Verdicts, rows: Positions) -> pd.DataFrame:
     verdicts : answers of the run
     rows : int array (n_self_trials,), positions of the self-trials in the plan
 
-    Returns the columns `response`, `partner` (the response that it is compared with), `is_same_item` and `answer` (0 or 1).
-    The index is the position of the trial in the plan.
+    Returns a table with these columns: `response` is the number of a response, `partner` is the number of the other response
+    of the trial, `is_same_item` states whether they respond to the same item, and `answer` is 0 or 1. The index is the
+    position of the trial in the plan.
     """
     import pandas as pd  # takes long to load
 

@@ -186,18 +186,19 @@ def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | 
     """
     plan = result.plan
     rows = (plan.trial_type == PAIRED) & result.answered
+    answer = result.answer[rows]
     first_text, second_text = (text[rows].astype(np.int64) for text in plan.text_rows)
     question = _number_questions(plan.item[rows].astype(np.int64), first_text, second_text)
-
-    # sort the answers by question, then by the order of the texts, and compare each answer with the next one
     is_swapped = first_text > second_text
-    by_question = np.lexsort((is_swapped, question))
-    is_same_question = np.diff(question[by_question]) == 0
-    changes_order = np.diff(is_swapped[by_question])
-    half_square = np.diff(result.answer[rows][by_question]) ** 2 / 2
-    same_order = _average_if_enough(half_square[is_same_question & ~changes_order])
-    other_order = _average_if_enough(half_square[is_same_question & changes_order])
-    return same_order, other_order
+
+    # sort the answers by question (two texts), then by the order of the texts, and compare each answer with the next one
+    order = np.lexsort((is_swapped, question))
+    half_square = np.diff(answer[order]) ** 2 / 2
+    is_same_question = question[order][1:] == question[order][:-1]
+    is_same_order = is_swapped[order][1:] == is_swapped[order][:-1]
+    variance_in_same_order = _average_if_enough(half_square[is_same_question & is_same_order])
+    variance_in_other_order = _average_if_enough(half_square[is_same_question & ~is_same_order])
+    return variance_in_same_order, variance_in_other_order
 
 
 def _number_questions(item: Positions, first_text: Positions, second_text: Positions) -> Positions:
@@ -389,17 +390,16 @@ def _summarize_components(
     items, response, calls = in_interval[:3]
     largest = max((items, response, calls), key=_get_variance)
     share = _get_variance(largest) / (error_variance or 1.0)
-    call_gain = 1 - (calls.width_change_if_doubled or 1.0)
+    call_gain = _compute_gain_if_doubled(calls)
+    call_effect = f"twice the calls on these items narrow it by {call_gain:.0%}"
     if call_gain < 0.05:
         call_effect = "more calls on these items change nothing"
-    else:
-        call_effect = f"twice the calls on these items narrow it by {call_gain:.0%}"
 
     if largest is items:
         n_added = 3 * n_items  # four times as many items halve the interval
         return f"Mostly the items ({share:.0%}): {n_added} more of them halve the interval; {call_effect}."
     if largest is response:
-        gain = 1 - (response.width_change_if_doubled or 1.0)
+        gain = _compute_gain_if_doubled(response)
         return (
             f"Mostly the responses ({share:.0%}): twice the repeats narrow the interval by {gain:.0%}; {call_effect}."
         )
@@ -409,6 +409,14 @@ def _summarize_components(
 def _get_variance(component: ComponentFacts) -> float:
     """Return the variance that a component gives an ability, at least 0; 0 if it is unknown."""
     return max(component.ability_variance.value, 0.0) if component.ability_variance else 0.0
+
+
+def _compute_gain_if_doubled(component: ComponentFacts) -> float:
+    """Return the fraction by which an interval narrows if the number of calls, or of repeats, is doubled.
+
+    The result is 0 if the effect is unknown.
+    """
+    return 1 - (component.width_change_if_doubled or 1.0)
 
 
 def _format_row(component: ComponentFacts, total: float) -> list[str]:

@@ -143,21 +143,32 @@ def _import_if_needed(
     columns : column of the table by field of the pool
     known_pool : pool that was imported from the same source before; its items keep their ids
     """
-    has_responses_file = (source / RESPONSES).is_file()
-    format_ = None if has_responses_file else recognize_format([source])
-    fits_columns = not columns or format_ in TABLE_FORMATS  # only tables have named columns
-    if format_ is not None and fits_columns:
+    format_ = _recognize_import_format(source, has_columns=bool(columns))
+    if format_ is not None:
         importer = IMPORTERS.load(format_)
         imported = importer([source], columns=columns)
         imported = replace(imported, used_columns=FORMAT_NOTE.format(format_))
-        _check_imported(imported, source, pool_path, format_)
-        return imported
-
-    if not _needs_table_import(source, has_columns=bool(columns)):
+    elif _needs_table_import(source, has_columns=bool(columns)):
+        format_ = "table"
+        imported = read_table([source], columns=columns, exact=False, previous_pool=known_pool)
+    else:
         return None
-    imported = read_table([source], columns=columns, exact=False, previous_pool=known_pool)
-    _check_imported(imported, source, pool_path, "table")
+
+    _check_imported(imported, source, pool_path, format_)
     return imported
+
+
+def _recognize_import_format(source: Path, *, has_columns: bool) -> str | None:
+    """Recognize the format of files that another tool wrote; None for a pool, a plain table or an unknown format.
+
+    has_columns : whether the user named columns of a table; then only formats of tables are recognized
+    """
+    has_responses_file = (source / RESPONSES).is_file()
+    if has_responses_file:
+        return None
+    format_ = recognize_format([source])
+    fits_columns = not has_columns or format_ in TABLE_FORMATS
+    return format_ if fits_columns else None
 
 
 def _needs_table_import(source: Path, *, has_columns: bool) -> bool:
@@ -179,20 +190,27 @@ def _needs_table_import(source: Path, *, has_columns: bool) -> bool:
 def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, format_: str) -> None:
     """Check that an imported pool can be ranked.
 
+    A ranking needs at least `MIN_AGENTS` agents. A smaller pool is accepted only if its agents have repeats (several
+    responses to an item), which can be compared with each other.
+
+    source : file or folder that was imported
+    pool_path : path at which the pool will be written, for messages
+    format_ : name of the import format, "table" for a table
+
     Raises ImportFormatError if too many responses were dropped or no item has two of them, and PoolError [init-columns] if
-    there are fewer than three agents, unless the agents have repeats that can be compared with each other.
+    there are too few agents.
     """
     check_dropped(imported)
     check_shared_items(imported, source, format_)
     n_agents = imported.pool.n_agents
-    if n_agents >= MIN_AGENTS or needs_self_trials(imported.pool):
-        return
-    columns = imported.used_columns[:MAX_DESCRIPTION_CHARACTERS]
-    raise PoolError(
-        f"{source}, {columns}. That gives {format_count(n_agents, 'agent')}, and a ranking needs {MIN_AGENTS}. "
-        f"{_suggest_more_agents(imported, source, pool_path, format_)}",
-        slug="init-columns",
-    )
+    can_be_ranked = n_agents >= MIN_AGENTS or needs_self_trials(imported.pool)
+    if not can_be_ranked:
+        description = imported.used_columns[:MAX_DESCRIPTION_CHARACTERS]
+        raise PoolError(
+            f"{source}, {description}. That gives {format_count(n_agents, 'agent')}, and a ranking needs {MIN_AGENTS}. "
+            f"{_suggest_more_agents(imported, source, pool_path, format_)}",
+            slug="init-columns",
+        )
 
 
 def _suggest_more_agents(imported: ImportedPool, source: Path, pool_path: Path, format_: str) -> str:

@@ -20,7 +20,7 @@ POOL_TABLES = (".csv", ".parquet")
 
 
 def find_pool(start: Path) -> Path:
-    """Find the only pool in a folder or its subfolders.
+    """Find the pool in a folder or its subfolders, or else a table that can be imported as a pool.
 
     Parameters
     ----------
@@ -30,20 +30,15 @@ def find_pool(start: Path) -> Path:
     Returns
     -------
     Path
-        The only folder or table that is a pool. If there is no pool, the only table, which can be imported.
+        The only pool: a folder with a responses.jsonl, or a table with the columns of a pool. If the folder has no pool, its
+        only table, whose columns have other names.
 
     Raises
     ------
     PoolError
-        [init-none]: if there is no pool or table; [init-several]: if there are several pools (or tables).
+        [init-none]: if there is no pool or table; [init-several]: if there are several pools, or several tables and no pool.
     """
-    subfolders = [path for path in start.iterdir() if path.is_dir() and not path.name.startswith(".")]
-    folders = [start, *sorted(subfolders)]
-    files = sorted(path for path in start.iterdir() if path.is_file())
-    tables = [file for file in files if file.suffix.lower() in EXTENSIONS]
-    pools = [folder for folder in folders if (folder / RESPONSES).is_file()]
-    pools += [path for path in tables if path.suffix.lower() in POOL_TABLES and has_pool_columns(path)]
-    candidates = pools or tables
+    candidates = _list_pools_or_tables(start)
     if not candidates:
         raise PoolError(
             f"There is no pool here: no table ({', '.join(EXTENSIONS)}), and no folder with {RESPONSES}. Run youden init FILE to "
@@ -58,6 +53,21 @@ def find_pool(start: Path) -> Path:
             slug="init-several",
         )
     return candidates[0]
+
+
+def _list_pools_or_tables(folder: Path) -> list[Path]:
+    """List the pools in a folder or, if there are none, its tables, which can be imported.
+
+    A pool is the folder itself or a visible subfolder with a responses.jsonl, or a table in the folder with the columns of a
+    pool. The folder comes first, then its subfolders and tables, each in alphabetical order.
+    """
+    entries = sorted(folder.iterdir())
+    subfolders = [path for path in entries if path.is_dir() and not path.name.startswith(".")]
+    tables = [path for path in entries if path.is_file() and path.suffix.lower() in EXTENSIONS]
+
+    pools = [path for path in (folder, *subfolders) if (path / RESPONSES).is_file()]
+    pools += [path for path in tables if path.suffix.lower() in POOL_TABLES and has_pool_columns(path)]
+    return pools or tables
 
 
 def has_pool_columns(file: Path) -> bool:

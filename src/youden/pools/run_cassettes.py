@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from youden.data.folder.run_folder import RunFolder
@@ -149,6 +150,8 @@ def import_cassette(file: Path, store: str | Path) -> CassetteImport:
 def find_missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
     """Find requests of a run, or of a generated pool, whose answers a cassette lacks.
 
+    A cassette is a file of recorded requests and answers. A generated pool has responses of agents that query models.
+
     Parameters
     ----------
     cassette : Cassette
@@ -165,20 +168,30 @@ def find_missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
     Raises
     ------
     ConfigError
-        [cassette-source]: if the folder is neither; [cassette-no-calls]: if the run or pool makes no calls.
+        [cassette-source]: if the folder is neither that of a run nor that of a generated pool; [cassette-no-calls]: if the
+        run or pool makes no calls.
     RunFolderError, PoolError, PlanError
         If a file cannot be read, or the pool of the run has changed.
     """
     if is_generated(path):
-        requests = collect_requests(_read_generation(path), lambda keys: _find_answers(cassette, keys))
+        generation = _read_generation(path)
+        requests = collect_requests(generation, partial(_find_answers, cassette))
         return {key: str(request) for key, request in requests.items() if key not in cassette.entries}
-    run = _read_judged_run(RunFolder(path))
-    missing: dict[str, str] = {}
+    return _find_missing_trials(cassette, _read_judged_run(RunFolder(path)))
+
+
+def _find_missing_trials(cassette: Cassette, run: _JudgedRun) -> dict[str, str]:
+    """Find the requests of a judged run whose answers a cassette lacks.
+
+    Returns a mapping from request hash to a description of the trial. If several trials have the same request, it is that of
+    the first one.
+    """
+    description_by_key: dict[str, str] = {}
     for judge in run.judges:
         for row, key in iter_keys(judge.questions(), run.plan):
-            if key not in cassette.entries:
-                missing.setdefault(key, describe_trial(run.plan, row))
-    return missing
+            if key not in cassette.entries and key not in description_by_key:
+                description_by_key[key] = describe_trial(run.plan, row)
+    return description_by_key
 
 
 def _find_answers(cassette: Cassette, keys: Iterable[str]) -> dict[str, Completion]:

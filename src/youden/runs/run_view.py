@@ -142,9 +142,15 @@ class RunView:
         """Ranking as a DataFrame with one row per agent, best first.
 
         Its columns are those of ranking.csv, among them `agent`, `ability`, the bounds `low` and `high` of its 95% interval,
-        and `rank`. The mapping `attrs` has the same keys as for `youden.rank`: `unique_best` (id of the agent that is
-        significantly better than all others, or None), `choice`, `signal`, `partial`, `recommendation`, `method` and
-        `warnings`.
+        and `rank`. The mapping `attrs` has the same keys as for `youden.rank`:
+
+        - `unique_best`: id of the agent that is significantly better than all others, or None.
+        - `choice`: selected agents with their regret bound.
+        - `signal`: whether the judge discriminates, and whether the agents differ.
+        - `partial`: how much of the run is judged, or None if it is finished.
+        - `recommendation`: recommended agents, with the reasons.
+        - `method`: estimator of the abilities, and method of the intervals.
+        - `warnings`: findings about the run.
         """
         import pandas as pd
 

@@ -91,31 +91,34 @@ def _report_prompt_copying(sample: SampledTexts, agents: Positions, medians: Flo
 
     sample : responses and prompts of sampled items
     agents : int array (n_reported,), positions of the agents
-    medians : float array (n_reported,), share of each agent's median response. For copying agents, it is the share of n-grams
-        that occur in the prompt. For rewording agents, it is the share of words that response and prompt have in common.
+    medians : float array (n_reported,), median over the responses of each agent. The measure of a response is the share of
+        its n-grams (sequences of words) that occur in the prompt. For rewording agents, it is the share of all words of the
+        response and the prompt that occur in both.
     is_reworded : whether the agents reword their prompts instead of copying them
     """
     ids = select_ids(sample.pool.agents, agents)
-    min_share = float(medians.min())
-    their = "its" if len(ids) == 1 else "their"
     subject = format_subject(ids, "copies its", "copy their", limit=20)
-    share = format_min_share(min_share, n_agents=len(ids))
-    evidence = f"{share} of the {N_GRAM}-word sequences of {their} median response occur in the item's prompt"
-    if is_reworded:
-        evidence = f"{their} median response and its prompt share {share} of all their words"
+    evidence = _describe_copied_share(medians, is_reworded=is_reworded)
 
     effect, remedy = _COPYING_EFFECT, _COPYING_REMEDY
     if needs_self_trials(sample.pool):
         effect = "Responses that copy the same source match each other, which raises the self-consistency of the agent."
         remedy = "Use a model as judge, and interpret the consistency with care."
-    return Finding(
-        "source-copying",
-        f"{subject} source: {evidence}.",
-        effect,
-        remedy,
-        agents=ids,
-        facts={"share": float(medians.max())},
-    )
+    facts = {"share": float(medians.max())}
+    return Finding("source-copying", f"{subject} source: {evidence}.", effect, remedy, agents=ids, facts=facts)
+
+
+def _describe_copied_share(medians: Floats, *, is_reworded: bool) -> str:
+    """State how much of its median response each of some agents copies from the prompt, or has in common with it.
+
+    medians, is_reworded : as in `_report_prompt_copying`
+    """
+    n_agents = len(medians)
+    possessive = "its" if n_agents == 1 else "their"
+    share = format_min_share(float(medians.min()), n_agents=n_agents)
+    if is_reworded:
+        return f"{possessive} median response and its prompt share {share} of all their words"
+    return f"{share} of the {N_GRAM}-word sequences of {possessive} median response occur in the item's prompt"
 
 
 def _compute_prompt_similarity(sample: SampledTexts) -> Floats:
@@ -376,9 +379,14 @@ class _NgramTable:
         return shares
 
     def max_similarity(self, included: Bools) -> Floats:
-        """Return each text's Jaccard similarity of words to the most similar text of another agent, float array (n_texts,).
+        """Return the similarity of each text to the most similar text of another agent on the same item.
 
-        Only agents with True in `included`, bool array (n_agents,), count as other agents. NaN for a text with few words.
+        The Jaccard similarity of two texts is the number of words that both contain, divided by the number of words that one
+        of them contains. Texts with fewer than `MIN_RESPONSE_WORDS` words are not compared.
+
+        included : bool array (n_agents,), agents whose texts count as texts of other agents
+
+        Returns a float array (n_texts,), NaN for a text that is not compared, or without a text to compare it with.
         """
         sample = self.sample
         is_long_enough = sample.n_words[: len(sample)] >= MIN_RESPONSE_WORDS
@@ -386,7 +394,7 @@ class _NgramTable:
         for rows, similarity in sample.iter_similarities():
             is_candidate = included[sample.agent_of[rows]] & is_long_enough[rows]
             if is_candidate.any():
-                np.fill_diagonal(similarity, 0.0)
+                np.fill_diagonal(similarity, 0.0)  # a text is not compared with itself
                 max_similarity[rows] = similarity[:, is_candidate].max(axis=1)
         max_similarity[~is_long_enough] = np.nan
         return max_similarity
@@ -504,17 +512,19 @@ def _report_reuse(agents: tuple[str, ...], min_share: float) -> Finding:
 
 
 def _find_reusing_agents(table: _NgramTable, included: Bools, is_clone: Bools) -> dict[int, float]:
-    """Find agents that reuse responses of others, and measure how much of its median response each of them reuses.
+    """Find agents that reuse responses of other agents, and measure how much they reuse.
 
-    Two values between 0 and 1 measure reuse: the share of the n-grams that occur in responses of other agents, and the Jaccard
-    similarity to the most similar response of another agent. The agent with the largest value is found first. Its texts are then
-    ignored, so that the agents from which it copies are not reported with it.
+    The reuse of a response has two measures between 0 and 1: the share of its n-grams (sequences of words) that occur in
+    responses of other agents, and the Jaccard similarity of its words to the most similar response of another agent. The
+    reuse of an agent is the median over its responses. The agent with the largest reuse is found first. Its texts are then
+    ignored, so that the agents from which it copies are not reported with it. The search ends if no agent reuses much, or if
+    the remaining agents reuse so much that their responses seem to coincide naturally.
 
     table : n-grams of the responses
     included : bool array (n_agents,), agents that are compared; others are not reported
     is_clone : bool array (n_agents,), agents that are compared, but not reported
 
-    Returns the larger of the two values by position of the agent.
+    Returns the larger of the two medians by position of the agent.
     """
     is_compared = included.copy()
     measures = _measure_reuse(table, is_compared)
@@ -529,14 +539,23 @@ def _find_reusing_agents(table: _NgramTable, included: Bools, is_clone: Bools) -
         is_reusing_ngrams = measures.reused_share[agent] >= MIN_REUSED_SHARE
         is_compared[agent] = False
         measures = _measure_reuse(table, is_compared)
-
-        # if the others still reuse much, responses to these items coincide naturally, and the agent is not reported
         measure = measures.reused_share if is_reusing_ngrams else measures.similarity
-        measure_of_others = measure[is_compared & ~is_clone]
-        is_known = not np.isnan(measure_of_others).all()
-        if is_known and np.nanmedian(measure_of_others) >= NATURAL_REUSE:
+        if _is_reuse_natural(measure[is_compared & ~is_clone]):
             return reuse_by_agent
         reuse_by_agent[agent] = float(reuse[agent])
+
+
+def _is_reuse_natural(measure_of_others: Floats) -> bool:
+    """Return whether the responses to these items coincide naturally, as in translation, so that no agent copies.
+
+    They do if the remaining agents still reuse much when the agent with the largest reuse is ignored: their median is at
+    least `NATURAL_REUSE`.
+
+    measure_of_others : float array (n_others,), measure of the reuse of each remaining agent; NaN if it is unknown
+    """
+    if np.isnan(measure_of_others).all():
+        return False
+    return bool(np.nanmedian(measure_of_others) >= NATURAL_REUSE)
 
 
 class _ReuseMeasures(NamedTuple):

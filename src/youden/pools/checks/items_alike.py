@@ -183,9 +183,10 @@ def _find_similar_pairs(
         is_similar = (similarity >= threshold_of_pair) & (row != column)
         rows.append(row[is_similar])
         columns.append(column[is_similar])
-    all_rows = np.concatenate(rows)
-    all_columns = np.concatenate(columns)
-    return csr_array((np.ones(len(all_rows)), (all_rows, all_columns)), shape=(len(threshold), len(threshold)))
+    n_items = len(threshold)
+    positions = np.concatenate(rows), np.concatenate(columns)
+    ones = np.ones(len(positions[0]))
+    return csr_array((ones, positions), shape=(n_items, n_items))
 
 
 def _rank_words(profiles_a: csr_array[np.float64], profiles_b: csr_array[np.float64]) -> Positions:

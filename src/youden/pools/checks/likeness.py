@@ -108,14 +108,25 @@ def _count_same_responses(sample: SampledTexts) -> tuple[Ids, Ids]:
         agents = sample.agent_of[rows[is_long_enough]]
         similarity = all_similarities[np.ix_(is_long_enough, is_long_enough)]
 
-        off_diagonal = ~np.eye(len(similarity), dtype=np.bool_)
-        median = float(np.median(similarity[off_diagonal])) if len(similarity) > 1 else 0.0
-        threshold = max(MIN_CLONE_SIMILARITY, median + MIN_EXCESS_SIMILARITY * (1 - median))
-
-        n_common[np.ix_(agents, agents)] += 1
-        n_same[np.ix_(agents, agents)] += similarity >= threshold
+        pairs = np.ix_(agents, agents)
+        n_common[pairs] += 1
+        n_same[pairs] += similarity >= _choose_clone_threshold(similarity)
     np.fill_diagonal(n_same, 0)
     return n_same, n_common
+
+
+def _choose_clone_threshold(similarity: Floats) -> float:
+    """Choose the similarity from which on two responses to an item count as the same.
+
+    If all responses to the item are similar, for example because they are short, only more similar ones count.
+
+    similarity : float array (n_responses, n_responses), Jaccard similarities of the words of two responses
+    """
+    median = 0.0
+    if len(similarity) > 1:
+        is_off_diagonal = ~np.eye(len(similarity), dtype=np.bool_)
+        median = float(np.median(similarity[is_off_diagonal]))
+    return max(MIN_CLONE_SIMILARITY, median + MIN_EXCESS_SIMILARITY * (1 - median))
 
 
 def _make_clone_finding(pool: Pool, ids: tuple[str, ...], share: float) -> Finding:
@@ -302,17 +313,16 @@ def find_families(sample: SampledTexts) -> Iterator[Finding]:
     """
     agents = sample.pool.agents
     family_by_agent = [agent.meta.get("family") for agent in agents]
-    families = sorted({family for family in family_by_agent if isinstance(family, str)})
+    n_members_by_family = Counter(family for family in family_by_agent if isinstance(family, str))
+    families = sorted(family for family, n_members in n_members_by_family.items() if n_members >= 2)
     if not families:
         return
 
     similarity = sample.mean_similarity()
     for name in families:
         is_member = np.array([family == name for family in family_by_agent])
-        n_members = int(is_member.sum())
-        if n_members < 2:
-            continue
         ratio = _compute_similarity_ratio(similarity, is_member)
+        n_members = n_members_by_family[name]
         is_large = n_members >= 3 and n_members / len(agents) >= LARGE_FAMILY_SHARE
         if ratio >= MIN_FAMILY_RATIO or is_large:
             ids = select_ids(agents, np.flatnonzero(is_member))
@@ -330,16 +340,24 @@ def _report_family(name: str, ids: tuple[str, ...], n_agents: int, ratio: float)
 
 
 def _compute_similarity_ratio(similarity: Floats, is_member: Bools) -> float:
-    """Divide the mean similarity of two members of a family by that of a member and another agent; 1 if it is unknown."""
-    n_members = int(is_member.sum())
-    is_other_member = ~np.eye(n_members, dtype=np.bool_)
-    within_family = similarity[np.ix_(is_member, is_member)][is_other_member]
-    across_families = similarity[np.ix_(is_member, ~is_member)]
-    if np.isnan(within_family).all() or np.isnan(across_families).all():
+    """Compute how many times as similar two members of a family are to each other as to agents outside the family.
+
+    similarity : float array (n_agents, n_agents), mean similarity of two agents' responses; NaN if it is unknown
+    is_member : bool array (n_agents,), members of the family; at least two
+
+    Returns the mean similarity of two different members, divided by the mean similarity of a member and an agent outside the
+    family. The result is 1 if one of the two means is unknown.
+    """
+    within_family = similarity[np.ix_(is_member, is_member)]
+    is_other_member = ~np.eye(len(within_family), dtype=np.bool_)
+    between_members = within_family[is_other_member]
+    with_other_agents = similarity[np.ix_(is_member, ~is_member)]
+    if np.isnan(between_members).all() or np.isnan(with_other_agents).all():
         return 1.0
-    mean_within = float(np.nanmean(within_family))
-    mean_across = float(np.nanmean(across_families))
-    return mean_within / max(1e-9, mean_across)
+
+    mean_between_members = float(np.nanmean(between_members))
+    mean_with_other_agents = float(np.nanmean(with_other_agents))
+    return mean_between_members / max(1e-9, mean_with_other_agents)
 
 
 _NGRAM_SIZE = 3
@@ -405,9 +423,11 @@ def _report_template(agent: str, message: str, share: float) -> Finding:
 def _compute_relative_specificity(sample: SampledTexts) -> Floats:
     """Compute how specific the responses of each agent are to their items, relative to the median agent.
 
-    Specificity is the weighted share of a response's words that the prompt of its item contains, divided by the share of the
-    median agent. Good responses may avoid the words of the prompt, so an agent that uses the words of other responses to the item
-    has specificity 1 (see `NORMAL_RELATIVE_OVERLAP`). If an item has no prompt, only other responses are used.
+    A response is specific if it uses words that the prompt of its item contains. The overlap of an agent is the median over
+    its responses of the weighted share of these words, divided by the overlap of the median agent. Good responses may avoid
+    the words of the prompt. Therefore, an agent has the specificity 1 if its overlap with other responses to the same item is
+    at least `NORMAL_RELATIVE_OVERLAP` times that of the median agent. If an item of the sample has no prompt, the
+    specificity of all agents is their overlap with other responses.
 
     Returns a float array (n_agents,): 1 for the median agent, less for less specific agents, NaN if it is unknown.
     """
@@ -492,22 +512,23 @@ def compute_prompt_overlap(sample: SampledTexts) -> Floats:
 
 
 def compute_response_overlap(sample: SampledTexts) -> Floats:
-    """Compute the share of each text's words that another response to its item contains, float array (n_texts,).
+    """Compute which share of each text's words another response to its item contains, averaged over these responses.
 
-    The share is averaged over the other responses. Words are weighted by their idf (inverse document frequency), so that rare
-    words count more. The share is NaN if all words of the text have weight 0.
+    Words are weighted by their idf (inverse document frequency), so that rare words count more.
+
+    Returns a float array (n_texts,), NaN for a text whose words all have weight 0.
     """
     weights = csr_array(sample.has_word.multiply(sample.idf))
     shared_weight = np.zeros(len(sample))  # mean weight of the words shared with another response
-    for start, end in sample.ranges:
-        n_containing = np.asarray(sample.has_word[start:end].sum(axis=0), dtype=np.float64)
+    for start, end in sample.ranges:  # the responses to one item
+        n_containing = np.asarray(sample.has_word[start:end].sum(axis=0), dtype=np.float64)  # number of them by word
         item_weights = weights[start:end]
-        total_weight = np.asarray(item_weights.sum(axis=1))
-        n_others = max(1, end - start - 1)
+        weight_in_all_responses = item_weights @ n_containing
 
         # `n_containing` also counts the text itself, which contains all its words, so their weight is subtracted once
-        weight_in_all_responses = item_weights @ n_containing
-        shared_weight[start:end] = (weight_in_all_responses - total_weight) / n_others
+        own_weight = np.asarray(item_weights.sum(axis=1))
+        n_others = max(1, end - start - 1)
+        shared_weight[start:end] = (weight_in_all_responses - own_weight) / n_others
     return _divide(shared_weight, np.asarray(weights.sum(axis=1), dtype=np.float64))
 
 

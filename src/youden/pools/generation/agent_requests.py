@@ -215,6 +215,11 @@ class Models:
         )
         return RequestLoop(outcomes, caller=caller)
 
+    def record_failure(self, reason: str) -> None:
+        """Count a call without a usable answer, and remember the reason, which is shown to the user."""
+        self.n_failed += 1
+        self.reasons[reason] = None  # a dict is an ordered set
+
     async def aclose(self) -> None:
         """Close the connections and the log."""
         await self._open.aclose()
@@ -313,20 +318,17 @@ class ModelWork:
         """
         models = self._models
         models.n_done += 1
-        if isinstance(outcome, Completion):
-            self.answers[key] = outcome
-            models.n_asked += not stored
-            if self.is_answer(outcome):
-                return "answered"
-            status = "unfinished_reasoning"
-            reason = "the reasoning did not end within max_tokens"
-        else:
-            status = "failed"
+        if not isinstance(outcome, Completion):
             reason = "not asked" if outcome is None else outcome.reason
+            models.record_failure(reason)
+            return "failed"
 
-        models.n_failed += 1
-        models.reasons[reason] = None  # an ordered set
-        return status
+        self.answers[key] = outcome
+        models.n_asked += not stored
+        if self.is_answer(outcome):
+            return "answered"
+        models.record_failure("the reasoning did not end within max_tokens")
+        return "unfinished_reasoning"
 
     def make_budget_error(self, budget: Budget) -> BudgetError:
         """Return the error for a budget that does not allow the next call."""

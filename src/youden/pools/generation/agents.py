@@ -311,23 +311,26 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
     Raises
     ------
     ConfigError
-        [agents-file]: if the file cannot be read, or its content does not fit; [agents-circle]: if agents are based on
-        each other in a circle; [model-map]: if a model cannot be used, or `model_map` names an unknown one.
+        [agents-file]: if the file cannot be read, or its content does not fit; [agents-circle]: if an agent is based on itself,
+        directly or through other agents; [model-map]: if a model cannot be used, or if `model_map` has the name of a model
+        that no agent uses.
     """
     path = _find_agents_file(path)
     content = _parse_file(path)
     _check_agents(content, path)
 
+    replacements = model_map or {}
     names = sorted({agent.model for agent in content.agents if agent.model is not None})
-    unknown = sorted(set(model_map or {}) - {*names, _ALL_MODELS})
-    if unknown:
+    unknown_names = sorted(set(replacements) - {*names, _ALL_MODELS})
+    if unknown_names:
         raise ConfigError(
-            f"{path}: no agent uses the model '{unknown[0]}'. Map one of {', '.join(names) or 'none'}, or all with '*'.",
+            f"{path}: no agent uses the model '{unknown_names[0]}'. Map one of {', '.join(names) or 'none'}, or all with '*'.",
             slug="model-map",
         )
-    models = {name: _load_model(name, content, path, model_map or {}) for name in names}
+
+    models = {name: _load_model(name, content, path, replacements) for name in names}
     file = AgentsFile(path=path, seed=content.seed, items=content.items, agents=tuple(content.agents), models=models)
-    _ = file.sorted_agents  # raises [agents-circle]
+    _ = file.sorted_agents  # sorting raises [agents-circle] now instead of at its first use
     return file
 
 

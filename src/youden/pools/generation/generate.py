@@ -237,15 +237,9 @@ async def _query_agents(
     """
     requests_by_agent: dict[str, list[AgentRequest | None]] = {}
     for agent in agents:
-        response_instruction, notes_instruction = generation.instructions[agent.id]
-        instruction = notes_instruction if notes is None else response_instruction
-        if agent.model is None or instruction is None:
-            continue
-        agent_notes: Sequence[str | None] = [""] * len(generation.responses)
-        if notes is not None:
-            agent_notes = notes.get(agent.id, agent_notes)
-        inputs = list(zip(texts[agent.based_on], agent_notes, strict=True))
-        requests_by_agent[agent.id] = _make_requests(generation, agent, instruction, inputs)
+        requests = _make_requests_of_agent(generation, agent, texts, notes)
+        if requests is not None:
+            requests_by_agent[agent.id] = requests
 
     all_requests = chain.from_iterable(requests_by_agent.values())
     completions = await query({request.key: request for request in all_requests if request is not None})
@@ -254,6 +248,32 @@ async def _query_agents(
     for agent_id, requests in requests_by_agent.items():
         answers[agent_id] = [None if request is None else answer_by_key.get(request.key) for request in requests]
     return answers
+
+
+def _make_requests_of_agent(
+    generation: Generation, agent: AgentSpec, texts: Responses, notes: Responses | None
+) -> list[AgentRequest | None] | None:
+    """Make the requests for the responses of an agent, or for its notes if `notes` is None.
+
+    An agent with an instruction for notes sends two requests for each response. The answer to the first one is the notes,
+    which are inserted into the second one. The notes of other agents are empty.
+
+    texts : responses of the agents on which this agent is based
+    notes : notes by agent
+
+    Returns one request per response, None if an input is missing. Returns None in place of the list if the agent has no model,
+    or no instruction for this step.
+    """
+    response_instruction, notes_instruction = generation.instructions[agent.id]
+    instruction = notes_instruction if notes is None else response_instruction
+    if agent.model is None or instruction is None:
+        return None
+
+    agent_notes: Sequence[str | None] = [""] * len(generation.responses)
+    if notes is not None:
+        agent_notes = notes.get(agent.id, agent_notes)
+    inputs = list(zip(texts[agent.based_on], agent_notes, strict=True))
+    return _make_requests(generation, agent, instruction, inputs)
 
 
 def _make_requests(
@@ -311,9 +331,9 @@ def _to_result(
     """
     pool, n_texts = _build_pool(generation, texts, name=name)
     n_missing = n_texts - pool.n_responses
+    reasons = "; ".join(models.reasons)
     uncertain_costs = models.budget.describe_unreported_usage()
     if n_missing > max_missing * n_texts:
-        reasons = "; ".join(models.reasons)
         error = make_too_many_missing_error(
             n_missing, n_texts, reasons=reasons, max_missing=max_missing, what="responses"
         )
@@ -321,11 +341,12 @@ def _to_result(
             error.add(uncertain_costs)
         raise error
 
-    notes = (uncertain_costs,) if uncertain_costs else ()
+    notes = []
     if models.n_failed:
-        failures = f"{format_count(models.n_failed, 'call')} got no answer: {'; '.join(models.reasons)}"
-        notes = (failures, *notes)
-    return GenerationResult(pool, models.n_asked, models.n_failed, models.budget.spent, notes)
+        notes.append(f"{format_count(models.n_failed, 'call')} got no answer: {reasons}")
+    if uncertain_costs:
+        notes.append(uncertain_costs)
+    return GenerationResult(pool, models.n_asked, models.n_failed, models.budget.spent, tuple(notes))
 
 
 def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple[Pool, int]:

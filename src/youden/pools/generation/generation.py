@@ -179,30 +179,38 @@ def check_output_pool(generation: Generation, out: Path) -> None:
         another agents.jsonl or items.jsonl.
     """
     if not (out / RESPONSES).exists():
-        foreign_file = find_foreign_file(generation.agents, generation.items, out)
-        if foreign_file is not None:
-            raise ConfigError(
-                f"The generated pool would replace {foreign_file}, which has other content. Set another --out, or move it.",
-                slug="out-not-empty",
-            )
+        _check_no_foreign_file(generation, out)
         return
+
     existing = read_pool(out)
     existing_agents = {agent.id: dict(agent.meta) for agent in existing.agents}
     new_agents = {agent.id: dict(agent.meta) for agent in generation.agents}
     existing_items = [(item.id, item.prompt) for item in existing.items]
     new_items = [(item.id, item.prompt) for item in generation.items]
-    same_agents = existing_agents == new_agents
-    same_items = existing_items == new_items
-    if not (same_agents and same_items):
+    has_same_agents = existing_agents == new_agents
+    if not has_same_agents or existing_items != new_items:
         raise ConfigError(
-            f"{out} already contains a pool of other {'items' if same_agents else 'agents'}. Set another --out, or remove that "
-            "folder.",
+            f"{out} already contains a pool of other {'items' if has_same_agents else 'agents'}. Set another --out, or remove "
+            "that folder.",
             slug="out-not-empty",
         )
     if existing.repeats > generation.repeats:
         raise ConfigError(
             f"{out} already contains up to {existing.repeats} responses of an agent to an item, which {generation.repeats} would "
             f"replace. Set --repeats {existing.repeats} or more, or set another --out.",
+            slug="out-not-empty",
+        )
+
+
+def _check_no_foreign_file(generation: Generation, out: Path) -> None:
+    """Check that a folder without a pool has no agents.jsonl or items.jsonl that the generated pool would replace.
+
+    A file with the agents or items of the generation is not replaced. Raises ConfigError [out-not-empty].
+    """
+    foreign_file = find_foreign_file(generation.agents, generation.items, out)
+    if foreign_file is not None:
+        raise ConfigError(
+            f"The generated pool would replace {foreign_file}, which has other content. Set another --out, or move it.",
             slug="out-not-empty",
         )
 
