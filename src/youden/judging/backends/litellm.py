@@ -126,8 +126,8 @@ def _convert_api_error(error: openai.APIError) -> CallError:
     """Convert an error of OpenAI's SDK, with which litellm reports the errors of all providers, to a CallError.
 
     The error is fatal if credentials are missing, or if its message contains an error code for which the run has to stop.
-    Otherwise its HTTP status decides what follows. If the message alone makes the error fatal, the `wording` of the result is the part of
-    the message with the code.
+    Otherwise its HTTP status decides what follows. If the message alone makes the error fatal, the `wording` of the result is
+    the part of the message with the code.
     """
     message = str(error)
     if any(part in message.lower() for part in _NO_CREDENTIALS):

@@ -183,7 +183,7 @@ class FolderBatches:
         answers_path = self._answer_path(batch)
         done_path = answers_path.with_suffix(".done")
         answered_keys: set[str] = set()
-        n_unreadable = 0
+        n_unreadable = 0  # lines of the file of answers
         with _file_errors():
             is_marked_done = done_path.exists()
             requested_keys, _ = self._read_request_hashes(self._folder / batch)
@@ -191,19 +191,18 @@ class FolderBatches:
                 answered_keys, n_unreadable = self._read_request_hashes(answers_path)
 
         n_done = len(answered_keys & requested_keys)
+        files = (answers_path.name,)
         if n_done == len(requested_keys):
-            return BatchState("completed", ended=True, n_done=n_done, files=(answers_path.name,))
+            return BatchState("completed", ended=True, n_done=n_done, files=files)
         if not is_marked_done:
             return BatchState("waiting", ended=False, n_done=n_done)
-
-        # the engine has finished without results for some requests
-        if n_done == 0 or n_unreadable > 0:
-            raise CallError(
-                f"{done_path.name} exists, but {answers_path.name} has {n_done:,} results and "
-                f"{n_unreadable:,} lines that cannot be read. Complete the file, or remove those lines.",
-                kind="transient",
-            )
-        return BatchState("ended short", ended=True, n_done=n_done, files=(answers_path.name,), n_lines=n_done)
+        if n_done > 0 and n_unreadable == 0:
+            return BatchState("ended short", ended=True, n_done=n_done, files=files, n_lines=n_done)
+        raise CallError(
+            f"{done_path.name} exists, but {answers_path.name} has {n_done:,} results and "
+            f"{n_unreadable:,} lines that cannot be read. Complete the file, or remove those lines.",
+            kind="transient",
+        )
 
     async def fetch(self, file: str) -> bytes:
         """Return the content of a file of answers."""
