@@ -16,7 +16,7 @@ from dataclasses import replace
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from youden.errors import YoudenError
 from youden.judging.call.failures import is_final
@@ -284,24 +284,43 @@ def _with_remaining_cost(
 
     Returns the estimate with `stored` and `usd_left`, which is None if no outcome is stored or a price is unknown.
     """
-    n_stored_trials = 0
-    n_remaining_requests = 0  # requests that occur twice in a chunk count once
-    n_remaining_characters = 0
+    remaining = _count_remaining(store, row_keys, characters)
+    if remaining.n_stored_trials == 0:
+        return replace(cost, stored=0, usd_left=None)
+    remaining_tokens_in = cost.tokens_in * remaining.n_characters / int(characters.sum())
+    remaining_tokens_out = cost.tokens_out * remaining.n_requests / len(characters)
+    usd_left = _compute_cost(config, remaining_tokens_in, remaining_tokens_out)
+    return replace(cost, stored=remaining.n_stored_trials, usd_left=usd_left)
+
+
+class _RemainingRequests(NamedTuple):
+    """Numbers of the requests of a plan that have no stored outcome, and of the trials that have one."""
+
+    n_stored_trials: int
+    """Number of trials whose request has a stored outcome."""
+    n_requests: int
+    """Number of requests without a stored outcome. A request that occurs twice in a chunk of trials counts once."""
+    n_characters: int
+    """Number of characters of these requests."""
+
+
+def _count_remaining(store: Store, row_keys: Iterator[RowKey], characters: Positions) -> _RemainingRequests:
+    """Count the requests of a plan that are still to be sent, and the trials with a stored outcome.
+
+    store : store of the outcomes
+    row_keys : row and request hash of each trial, which are looked up in chunks of `CHUNK` trials
+    characters : int array (n_trials,), number of characters of each trial's request
+    """
+    n_stored_trials = n_requests = n_characters = 0
     while chunk := list(islice(row_keys, CHUNK)):
         row_by_key = {key: row for row, key in chunk}
         stored_keys = _find_stored_keys(store, list(row_by_key))
         n_stored_trials += sum(key in stored_keys for _, key in chunk)
 
         remaining_rows = [row for key, row in row_by_key.items() if key not in stored_keys]
-        n_remaining_requests += len(remaining_rows)
-        n_remaining_characters += int(characters[remaining_rows].sum())
-
-    if n_stored_trials == 0:
-        return replace(cost, stored=0, usd_left=None)
-    remaining_tokens_in = cost.tokens_in * n_remaining_characters / int(characters.sum())
-    remaining_tokens_out = cost.tokens_out * n_remaining_requests / len(characters)
-    usd_left = _compute_cost(config, remaining_tokens_in, remaining_tokens_out)
-    return replace(cost, stored=n_stored_trials, usd_left=usd_left)
+        n_requests += len(remaining_rows)
+        n_characters += int(characters[remaining_rows].sum())
+    return _RemainingRequests(n_stored_trials, n_requests, n_characters)
 
 
 def _find_stored_keys(store: Store, keys: list[str]) -> set[str]:

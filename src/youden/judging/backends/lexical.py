@@ -301,10 +301,8 @@ def sample_pairs(
     Returns the positions of the first and of the second texts, two int arrays (n_pairs,).
     """
     # for each text: position of the first text on its item, and number of texts on its item
-    texts_per_item = np.bincount(item_of)
-    item_starts = np.cumsum(texts_per_item) - texts_per_item
-    item_start = item_starts[item_of]
-    n_on_item = texts_per_item[item_of]
+    item_start = np.searchsorted(item_of, item_of, side="left")
+    n_on_item = np.searchsorted(item_of, item_of, side="right") - item_start
 
     # the pairs with the first text 0 are numbered first, then those with the first text 1, and so on
     n_partners = n_on_item - 1 if paired else len(item_of) - n_on_item

@@ -94,13 +94,18 @@ def find_first_token_alternatives(logprobs: object, text: object, message: Mappi
         entries = _find_answer_tokens(answer, entries)
     for raw_entry in entries:
         entry = require_object(raw_entry, "a token of logprobs")
-        token = entry.get("token")
-        if not isinstance(token, str):
-            raise make_invalid_error(f"a token of logprobs is {describe_type(token)}")
-        is_blank = not token.strip()
+        is_blank = not _require_token(entry).strip()
         if not is_blank:
             return _get_alternatives(entry)
     return ()
+
+
+def _require_token(entry: Mapping[str, Any]) -> str:
+    """Return the token of an entry of the log-probabilities. Raises: CallError (transient) if it is not a text."""
+    token = entry.get("token")
+    if not isinstance(token, str):
+        raise make_invalid_error(f"a token of logprobs is {describe_type(token)}")
+    return token
 
 
 def _get_token_entries(logprobs: object) -> list[Any]:

@@ -282,20 +282,26 @@ class OpenAIBatches(_HttpBatches):
         if status not in _IN_PROGRESS | _ENDED or reply.get("id", batch) != batch:
             raise _make_reply_error(f"a batch in the state {reported_status!r:.60}")
 
-        # numbers of requests with an answer, and with an error
-        request_counts = object_or_empty(reply.get("request_counts"))
-        reported_counts = [request_counts.get("completed"), request_counts.get("failed")]
-        valid_counts = [n for n in reported_counts if isinstance(n, int) and n >= 0]
-        n_done = sum(valid_counts)
-
         file_ids = [reply.get("output_file_id"), reply.get("error_file_id")]
         files = tuple(file_id for file_id in file_ids if isinstance(file_id, str) and file_id)
 
-        has_both_counts = len(valid_counts) == 2
+        result_counts = _parse_result_counts(reply)
+        n_done = sum(result_counts)
+        has_both_counts = len(result_counts) == 2
         failed_without_results = status == "failed" and not files
         is_line_count_known = status != "completed" and (has_both_counts or failed_without_results)
         n_lines = n_done if is_line_count_known else None
         return BatchState(status, status in _ENDED, n_done, files, n_lines, _parse_line_errors(reply))
+
+
+def _parse_result_counts(reply: Mapping[str, Any]) -> list[int]:
+    """Return the numbers of requests with an answer and with an error in OpenAI's description of a batch.
+
+    A number that is missing or invalid is left out, so that the list has at most two elements.
+    """
+    request_counts = object_or_empty(reply.get("request_counts"))
+    reported_counts = [request_counts.get("completed"), request_counts.get("failed")]
+    return [n for n in reported_counts if isinstance(n, int) and n >= 0]
 
 
 def _parse_line_errors(reply: Mapping[str, Any]) -> tuple[LineError, ...]:

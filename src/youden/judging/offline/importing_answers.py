@@ -210,18 +210,16 @@ class _AnswerImport:
         stored_keys = self._find_stored_keys(keys)
         new_keys = [key for key in keys if key not in stored_keys]
 
-        new_answers: dict[str, Completion] = {}
-        for key in new_keys:
-            if key in self._answers:
-                judge, completion = self._answers[key]
-                new_answers[key] = completion
-                self._count_model(judge, completion)
-        new_failures = {key: self._failures[key] for key in new_keys if key not in new_answers}
+        new_answers = {key: self._answers[key] for key in new_keys if key in self._answers}
+        new_failures = {key: self._failures[key] for key in new_keys if key not in self._answers}
+        for judge, completion in new_answers.values():
+            self._count_model(judge, completion)
 
         self._counts.n_stored += len(stored_keys)
         self._counts.n_new += len(new_answers)
         self._counts.n_failed += len(new_failures)
-        self._store.add_all(new_answers, new_failures, account=self._account)
+        new_completions = {key: completion for key, (_, completion) in new_answers.items()}
+        self._store.add_all(new_completions, new_failures, account=self._account)
         self._answers = {}
         self._failures = {}
 

@@ -434,10 +434,8 @@ class BatchRunner:
         rows_by_key = self._find_rows(outcomes)
         self._leases.check()
 
-        # `retry_failed` also sends requests with a stored outcome
-        stored_outcomes = {}
-        if self._outcomes.retry_failed:
-            stored_outcomes = self._store.get_outcomes(list(rows_by_key))
+        # only with the option `retry_failed`, requests with a stored outcome are sent
+        stored_outcomes = self._store.get_outcomes(list(rows_by_key)) if self._outcomes.retry_failed else {}
 
         # answers come first: they show that the server works, so the requests are at fault for the failures
         answers_first = sorted(outcomes.items(), key=lambda entry: isinstance(entry[1], CallError))
