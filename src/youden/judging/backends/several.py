@@ -194,9 +194,8 @@ class RoundRobin:
     async def _send_to_server(self, server: _Server, request: Request) -> Completion:
         """Send a request to one server, and record whether the server works.
 
-        A server that fails too often gets no requests other than probes, which test whether it works again. A rejection of
-        this request and HTTP 429 (too many requests) show that the server works. A call that is cancelled because no reply
-        came in time counts as a failure of the server.
+        A server that fails too often gets no requests other than probes, which test whether it works again. A call that is
+        cancelled because no reply came in time counts as a failure of the server.
 
         Returns the reply.
         Raises: CallError if the call fails for any reason.
@@ -207,7 +206,7 @@ class RoundRobin:
         try:
             return await server.judge.answer(request)
         except CallError as error:
-            if error.kind != "rejected" and error.status != TOO_MANY_REQUESTS:
+            if not _shows_working_server(error):
                 failure_reason = error.reason
                 affects_all_calls = _is_independent_of_request(error) and error.unbilled
             raise
@@ -222,6 +221,11 @@ class RoundRobin:
                 )
             else:
                 server.record_success()
+
+
+def _shows_working_server(error: CallError) -> bool:
+    """Return whether an error shows that the server works: it rejected only this request, or gets too many of them (429)."""
+    return error.kind == "rejected" or error.status == TOO_MANY_REQUESTS
 
 
 def _is_independent_of_request(error: CallError) -> bool:

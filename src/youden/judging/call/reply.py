@@ -217,7 +217,9 @@ def validate_completion(reply: Completion) -> Completion:
     tokens_out = parse_count(reply.tokens_out)
     if tokens_in is None or tokens_out is None:
         tokens_in = tokens_out = 0
-    has_valid_duration = is_number(reply.seconds) and 0 <= reply.seconds < math.inf
+
+    has_valid_seconds = is_number(reply.seconds) and 0 <= reply.seconds < math.inf
+    seconds = reply.seconds if has_valid_seconds else 0.0
     refusal = _clean_text(reply.refusal) if isinstance(reply.refusal, str) else None
     return Completion(
         text=_clean_text(reply.text),
@@ -225,7 +227,7 @@ def validate_completion(reply: Completion) -> Completion:
         model=clean_name(reply.model) or "",
         tokens_in=tokens_in,
         tokens_out=tokens_out,
-        seconds=reply.seconds if has_valid_duration else 0.0,
+        seconds=seconds,
         fingerprint=clean_name(reply.fingerprint),
         refusal=refusal,
         top_logprobs=validate_logprobs(reply.top_logprobs),

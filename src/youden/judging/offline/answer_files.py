@@ -125,9 +125,8 @@ def _iter_parquet_rows(path: Path) -> Iterator[list[ResultLine]]:
     value_columns = [name for name in _OPTIONAL_COLUMNS if name in available_columns]
     columns = ["request_hash", *value_columns]
 
-    completions_by_row: dict[
-        object, Completion
-    ] = {}  # equal rows, such as those with a one-word answer, are parsed once
+    # equal rows, such as those with a one-word answer, are parsed once
+    completions_by_row: dict[object, Completion] = {}
     batches = file.iter_batches(batch_size=CHUNK_ROWS, columns=columns)
     for batch in iter_unpacked(batches, path):
         values_by_column = [_to_list(batch.column(name)) for name in columns]

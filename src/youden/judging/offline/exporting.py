@@ -85,10 +85,8 @@ class RequestTable:
         unique_hashes, first_trials = np.unique(hash_by_trial, return_index=True)
 
         characters = questions.count_characters(plan)[first_trials]
-        example_messages = questions.prompt.messages(
-            "", "", hint=questions.hint
-        )  # their number is that of all requests
-        return cls(config, unique_hashes, first_trials, characters, len(example_messages))
+        messages = questions.prompt.messages("", "", hint=questions.hint)  # as many as for any other two texts
+        return cls(config, unique_hashes, first_trials, characters, len(messages))
 
     def find(self, request_hashes: np.ndarray) -> np.ndarray:
         """Find the positions of request hashes in this table.

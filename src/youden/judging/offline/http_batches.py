@@ -131,9 +131,16 @@ class _HttpBatches:
             if existing_batch is not None:
                 return existing_batch
         body = self._make_start_body(start.file)
-        if body is None:
-            return None
+        return None if body is None else await self._send_start(start, body)
 
+    async def _send_start(self, start: _BatchStart, body: Mapping[str, Any]) -> str:
+        """Send the request that starts a batch, and return the id of the batch.
+
+        start : state of the attempts. `may_exist` is set to True, and reset if the provider certainly did not start the batch.
+        body : body of the request
+
+        Raises: CallError if the request fails or its reply is invalid.
+        """
         could_exist_before = start.may_exist
         start.may_exist = True  # the provider may start the batch even if its reply is lost
         data = io.BytesIO(orjson.dumps(body))
@@ -430,7 +437,7 @@ class AnthropicBatches(_HttpBatches):
 
 
 def _get_final_status(counts: Mapping[str, int]) -> str:
-    """Return the status of an ended batch of Anthropic in OpenAI's words, which Anthropic does not report itself.
+    """Return the status of an ended batch as OpenAI would report it. Anthropic reports only that the batch has ended.
 
     counts : number of requests in each state of `_COUNTS`
     """

@@ -251,15 +251,20 @@ class RequestLoop:
         if has_server_replied:
             self._record_reply(is_answer=False)
 
-        seconds_until_retry = None if is_stopped else self._policy.next_wait(call.attempts, error)
-        may_retry = seconds_until_retry is not None
-
         # before a failure of this request is recorded, test whether the server fails every request
-        is_request_at_fault = not may_retry and error.kind != "fatal"
+        seconds_until_retry = None if is_stopped else self._policy.next_wait(call.attempts, error)
+        is_request_at_fault = seconds_until_retry is None and error.kind != "fatal"
         if is_request_at_fault and self._caller.backend.live:
             await self._test_server_before_first_answer(call)
+        self._record_failure(call, error, seconds_until_retry)
 
-        has_ended = self._outcomes.record_failure(call, error, may_retry=may_retry)
+    def _record_failure(self, call: Call, error: CallError, seconds_until_retry: float | None) -> None:
+        """Record a failed attempt in the outcomes, and end the call or put it back into the queue.
+
+        error : why the attempt failed
+        seconds_until_retry : time until the next attempt; None if the call must not be sent again
+        """
+        has_ended = self._outcomes.record_failure(call, error, may_retry=seconds_until_retry is not None)
         if has_ended:
             self._queue.close(call)
         else:
