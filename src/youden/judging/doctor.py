@@ -101,27 +101,56 @@ async def _diagnose_server(config: JudgeConfig, environment: Mapping[str, str]) 
         connection = config.connection(environment)
     except YoudenError as error:
         return _skip_remaining(_make_finding("key", "failed", error.message))
-    _, key_source = config.find_key(environment)
-    message = f"{config.key_variable} is set in {key_source}" if connection.api_key else "none is sent"
-    key = _make_finding("key", "ok", message)
+    key_finding = _report_key(config, connection, environment)
 
-    address = config.address or "its provider"
     try:
         completion, accepts_logprobs = await _send_test(config, connection)
     except CallError as error:
-        message = to_judge_error(error, judge=config.name, address=address).message
-        if error.status in (401, 403):
-            return _skip_remaining(_make_finding("key", "failed", message))
-        return _skip_remaining(key, _make_finding("reach", "failed", message))
+        return _report_failed_call(config, error, key_finding)
     return (
-        key,
-        _make_finding("reach", "ok", f"{address} answers"),
+        key_finding,
+        _make_finding("reach", "ok", f"{_get_displayed_address(config)} answers"),
         _check_model(config, completion),
         _check_parsing(config, completion),
         _check_logprobs(config, completion, accepts_logprobs=accepts_logprobs),
         _check_price(config, completion),
         _make_finding("latency", "ok", f"{completion.seconds:.2f} s for one call"),
     )
+
+
+def _get_displayed_address(config: JudgeConfig) -> str:
+    """Return the address of a judge's server for messages; "its provider" if the config contains no address."""
+    return config.address or "its provider"
+
+
+def _report_key(config: JudgeConfig, connection: Connection, environment: Mapping[str, str]) -> Finding:
+    """Return a finding that names the source of the API key, or states that no key is sent.
+
+    config : judge with one server
+    connection : connection to this server, with the API key that was found
+    environment : environment variables in which the key was searched
+    """
+    if not connection.api_key:
+        return _make_finding("key", "ok", "none is sent")
+    _, key_source = config.find_key(environment)
+    return _make_finding("key", "ok", f"{config.key_variable} is set in {key_source}")
+
+
+def _report_failed_call(config: JudgeConfig, error: CallError, key_finding: Finding) -> tuple[Finding, ...]:
+    """Return the findings on a judge whose test request failed.
+
+    The failed step is "key" if the server rejected the API key (HTTP 401 or 403), and "reach" in all other cases.
+
+    config : judge with one server
+    error : failure of the test request
+    key_finding : finding that the key was found; the result contains it only if the failed step is "reach"
+
+    Returns one finding per step of `STEPS`; the steps after the failed one are skipped.
+    """
+    message = to_judge_error(error, judge=config.name, address=_get_displayed_address(config)).message
+    if error.status in (401, 403):
+        return _skip_remaining(_make_finding("key", "failed", message))
+    return _skip_remaining(key_finding, _make_finding("reach", "failed", message))
 
 
 async def _send_test(config: JudgeConfig, connection: Connection) -> tuple[Completion, bool]:

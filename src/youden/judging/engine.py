@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -408,8 +409,10 @@ def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
 async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
     """Send one HTTP request for each trial without a stored answer, concurrently, and return the verdicts.
 
-    Verdicts are made from the stored answers only, because worker processes may have sent some of the requests. The API
-    key is looked up when the first request is to be sent, so that a run whose answers are all stored needs none.
+    Several processes (workers) may send the requests of one run and share its store. The verdicts are therefore made from
+    the answers in the store, and not from the replies to this process. The API key is looked up when the first request is
+    to be sent, so that a run whose answers are all stored needs none. If a signal stops the run, calls in flight may still
+    take the seconds in `options.grace`.
 
     run : plan, store, options, budget and log, which all judges of a jury share
     config : judge, whose prompt, parser and prices are used
@@ -419,7 +422,7 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
     """
     store = _require_store(run.store, config)
 
-    # the processes that work on a run begin at different trials, so that they rarely need the same request
+    # the workers begin at different trials, so that they rarely need the same request
     workers = run.options.team
     start_fraction = 0.0 if workers is None else workers.start_fraction
     trials = JudgedTrials(run, config.questions(), start_fraction=start_fraction)
@@ -427,10 +430,10 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
     # the caller sends requests, and the handler stores their outcomes
     caller = Caller(backend, config, run.budget)
     outcome_handler = trials.outcomes(config, backend, store)
-    loop = RequestLoop(outcome_handler, caller=caller, workers=workers)
+    request_loop = RequestLoop(outcome_handler, caller=caller, workers=workers)
     try:
         store.remember_judge(config.public())
-        await run_loops([loop], trials.stop, grace=run.options.grace)
+        await run_loops([request_loop], trials.stop, grace=run.options.grace)
     finally:
         store.flush()  # also if the run fails: its answers are paid for
 
@@ -441,32 +444,42 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
 async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batching: Batching) -> Verdicts:
     """Send the requests without a stored answer in batches, wait for their results, and return the verdicts.
 
+    A batch is a file of requests that a provider answers within a day, at a lower price than single calls.
+
+    run : plan, store, options, budget and log, which all judges of a jury share
+    config : judge with one server, whose prompt, parser and prices are used
     backend : client of the judge's server
     batching : how to send and poll batches
-    run : plan, store, options, budget and log, which all judges of a jury share
 
-    Raises: ConfigError [judge-servers] if the judge has several servers.
+    Raises: ConfigError [store-needed] without a store, [judge-servers] if the judge has several servers; the errors of
+    `BatchRunner.run` if the run has to stop.
     """
     store = _require_store(run.store, config)
+    _check_single_server(config)
+    trials = JudgedTrials(run, config.questions())
+    outcome_handler = trials.outcomes(config, backend, store)
+    make_provider = partial(_make_provider, run, config, store, batching)
+    runner = BatchRunner(outcome_handler, make_provider=make_provider, budget=run.budget, batching=batching)
+
+    async with aclosing(runner):
+        try:
+            store.remember_judge(config.public())
+            await runner.run()
+        finally:
+            store.flush()  # also if the run fails: its answers are paid for
+
+    answers = trials.answers(store)
+    return _make_verdicts(run, config, store, answers, trials.costs)
+
+
+def _check_single_server(config: JudgeConfig) -> None:
+    """Check that a judge that is queried in batches has one server. Raises: ConfigError [judge-servers] otherwise."""
     if len(config.servers) > 1:
         raise ConfigError(
             f"The judge '{config.name}' has {len(config.servers)} servers, but a batch is fetched from the server that it was "
             "sent to. Set base_url to one of them, or run without --mode batch.",
             slug="judge-servers",
         )
-    trials = JudgedTrials(run, config.questions())
-    outcomes = trials.outcomes(config, backend, store)
-    make_provider = partial(_make_provider, run, config, store, batching)
-    runner = BatchRunner(outcomes, make_provider=make_provider, budget=run.budget, batching=batching)
-    try:
-        store.remember_judge(config.public())
-        await runner.run()
-    finally:
-        try:
-            store.flush()
-        finally:
-            await runner.aclose()
-    return _make_verdicts(run, config, store, trials.answers(store), trials.costs)
 
 
 def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
@@ -507,11 +520,11 @@ def _make_verdicts(
     *,
     warnings: tuple[Finding, ...] = (),
 ) -> Verdicts:
-    """Convert answers to verdicts, with costs and with findings about the answers.
+    """Convert answers to verdicts, with costs and with findings (messages for the user) about the answers.
 
-    If the run has a cost account, the verdicts have the costs that the store has booked to it, in this and in earlier
-    invocations. Otherwise they have the costs of this invocation. The names of the models that answered are added to the
-    store, unless it is opened for reading.
+    A cost account is a name under which the store keeps the costs of all invocations of a run. If the options have an
+    account, the verdicts get the costs of all invocations. Otherwise, the verdicts get the costs of this invocation. The
+    names of the models that answered are added to the store, unless the store is only read.
 
     run : plan, options and budget
     config : judge that gave the answers
@@ -520,22 +533,38 @@ def _make_verdicts(
     costs : costs of the calls of this invocation
     warnings : findings about the judge's servers, for example that one of them failed
     """
-    # compare the models that answered with those of earlier runs before they are added
+    findings = (
+        *run.budget.uncertain[config.name].findings(config.name),  # on calls whose cost is not certain
+        *warnings,
+        *_record_answering_models(run, config, store, answers),
+        *_find_shortened_texts(config.questions(), run),
+    )
+    account = run.options.account
+    if account is None:
+        return answers.to_verdicts(config.describe(), costs, warnings=findings)
+
+    costs_of_account = costs.from_ledger(answers.key, store.paid(account))
+    usd_calibration = _sum_calibration_costs(store, account, answers)
+    return answers.to_verdicts(config.describe(), costs_of_account, usd_calibration=usd_calibration, warnings=findings)
+
+
+def _record_answering_models(run: _Run, config: JudgeConfig, store: Store, answers: PlanAnswers) -> tuple[Finding, ...]:
+    """Add the names of the models that answered to the store, unless the store is only read, and report a changed model.
+
+    A provider can replace a model by another version under the same name, which may change its answers.
+
+    run : options of the run
+    config : judge that gave the answers
+    store : store with the names of the models that answered in earlier runs
+    answers : answers to all trials of the plan, with the names of the models that gave them
+
+    Returns a finding if a model did not answer in earlier runs, else an empty tuple.
+    """
     judge = config.public()
-    model_changes = answers.served.changes_since(store.served(judge))
+    changes = answers.served.changes_since(store.served(judge))  # compared before the new names are added
     if not run.options.read_only:
         store.remember_served(judge, answers.served.new_names())
-
-    usd_calibration = 0.0
-    account = run.options.account
-    if account is not None:
-        costs = costs.from_ledger(answers.key, store.paid(account))
-        usd_calibration = _sum_calibration_costs(store, account, answers)
-
-    uncertain_costs = run.budget.uncertain[config.name].findings(config.name)
-    shortened_texts = _find_shortened_texts(config.questions(), run)
-    findings = (*uncertain_costs, *warnings, *model_changes, *shortened_texts)
-    return answers.to_verdicts(config.describe(), costs, usd_calibration=usd_calibration, warnings=findings)
+    return changes
 
 
 def _sum_calibration_costs(store: Store, account: str, answers: PlanAnswers) -> float:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from youden.errors import YoudenError
 from youden.judging.call.failures import is_final
@@ -60,15 +60,8 @@ def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> 
     if config.is_batched:
         return None, "a batch returns within a day"
 
-    call_seconds = config.seconds_per_call or DEFAULT_CALL_SECONDS
-    limit = config.concurrency
-    start = min(config.start_concurrency, limit)
-    total_seconds = seconds_in_flight(n_calls, seconds=call_seconds, start=start, limit=limit)
-    concurrency = f"{limit} at once" if start == limit else f"{start} at once, growing to {limit}"
-    assumed = "" if config.seconds_per_call else " (assumed)"
-
     # minutes by each limit, with its description
-    estimates = [(total_seconds / 60, f"{call_seconds:g} s per call{assumed}, {concurrency}")]
+    estimates = [_estimate_by_concurrency(config, n_calls)]
     requests_per_minute = config.requests_per_minute
     if requests_per_minute is not None:
         estimates.append((n_calls / requests_per_minute, f"{requests_per_minute:g} requests per minute"))
@@ -78,8 +71,31 @@ def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> 
     return max(estimates)
 
 
+def _estimate_by_concurrency(config: JudgeConfig, n_calls: int) -> tuple[float, str]:
+    """Estimate the minutes that calls take because of the limit on calls in flight, and describe this limit.
+
+    A run begins with `start_concurrency` calls in flight, and adds calls until their number reaches `concurrency`.
+
+    config : judge with its limits
+    n_calls : number of calls
+
+    Returns the minutes, and the description for display: seconds per call, and number of calls in flight.
+    """
+    limit = config.concurrency
+    start = min(config.start_concurrency, limit)
+    concurrency = f"{limit} at once" if start == limit else f"{start} at once, growing to {limit}"
+
+    call_seconds = config.seconds_per_call or DEFAULT_CALL_SECONDS
+    assumed = "" if config.seconds_per_call else " (assumed)"
+    total_seconds = seconds_in_flight(n_calls, seconds=call_seconds, start=start, limit=limit)
+    return total_seconds / 60, f"{call_seconds:g} s per call{assumed}, {concurrency}"
+
+
 def seconds_in_flight(n_calls: int, *, seconds: float, start: int, limit: int) -> float:
     """Compute the duration of calls that are sent in rounds, each with one more call in flight than the round before.
+
+    The calls of a round are sent at once and take the same time. Once a round has as many calls as the limit allows, the
+    later rounds have the same number.
 
     Parameters
     ----------
@@ -98,22 +114,26 @@ def seconds_in_flight(n_calls: int, *, seconds: float, start: int, limit: int) -
 
     Notes
     -----
-    The first r rounds have start + (start + 1) + … = start·r + r(r − 1)/2 calls, until the limit is reached.
+    Until the limit is reached, the first r rounds have start + (start + 1) + … = start·r + r(r − 1)/2 calls. If these are
+    all n calls, r is the positive solution of a quadratic equation, √(b² + 2n) − b with b = start − 1/2.
 
     Examples
     --------
     >>> seconds_in_flight(100, seconds=2.0, start=10, limit=10)
     20.0
     """
+    if n_calls == 0:
+        return 0.0
+
     n_growing_rounds = limit - start  # rounds with fewer calls than `limit`
     n_calls_while_growing = n_growing_rounds * (start + limit - 1) / 2
     if n_calls > n_calls_while_growing:
         n_full_rounds = (n_calls - n_calls_while_growing) / limit
         n_rounds = n_growing_rounds + n_full_rounds
     else:
-        # the positive root of start·r + r(r − 1)/2 = n_calls
-        n_rounds = math.sqrt((start - 0.5) ** 2 + 2 * n_calls) - (start - 0.5)
-    return seconds * max(n_rounds, float(n_calls > 0))
+        b = start - 0.5
+        n_rounds = math.sqrt(b**2 + 2 * n_calls) - b
+    return seconds * max(n_rounds, 1.0)
 
 
 N_TOKENIZED_TEXTS = 200
@@ -257,31 +277,56 @@ def _with_remaining_cost(
     their number as a fraction of the trials.
 
     cost : estimate for all trials
+    config : judge, with its prices
     store : store of the outcomes
     row_keys : row and request hash of each trial
     characters : int array (n_trials,), number of characters of each trial's request
 
     Returns the estimate with `stored` and `usd_left`, which is None if no outcome is stored or a price is unknown.
     """
-    n_stored_trials = 0
-    n_remaining_requests = 0  # requests that occur twice in a chunk count once
-    n_remaining_characters = 0
+    remaining = _count_remaining(store, row_keys, characters)
+    if remaining.n_stored_trials == 0:
+        return replace(cost, stored=0, usd_left=None)
+    remaining_tokens_in = cost.tokens_in * remaining.n_characters / int(characters.sum())
+    remaining_tokens_out = cost.tokens_out * remaining.n_requests / len(characters)
+    usd_left = _compute_cost(config, remaining_tokens_in, remaining_tokens_out)
+    return replace(cost, stored=remaining.n_stored_trials, usd_left=usd_left)
+
+
+class _RemainingRequests(NamedTuple):
+    """Numbers of the requests of a plan that have no stored outcome, and of the trials that have one."""
+
+    n_stored_trials: int
+    """Number of trials whose request has a stored outcome."""
+    n_requests: int
+    """Number of requests without a stored outcome. A request that occurs twice in a chunk of trials counts once."""
+    n_characters: int
+    """Number of characters of these requests."""
+
+
+def _count_remaining(store: Store, row_keys: Iterator[RowKey], characters: Positions) -> _RemainingRequests:
+    """Count the requests of a plan that are still to be sent, and the trials with a stored outcome.
+
+    store : store of the outcomes
+    row_keys : row and request hash of each trial, which are looked up in chunks of `CHUNK` trials
+    characters : int array (n_trials,), number of characters of each trial's request
+    """
+    n_stored_trials = n_requests = n_characters = 0
     while chunk := list(islice(row_keys, CHUNK)):
         row_by_key = {key: row for row, key in chunk}
-        outcomes = store.get_outcomes(list(row_by_key))
-        stored_keys = {key for key, outcome in outcomes.items() if is_final(outcome)}
+        stored_keys = _find_stored_keys(store, list(row_by_key))
         n_stored_trials += sum(key in stored_keys for _, key in chunk)
 
         remaining_rows = [row for key, row in row_by_key.items() if key not in stored_keys]
-        n_remaining_requests += len(remaining_rows)
-        n_remaining_characters += int(characters[remaining_rows].sum())
+        n_requests += len(remaining_rows)
+        n_characters += int(characters[remaining_rows].sum())
+    return _RemainingRequests(n_stored_trials, n_requests, n_characters)
 
-    if n_stored_trials == 0:
-        return replace(cost, stored=0, usd_left=None)
-    tokens_in = cost.tokens_in * n_remaining_characters / int(characters.sum())
-    tokens_out = cost.tokens_out * n_remaining_requests / len(characters)
-    usd_left = _compute_cost(config, tokens_in, tokens_out)
-    return replace(cost, stored=n_stored_trials, usd_left=usd_left)
+
+def _find_stored_keys(store: Store, keys: list[str]) -> set[str]:
+    """Return the request hashes whose request need not be sent again, because the store has a final outcome of it."""
+    outcomes = store.get_outcomes(keys)
+    return {key for key, outcome in outcomes.items() if is_final(outcome)}
 
 
 def _find_encoding(model: str, environment: Mapping[str, str]) -> Any | None:

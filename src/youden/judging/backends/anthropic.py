@@ -24,6 +24,9 @@ _DEFAULT_MAX_TOKENS = 4096
 _CACHED_TOKENS = ("cache_creation_input_tokens", "cache_read_input_tokens")
 """Fields with tokens of the prompt that `input_tokens` does not include."""
 
+_CONVERTED_PARAMETERS = {"model", "messages", "max_tokens", "max_completion_tokens", "response_format"}
+"""Parameters of an OpenAI chat request that have another form in the Messages API; all others are sent unchanged."""
+
 _FINISH_REASONS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "refusal": "content_filter"}
 
 
@@ -59,26 +62,23 @@ class AnthropicJudge(WireJudge):
 def to_anthropic(body: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the body of an OpenAI chat request to that of a request to Anthropic's Messages API.
 
+    The Messages API differs in three points. The texts of system messages are a separate parameter, `system`. A limit on the
+    tokens of an answer is required. A JSON schema of the answer is a part of `output_config`.
+
     >>> to_anthropic({"model": "m", "messages": [{"role": "system", "content": "s"}], "max_tokens": 8})
     {'model': 'm', 'max_tokens': 8, 'messages': [], 'system': 's'}
     """
-    parameters = {name: value for name, value in body.items() if name not in ("model", "messages", "response_format")}
-    max_tokens = parameters.pop("max_completion_tokens", None) or parameters.pop("max_tokens", None)
-
-    # Anthropic takes the system message as a separate parameter
-    system_texts = []
-    other_messages = []
-    for message in body["messages"]:
-        if message["role"] == "system":
-            system_texts.append(message["content"])
-        else:
-            other_messages.append(message)
+    messages = body["messages"]
+    max_tokens = body.get("max_tokens") or body.get("max_completion_tokens") or _DEFAULT_MAX_TOKENS
+    unchanged_parameters = {name: value for name, value in body.items() if name not in _CONVERTED_PARAMETERS}
     converted = {
         "model": body["model"],
-        "max_tokens": max_tokens or _DEFAULT_MAX_TOKENS,
-        "messages": other_messages,
-        **parameters,
+        "max_tokens": max_tokens,
+        "messages": [message for message in messages if message["role"] != "system"],
+        **unchanged_parameters,
     }
+
+    system_texts = [message["content"] for message in messages if message["role"] == "system"]
     system = "\n\n".join(system_texts)
     if system:
         converted["system"] = system
@@ -93,7 +93,10 @@ def to_anthropic(body: Mapping[str, Any]) -> dict[str, Any]:
 def from_anthropic(reply: object) -> object:
     """Convert a reply of Anthropic's Messages API to an OpenAI chat completion.
 
-    Any other value, such as an error, is returned unchanged.
+    A message of Anthropic is a list of parts. The texts of all parts are joined, and parts without a text, such as
+    reasoning, are left out.
+
+    reply : the reply, parsed from JSON. A value without a list of parts, such as an error, is returned unchanged.
     """
     if not isinstance(reply, dict) or not isinstance(reply.get("content"), list):
         return reply
@@ -102,19 +105,24 @@ def from_anthropic(reply: object) -> object:
     texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
 
     stop_reason = reply.get("stop_reason")
-    finish_reason = None
-    if isinstance(stop_reason, str):
-        finish_reason = _FINISH_REASONS.get(stop_reason, stop_reason)
+    finish_reason = _FINISH_REASONS.get(stop_reason, stop_reason) if isinstance(stop_reason, str) else None
     refusal = "The model declined to answer." if stop_reason == "refusal" else None
+    message = {"content": "".join(texts), "refusal": refusal}
+    return {
+        "error": reply.get("error"),
+        "model": reply.get("model"),
+        "choices": [{"message": message, "finish_reason": finish_reason}],
+        "usage": _convert_usage(object_or_empty(reply.get("usage"))),
+    }
 
-    usage = object_or_empty(reply.get("usage"))
+
+def _convert_usage(usage: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert Anthropic's token counts to those of OpenAI, which count cached tokens as tokens of the prompt.
+
+    usage : field `usage` of the reply. Its values may have any type, and are validated later.
+    """
     n_prompt_tokens = usage.get("input_tokens", 0)
     if isinstance(n_prompt_tokens, int):
         cached_counts = [usage.get(name) for name in _CACHED_TOKENS]
         n_prompt_tokens += sum(n for n in cached_counts if isinstance(n, int))
-    return {
-        "error": reply.get("error"),
-        "model": reply.get("model"),
-        "choices": [{"message": {"content": "".join(texts), "refusal": refusal}, "finish_reason": finish_reason}],
-        "usage": {"prompt_tokens": n_prompt_tokens, "completion_tokens": usage.get("output_tokens", 0)},
-    }
+    return {"prompt_tokens": n_prompt_tokens, "completion_tokens": usage.get("output_tokens", 0)}

@@ -5,6 +5,7 @@ The judge is a baseline that ignores meaning, word order and contradiction.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
@@ -224,16 +225,25 @@ def _find_text_positions(plan: Plan, *, other_item: Ids, agent_of: Index, item_o
     first_row, second_row = plan.text_rows
     first = positions[first_row, plan.item]
     second = positions[second_row, other_item]
-    incomplete_trials = np.flatnonzero((first < 0) | (second < 0))
-    if not incomplete_trials.size:
-        return first, second
+    if (first < 0).any() or (second < 0).any():
+        raise _make_missing_text_error(plan, first=first, second=second, other_item=other_item)
+    return first, second
 
+
+def _make_missing_text_error(plan: Plan, *, first: Index, second: Index, other_item: Ids) -> PlanError:
+    """Make the error for a plan some of whose texts its pool lacks. The message names the first such text.
+
+    first, second : int arrays (n_trials,), positions of the two texts of each trial; −1 for a text that the pool lacks
+    other_item : int array (n_trials,), item of the second text of each trial
+    """
+    incomplete_trials = np.flatnonzero((first < 0) | (second < 0))
     trial = incomplete_trials[0]
-    agent, item = plan.first[trial], plan.item[trial]
-    if first[trial] >= 0:  # the second text is missing
+    if first[trial] < 0:
+        agent, item = plan.first[trial], plan.item[trial]
+    else:
         agent, item = plan.second[trial], other_item[trial]
-    raise PlanError(
-        f"The pool '{pool.name}' lacks texts of the plan in {incomplete_trials.size} of {len(plan)} trials: the first is "
+    return PlanError(
+        f"The pool '{plan.pool.name}' lacks texts of the plan in {incomplete_trials.size} of {len(plan)} trials: the first is "
         f"trial {trial}, agent '{plan.agent_ids[agent]}' on item '{plan.item_ids[item]}'. "
         "Make the plan from this pool.",
         slug="plan-missing-text",
@@ -280,6 +290,9 @@ def sample_pairs(
 ) -> tuple[Index, Index]:
     """Sample distinct ordered pairs of two different texts uniformly; both may be texts of one agent.
 
+    The texts that may be the second one of a pair are the partners of the first one: the other texts on its item, or the texts
+    on all other items. All possible pairs are numbered, and a sample of these numbers is drawn.
+
     item_of : int array (n_texts,), item of each text, ascending
     rng : source of the sample
     paired : whether the two texts of a pair respond to the same item; otherwise they respond to different items
@@ -287,32 +300,26 @@ def sample_pairs(
 
     Returns the positions of the first and of the second texts, two int arrays (n_pairs,).
     """
-    # of the item of each text: position of its first text, and number of its texts
-    texts_per_item = np.bincount(item_of)
-    item_starts = np.cumsum(texts_per_item) - texts_per_item
-    item_start = item_starts[item_of]
-    n_same_item = texts_per_item[item_of]
+    # for each text: position of the first text on its item, and number of texts on its item
+    item_start = np.searchsorted(item_of, item_of, side="left")
+    n_on_item = np.searchsorted(item_of, item_of, side="right") - item_start
 
-    n_partners = len(item_of) - n_same_item  # possible second texts of each first text
-    if paired:
-        n_partners = n_same_item - 1
-
-    # sample numbers of pairs; all pairs with the first text 0 are numbered first, then all with the first text 1, and so on
+    # the pairs with the first text 0 are numbered first, then those with the first text 1, and so on
+    n_partners = n_on_item - 1 if paired else len(item_of) - n_on_item
     pairs_end = np.cumsum(n_partners)
     pairs_start = pairs_end - n_partners
     n_pairs = int(pairs_end[-1])
-    pair = rng.choice(pairs_end[-1], size=min(n_pairs, limit), replace=False, shuffle=False)
+    pair = rng.choice(n_pairs, size=min(n_pairs, limit), replace=False, shuffle=False)
     first = np.searchsorted(pairs_end, pair, side="right")
-    partner = pair - pairs_start[first]  # from 0 among the possible partners of the first text
+    partner = pair - pairs_start[first]  # number of the partner, from 0 for the first text
 
-    # skip the texts that are no partners
-    if paired:  # the first text itself
-        second = item_start[first] + partner
-        is_after_skipped = second >= first
-        return first, second + is_after_skipped
-    # all texts on the item of the first text
-    is_after_skipped = partner >= item_start[first]
-    return first, partner + is_after_skipped * n_same_item[first]
+    # convert the number of the partner to its position: skip the texts in between that are no partners
+    if paired:
+        position = item_start[first] + partner
+        is_after_first = position >= first
+        return first, position + is_after_first
+    is_after_item = partner >= item_start[first]
+    return first, partner + is_after_item * n_on_item[first]
 
 
 def _fit_scale_and_threshold(paired: Floats, independent: Floats, *, is_self_plan: bool) -> tuple[float, float]:
@@ -363,18 +370,16 @@ def compute_text_weights(
 
     Returns a float array (n_texts, n_models), in (0, 1].
     """
-    n_texts = len(item_of)
+    n_texts, n_words = matrix.shape
     common_words = _find_common_words(matrix, item_of=item_of, agent_of=agent_of)
     bounded_ratios = np.ones((n_texts, word_weights.shape[1]))  # min(1, limit / mass)
 
     # 1 for each common word of the current item; one array serves all items, because it is as long as the vocabulary
-    is_common = np.zeros(matrix.shape[1], dtype=np.int8)
+    is_common = np.zeros(n_words, dtype=np.int8)
 
-    # the texts on an item are consecutive, because `item_of` ascends
-    later_starts = np.flatnonzero(np.diff(item_of)) + 1
-    for start, stop in pairwise([0, *later_starts.tolist(), n_texts]):
-        texts = slice(start, stop)
-        common_words_of_item = common_words[[item_of[start]]].indices
+    for texts in _iter_texts_by_item(item_of):
+        item = item_of[texts.start]
+        common_words_of_item = common_words[[item]].indices
         is_common[common_words_of_item] = 1
         mass = _sum_word_weights(matrix[texts], is_common, word_weights)
         is_common[common_words_of_item] = 0  # for the next item
@@ -383,6 +388,16 @@ def compute_text_weights(
         limit = MAX_QUARTILES * _compute_upper_quartiles(mass_by_agent)
         np.divide(limit, mass, out=bounded_ratios[texts], where=mass > limit)
     return np.asarray(bounded_ratios**LENGTH_POWER)
+
+
+def _iter_texts_by_item(item_of: Index) -> Iterator[slice]:
+    """Yield the positions of the texts on each item as a slice. The texts on one item are consecutive.
+
+    item_of : int array (n_texts,), item of each text, ascending
+    """
+    later_starts = np.flatnonzero(np.diff(item_of)) + 1
+    for start, stop in pairwise([0, *later_starts.tolist(), len(item_of)]):
+        yield slice(start, stop)
 
 
 def _sum_word_weights(words: csr_array[np.int8], is_included: NDArray[np.int8], word_weights: Floats) -> Floats:

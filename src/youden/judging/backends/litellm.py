@@ -107,10 +107,10 @@ class LitellmJudge:
 
 
 def _to_call_error(error: Exception) -> CallError:
-    """Convert an exception that litellm raised to a CallError.
+    """Convert an exception that litellm raised to a CallError, whose kind states what follows: a retry or the end of the run.
 
-    If the exception wraps a CallError of our HTTP client, this CallError is returned. The `wording` of the result is the
-    part of the message that makes the error fatal, if only the message does.
+    If the exception wraps a CallError of our HTTP client, this CallError is returned. A timeout, and an exception that is not
+    one of OpenAI's SDK, are transient errors: the call may be sent again.
     """
     wrapped_error = _find_call_error(error)
     if wrapped_error is not None:
@@ -119,8 +119,16 @@ def _to_call_error(error: Exception) -> CallError:
         return CallError("No reply within the timeout.", kind="transient")
     if not isinstance(error, openai.APIError):
         return CallError(f"{type(error).__name__}: {error}", kind="transient")
+    return _convert_api_error(error)
 
-    # missing credentials and fatal codes are recognized in the text of the error
+
+def _convert_api_error(error: openai.APIError) -> CallError:
+    """Convert an error of OpenAI's SDK, with which litellm reports the errors of all providers, to a CallError.
+
+    The error is fatal if credentials are missing, or if its message contains an error code for which the run has to stop.
+    Otherwise its HTTP status decides what follows. If the message alone makes the error fatal, the `wording` of the result is
+    the part of the message with the code.
+    """
     message = str(error)
     if any(part in message.lower() for part in _NO_CREDENTIALS):
         return CallError(message, kind="fatal", status=_UNAUTHORIZED)
@@ -173,8 +181,7 @@ def _make_client() -> Any:
 
     The client follows no redirects and stores no cookies. Its method `send` is replaced by one that checks replies.
     """
-    httpx: Any = import_module("httpx")
-    client = httpx.AsyncClient()
+    client = import_module("httpx").AsyncClient()
     client.cookies.jar.set_policy(NO_COOKIES)
     original_send = client.send
 
@@ -188,8 +195,6 @@ def _make_client() -> Any:
         options |= {"stream": True, "follow_redirects": False}
         streaming_response = await original_send(request, **options)
         response = await read_response(streaming_response)
-        if not response.is_success:
-            raise make_status_error(response.status_code, response.content, response.headers)
         return _to_accepted_response(response)
 
     client.send = send_and_check
@@ -200,8 +205,14 @@ def _to_accepted_response(response: Any) -> Any:
     """Return an `httpx.Response` that litellm accepts: message contents that are lists of parts are joined to one text.
 
     A response without lists, or one that is not JSON, is returned unchanged.
-    Raises: CallError if the JSON reports an error, although the HTTP status is a success.
+
+    response : `httpx.Response` with its whole body
+
+    Raises: CallError if the HTTP status is not a success, or if the JSON reports an error although the status is one.
     """
+    if not response.is_success:
+        raise make_status_error(response.status_code, response.content, response.headers)
+
     try:
         reply = parse_json(response.content).value
     except ValueError:

@@ -57,6 +57,23 @@ class _Server:
         """Whether the server gets no requests other than probes, which test whether it works again."""
         return self.wait > 0
 
+    def is_due_for_probe(self, now: float) -> bool:
+        """Return whether it is time to probe the server: it is left out, its wait is over, and no call is probing it."""
+        return self.is_left_out and now >= self.probe_time and not self.is_probed
+
+    def begin_call(self) -> bool:
+        """Count a call that is about to be sent to the server, and return whether the call probes the server."""
+        is_probe = self.is_left_out
+        self.is_probed |= is_probe
+        self.n_in_flight += 1
+        return is_probe
+
+    def end_call(self, *, is_probe: bool) -> None:
+        """Remove a call that has ended from the counts; `is_probe` is the value that `begin_call` returned for the call."""
+        self.n_in_flight -= 1
+        if is_probe:
+            self.is_probed = False
+
     def record_success(self) -> None:
         """Reset the failures, and send requests to the server again."""
         self.n_failed = 0
@@ -163,12 +180,11 @@ class RoundRobin:
         next_position = self._last_position + 1
         rotated = [*self._servers[next_position:], *self._servers[:next_position]]
         untried = [server for server in rotated if server not in tried]
-        left_out = [server for server in untried if server.is_left_out]
-        working = [server for server in untried if not server.is_left_out]
 
-        due_for_probe = [server for server in left_out if now >= server.probe_time and not server.is_probed]
+        due_for_probe = [server for server in untried if server.is_due_for_probe(now)]
         if due_for_probe:
             return min(due_for_probe, key=lambda server: server.probe_time)
+        working = [server for server in untried if not server.is_left_out]
         if not working:
             return min(untried, key=lambda server: server.probe_time)
         selected = min(working, key=lambda server: server.n_in_flight)
@@ -178,24 +194,19 @@ class RoundRobin:
     async def _send_to_server(self, server: _Server, request: Request) -> Completion:
         """Send a request to one server, and record whether the server works.
 
-        A server that fails too often gets no requests other than probes, which test whether it works again. A rejection of
-        this request and HTTP 429 (too many requests) show that the server works. A call that is cancelled because no reply
-        came in time counts as a failure of the server.
+        A server that fails too often gets no requests other than probes, which test whether it works again. A call that is
+        cancelled because no reply came in time counts as a failure of the server.
 
         Returns the reply.
         Raises: CallError if the call fails for any reason.
         """
-        is_probe = server.is_left_out
-        if is_probe:
-            server.is_probed = True
-        server.n_in_flight += 1
-
+        is_probe = server.begin_call()
         failure_reason = ""  # empty if the server did not fail
         affects_all_calls = False
         try:
             return await server.judge.answer(request)
         except CallError as error:
-            if error.kind != "rejected" and error.status != TOO_MANY_REQUESTS:
+            if not _shows_working_server(error):
                 failure_reason = error.reason
                 affects_all_calls = _is_independent_of_request(error) and error.unbilled
             raise
@@ -203,15 +214,18 @@ class RoundRobin:
             failure_reason = "no reply in time"
             raise
         finally:
-            server.n_in_flight -= 1
-            if is_probe:
-                server.is_probed = False
+            server.end_call(is_probe=is_probe)
             if failure_reason:
                 server.record_failure(
                     failure_reason, now=self._clock(), affects_all_calls=affects_all_calls, was_probe=is_probe
                 )
             else:
                 server.record_success()
+
+
+def _shows_working_server(error: CallError) -> bool:
+    """Return whether an error shows that the server works: it rejected only this request, or gets too many of them (429)."""
+    return error.kind == "rejected" or error.status == TOO_MANY_REQUESTS
 
 
 def _is_independent_of_request(error: CallError) -> bool:

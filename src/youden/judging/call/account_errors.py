@@ -157,12 +157,7 @@ def parse_error_parts(body: object) -> ErrorParts:
     objects = [error_object, *_get_details(error_object or body_object)]
     if error_object is not body_object:
         objects.append(body_object)
-    codes = tuple(_iter_codes(objects))
-    for fields in objects:
-        for name in ("message", "detail", "Message"):
-            if fields.get(name) is not None:
-                return ErrorParts(codes, fields[name])
-    return ErrorParts(codes, None)
+    return ErrorParts(tuple(_iter_codes(objects)), _find_message(objects))
 
 
 def _get_first_object(value: object) -> Mapping[str, Any] | None:
@@ -189,6 +184,15 @@ def _iter_codes(objects: Iterable[Mapping[str, Any]]) -> Iterator[str | int]:
                 yield code
 
 
+def _find_message(objects: Iterable[Mapping[str, Any]]) -> object:
+    """Return the first value, of any type, in a field in which providers write messages; None if there is none."""
+    for fields in objects:
+        for name in ("message", "detail", "Message"):
+            if fields.get(name) is not None:
+                return fields[name]
+    return None
+
+
 def find_account_error(codes: Iterable[object], message: object) -> tuple[int, str | None] | None:
     """Find an error about the account or the model: no credit, an invalid key or an unknown model.
 
@@ -213,12 +217,9 @@ def find_account_error(codes: Iterable[object], message: object) -> tuple[int, s
     (401, None)
     """
     for code in codes:
-        if not isinstance(code, str):
-            continue
-        _, _, name = code.rpartition("#")  # Amazon writes "namespace#Name"
-        known_status = _STATUS_OF_CODE.get(name.casefold())
-        if known_status is not None:
-            return known_status, None
+        status_of_code = _get_status_of_code(code)
+        if status_of_code is not None:
+            return status_of_code, None
 
     if isinstance(message, str):
         text = " ".join(message.split())
@@ -227,6 +228,14 @@ def find_account_error(codes: Iterable[object], message: object) -> tuple[int, s
             if match is not None:
                 return status, match[0]
     return None
+
+
+def _get_status_of_code(code: object) -> int | None:
+    """Return the HTTP status that fits a provider's code for an account error; None if the code is not known."""
+    if not isinstance(code, str):
+        return None
+    _, _, name = code.rpartition("#")  # Amazon writes "namespace#Name"
+    return _STATUS_OF_CODE.get(name.casefold())
 
 
 def is_echo(wording: str, texts: Iterable[str]) -> bool:

@@ -64,24 +64,30 @@ class UncertainCosts:
         )
 
     def findings(self, model: str) -> tuple[Finding, ...]:
-        """Return up to two findings "bill": on answers without valid token counts, and on calls without a reply.
+        """Return the findings (messages for the user) on calls for which the provider may bill another amount than was counted.
 
-        model : name of the model, which is also the fact "doubted" of the first finding
+        There is one finding for all answers without valid token counts, and one for all calls without a reply. Both have the
+        slug "bill", and the number of calls ("n") and the counted cost ("usd") as facts.
+
+        model : name of the model. It is the fact "doubted" of the finding on token counts.
         """
         findings = []
         if self.n_unreported:
             message = self.describe_unreported_usage(model)
-            unreported: dict[str, Fact] = {"n": self.n_unreported, "usd": self.usd_unreported, "doubted": model}
-            findings.append(Finding("bill", message, facts=unreported))
+            facts: dict[str, Fact] = {"n": self.n_unreported, "usd": self.usd_unreported, "doubted": model}
+            findings.append(Finding("bill", message, facts=facts))
         if self.n_lost:
-            message = (
-                f"{self.n_lost:,} calls were sent and got no reply; the provider may have worked on them. They are booked at "
-                f"their estimated cost, {self.usd_lost:.6g} USD. The cost cap counts their maximum cost, "
-                f"{self.max_usd_lost:.6g} USD."
-            )
-            lost: dict[str, Fact] = {"n": self.n_lost, "usd": self.usd_lost, "most": self.max_usd_lost}
-            findings.append(Finding("bill", message, facts=lost))
+            facts = {"n": self.n_lost, "usd": self.usd_lost, "most": self.max_usd_lost}
+            findings.append(Finding("bill", self._describe_lost_calls(), facts=facts))
         return tuple(findings)
+
+    def _describe_lost_calls(self) -> str:
+        """Describe the cost that is counted for calls without a reply, in three sentences for the user."""
+        return (
+            f"{self.n_lost:,} calls were sent and got no reply; the provider may have worked on them. They are booked at "
+            f"their estimated cost, {self.usd_lost:.6g} USD. The cost cap counts their maximum cost, "
+            f"{self.max_usd_lost:.6g} USD."
+        )
 
 
 class Budget:

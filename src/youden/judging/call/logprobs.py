@@ -85,26 +85,44 @@ def find_first_token_alternatives(logprobs: object, text: object, message: Mappi
     are found.
     Raises: CallError (transient) if `logprobs` has the wrong structure.
     """
-    if logprobs is None:
+    entries = _get_token_entries(logprobs)
+    if not entries:
         return ()
-    entries = require_object(logprobs, "logprobs").get("content")
-    if entries is None:
-        return ()
-    if not isinstance(entries, list):
-        raise make_invalid_error(f"the content of logprobs is {describe_type(entries)}")
 
     answer = _remove_reasoning(text, message)
     if answer is not None:
         entries = _find_answer_tokens(answer, entries)
     for raw_entry in entries:
         entry = require_object(raw_entry, "a token of logprobs")
-        token = entry.get("token")
-        if not isinstance(token, str):
-            raise make_invalid_error(f"a token of logprobs is {describe_type(token)}")
-        if not token.strip():
-            continue
-        return _get_alternatives(entry)
+        is_blank = not _require_token(entry).strip()
+        if not is_blank:
+            return _get_alternatives(entry)
     return ()
+
+
+def _require_token(entry: Mapping[str, Any]) -> str:
+    """Return the token of an entry of the log-probabilities. Raises: CallError (transient) if it is not a text."""
+    token = entry.get("token")
+    if not isinstance(token, str):
+        raise make_invalid_error(f"a token of logprobs is {describe_type(token)}")
+    return token
+
+
+def _get_token_entries(logprobs: object) -> list[Any]:
+    """Return the entries of the log-probabilities of a reply, one per token, not validated; empty if there are none.
+
+    logprobs : field `logprobs` of the first choice of the reply; None if the reply has none
+
+    Raises: CallError (transient) if `logprobs` is not an object, or its field `content` is not a list.
+    """
+    if logprobs is None:
+        return []
+    entries = require_object(logprobs, "logprobs").get("content")
+    if entries is None:
+        return []
+    if not isinstance(entries, list):
+        raise make_invalid_error(f"the content of logprobs is {describe_type(entries)}")
+    return entries
 
 
 def _get_alternatives(entry: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -188,7 +188,7 @@ def count_answer_tokens(usage: Mapping[str, Any]) -> int | None:
 
 
 def validate_completion(reply: Completion) -> Completion:
-    """Validate the fields of a completion, from a server or from a store.
+    """Validate the fields of a completion, from a server or from a store, and mask the secrets that they contain.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def validate_completion(reply: Completion) -> Completion:
     CallError
         Of kind `transient`, if the text or the log-probabilities are invalid.
     """
-    if _needs_no_cleaning(reply):
+    if _has_only_simple_fields(reply):
         texts = (reply.text, reply.finish_reason, reply.model, reply.fingerprint or "")
         if not has_secret(*texts):
             return reply
@@ -217,21 +217,26 @@ def validate_completion(reply: Completion) -> Completion:
     tokens_out = parse_count(reply.tokens_out)
     if tokens_in is None or tokens_out is None:
         tokens_in = tokens_out = 0
-    has_valid_duration = is_number(reply.seconds) and 0 <= reply.seconds < math.inf
-    refusal = None
-    if isinstance(reply.refusal, str):
-        refusal = mask_secrets(to_encodable(reply.refusal))
+
+    has_valid_seconds = is_number(reply.seconds) and 0 <= reply.seconds < math.inf
+    seconds = reply.seconds if has_valid_seconds else 0.0
+    refusal = _clean_text(reply.refusal) if isinstance(reply.refusal, str) else None
     return Completion(
-        text=mask_secrets(to_encodable(reply.text)),
+        text=_clean_text(reply.text),
         finish_reason=clean_name(reply.finish_reason) or "unknown",
         model=clean_name(reply.model) or "",
         tokens_in=tokens_in,
         tokens_out=tokens_out,
-        seconds=reply.seconds if has_valid_duration else 0.0,
+        seconds=seconds,
         fingerprint=clean_name(reply.fingerprint),
         refusal=refusal,
         top_logprobs=validate_logprobs(reply.top_logprobs),
     )
+
+
+def _clean_text(text: str) -> str:
+    """Return a text that can be encoded in UTF-8, and in which the secrets of this process are masked."""
+    return mask_secrets(to_encodable(text))
 
 
 def check_usage_for(
@@ -376,31 +381,40 @@ def _count_bytes(text: str) -> int:
 def _join_content(content: Any) -> tuple[Any, str | None]:
     """Return the answer text in the content of a message; and the text of its refusal, None if there is none.
 
-    content : text, part or list of parts. Parts with reasoning are left out. Any other value is returned unchanged, with
-        None.
+    The content of a message is a text or a list of parts, such as reasoning, texts of the answer and texts of a refusal. The
+    texts of each kind are joined, and parts with reasoning are left out.
+
+    content : text, part or list of parts; None for an empty text. Any other value is returned unchanged, with None.
     """
     if content is None:
         return "", None
-    raw_parts = [content] if isinstance(content, dict) and "text" in content else content
-    if not isinstance(raw_parts, list):
+    parts = _list_parts(content)
+    if parts is None:
         return content, None
 
-    answer_texts: list[Any] = []
-    refusal_texts: list[Any] = []
-    for raw_part in raw_parts:
-        part = {"text": raw_part} if isinstance(raw_part, str) else raw_part
-        if not isinstance(part, dict):
-            return content, None
-        kind = part.get("type")
-        if kind in _TEXT_PARTS and not part.get("thought") and part.get("text") is not None:
-            answer_texts.append(part["text"])
-        elif kind == "refusal" and "refusal" in part:
-            refusal_texts.append(part["refusal"])
-
-    texts = answer_texts + refusal_texts
-    if not all(isinstance(text, str) for text in texts):
+    answer_texts = [part["text"] for part in parts if _is_answer_part(part)]
+    refusal_texts = [part["refusal"] for part in parts if part.get("type") == "refusal" and "refusal" in part]
+    if not all(isinstance(text, str) for text in answer_texts + refusal_texts):
         return content, None
     return "".join(answer_texts), "".join(refusal_texts) or None
+
+
+def _list_parts(content: object) -> list[dict[str, Any]] | None:
+    """Return the parts of a message as JSON objects; None if the content is neither a part nor a list of parts.
+
+    content : one part, an object with the field `text`; or list of parts, which may be texts or objects of any type
+    """
+    if isinstance(content, dict) and "text" in content:
+        return [content]
+    if not isinstance(content, list):
+        return None
+    parts = [{"text": part} if isinstance(part, str) else part for part in content]
+    return parts if all(isinstance(part, dict) for part in parts) else None
+
+
+def _is_answer_part(part: Mapping[str, Any]) -> bool:
+    """Return whether a part of a message has a text of the answer, and not of the reasoning."""
+    return part.get("type") in _TEXT_PARTS and not part.get("thought") and part.get("text") is not None
 
 
 def join_contents(reply: object) -> bool:
@@ -445,27 +459,34 @@ def _first_choice(choices: object) -> object:
     return choices[0]
 
 
-def _needs_no_cleaning(completion: Completion) -> bool:
-    """Return whether a completion has only short ASCII fields and no log-probabilities, like most completions.
+def _has_only_simple_fields(completion: Completion) -> bool:
+    """Return whether the fields of a completion are valid without any change, except for secrets that they may contain.
 
-    The fields are from JSON and may have any type. Types are compared by `is`, so that a bool is not an int.
+    This fast check holds for most completions: the texts are ASCII, names are short, numbers are valid, and there are
+    neither log-probabilities nor a refusal. The fields are from JSON and may have any type.
     """
-    if completion.top_logprobs != () or completion.refusal is not None:
-        return False
+    text, seconds = completion.text, completion.seconds
+    return (
+        completion.top_logprobs == ()
+        and completion.refusal is None
+        and type(text) is str
+        and text.isascii()
+        and _is_simple_name(completion.finish_reason)
+        and completion.finish_reason != ""
+        and _is_simple_name(completion.model)
+        and (completion.fingerprint is None or _is_simple_name(completion.fingerprint))
+        and _is_simple_count(completion.tokens_in)
+        and _is_simple_count(completion.tokens_out)
+        and type(seconds) is float
+        and 0 <= seconds < math.inf
+    )
 
-    text, reason, model = completion.text, completion.finish_reason, completion.model
-    if not (type(text) is str and text.isascii()):
-        return False
-    if not (type(reason) is str and reason.isascii() and 0 < len(reason) <= MAX_NAME_CHARACTERS):
-        return False
-    if not (type(model) is str and model.isascii() and len(model) <= MAX_NAME_CHARACTERS):
-        return False
-    build = completion.fingerprint
-    if build is not None and not (type(build) is str and build.isascii() and len(build) <= MAX_NAME_CHARACTERS):
-        return False
 
-    tokens_in, tokens_out, seconds = completion.tokens_in, completion.tokens_out, completion.seconds
-    is_valid_in = type(tokens_in) is int and 0 <= tokens_in <= MAX_TOKEN_COUNT
-    is_valid_out = type(tokens_out) is int and 0 <= tokens_out <= MAX_TOKEN_COUNT
-    is_valid_duration = type(seconds) is float and 0 <= seconds < math.inf
-    return is_valid_in and is_valid_out and is_valid_duration
+def _is_simple_name(value: object) -> bool:
+    """Return whether a value is an ASCII text of at most `MAX_NAME_CHARACTERS` characters."""
+    return type(value) is str and value.isascii() and len(value) <= MAX_NAME_CHARACTERS
+
+
+def _is_simple_count(value: object) -> bool:
+    """Return whether a value is a possible number of tokens. The type is compared by `is`, so that a bool is not an int."""
+    return type(value) is int and 0 <= value <= MAX_TOKEN_COUNT

@@ -81,25 +81,29 @@ class RetryPolicy:
         if error.kind != "transient":
             return None
 
-        # tenacity computes waits from the state of a call: its last error and the number of its attempts
-        state = RetryCallState(self._tenacity, None, (), {})
-        state.set_exception((type(error), error, None))
-
         if error.status == TOO_MANY_REQUESTS:
             attempts.n_throttled += 1
-            state.attempt_number = attempts.n_throttled
-            seconds = self._tenacity.wait(state)
+            seconds = self._tenacity.wait(self._make_state(error, attempts.n_throttled))
             attempts.throttled_seconds += seconds
-            if attempts.throttled_seconds > MAX_THROTTLED_SECONDS:
-                return None
-            return seconds
+            return seconds if attempts.throttled_seconds <= MAX_THROTTLED_SECONDS else None
 
         attempts.n_failed += 1
-        state.attempt_number = attempts.n_failed
+        state = self._make_state(error, attempts.n_failed)
         was_last_attempt = self._tenacity.stop(state)
         if was_last_attempt or _get_retry_after(state) > MAX_THROTTLED_SECONDS:
             return None
         return self._tenacity.wait(state)
+
+    def _make_state(self, error: CallError, n_attempts: int) -> RetryCallState:
+        """Make the state of a call from which tenacity decides whether it is sent again, and computes the wait.
+
+        error : error of the last attempt
+        n_attempts : number of attempts that count, including the last one
+        """
+        state = RetryCallState(self._tenacity, None, (), {})
+        state.set_exception((type(error), error, None))
+        state.attempt_number = n_attempts
+        return state
 
     async def call(self, send: Callable[[], Awaitable[T]]) -> T:
         """Call a function until it succeeds or `next_wait` gives up.

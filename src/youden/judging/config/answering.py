@@ -223,8 +223,9 @@ class AnswerSettings(BaseModel):
         -------
         dict of str to JSON value
             `backend`, `model` and `base_url` (address of the server); `prompt` (its name) and `prompt_digest` (digest of its
-            text); `decision` and `parser` (form of the answer, and how it is read); `parameters` of a request. `truncate` and
-            `context_window` are included only if long texts are shortened to fit the context window.
+            text); `decision` and `parser` (form of the answer, and how it is read); `parameters` of a request. `truncate` (how
+            long texts are shortened) and `context_window` (largest number of tokens of a request and its answer) are included
+            only if long texts are shortened.
         """
         prompt = self.loaded_prompt
         described: dict[str, Json] = {

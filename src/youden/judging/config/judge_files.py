@@ -123,16 +123,15 @@ def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
         replayed_judge = with_question(judge.replay_of, question)
         return judge.model_copy(update={"replay_of": replayed_judge})
 
-    prompt_question: Question = "information"
-    if judge.makes_calls:
-        has_default_prompt = judge.prompt == INFORMATION_PROMPT
-        if question == "preference" and has_default_prompt:
-            judge = judge.with_changes({"prompt": PREFERENCE_PROMPT})
-        prompt_question = judge.loaded_prompt.question
-    if prompt_question != question:
+    has_default_prompt = judge.makes_calls and judge.prompt == INFORMATION_PROMPT
+    if has_default_prompt and question == "preference":
+        judge = judge.with_changes({"prompt": PREFERENCE_PROMPT})
+
+    answered_question = judge.loaded_prompt.question if judge.makes_calls else "information"
+    if answered_question != question:
         raise ConfigError(
-            f"The judge '{judge.name}' answers `question: {prompt_question}`, but the run has `question: {question}`. Set "
-            f"`question: {prompt_question}` in the config of the run, or use a model with a prompt for `{question}`.",
+            f"The judge '{judge.name}' answers `question: {answered_question}`, but the run has `question: {question}`. Set "
+            f"`question: {answered_question}` in the config of the run, or use a model with a prompt for `{question}`.",
             slug="question-judge",
         )
     return judge
@@ -241,17 +240,8 @@ def _make_config(
 
     Raises: ConfigError [judge-config] if a key is invalid; the errors of `load_judge_config`.
     """
-    # load the judges that the keys name, and complete the path of a prompt file
-    keys = dict(data)
-    if "replay_of" in keys:
-        keys["replay_of"] = _load_nested_judge(keys["replay_of"], folder, file, from_code=from_code)
-    if isinstance(keys.get("judges"), list):
-        keys["judges"] = [_load_nested_judge(judge, folder, file, from_code=from_code) for judge in keys["judges"]]
-    prompt = keys.get("prompt")
-    if isinstance(prompt, str) and prompt.endswith(".md") and (folder / prompt).is_file():
-        keys["prompt"] = str(folder / prompt)
+    keys = _load_files_of_keys(data, folder, file, from_code=from_code)
     _set_base_url_from_environment(keys)
-
     config = _validate_keys(keys, location)
     if config.makes_calls:
         return _with_defaults_and_prices(config, location)
@@ -263,6 +253,28 @@ def _make_config(
             f"the judge '{config.backend}' makes no calls, so {', '.join(unused_keys)} would have no effect. Remove it.",
         )
     return config
+
+
+def _load_files_of_keys(data: Mapping[str, Any], folder: Path, file: Path | None, *, from_code: bool) -> dict[str, Any]:
+    """Return the keys of a judge with the other judges that the keys name loaded, and with the path of a prompt file completed.
+
+    data : keys and values, as in a judge file
+    folder : folder to which paths in the keys are relative
+    file : judge file with the keys, for error messages; None if the keys are not from a file
+    from_code : whether the keys were passed from Python
+
+    Values of a wrong type are returned unchanged; the validation of the keys rejects them.
+    Raises: the errors of `load_judge_config`.
+    """
+    keys = dict(data)
+    if "replay_of" in keys:
+        keys["replay_of"] = _load_nested_judge(keys["replay_of"], folder, file, from_code=from_code)
+    if isinstance(keys.get("judges"), list):
+        keys["judges"] = [_load_nested_judge(judge, folder, file, from_code=from_code) for judge in keys["judges"]]
+    prompt = keys.get("prompt")
+    if isinstance(prompt, str) and prompt.endswith(".md") and (folder / prompt).is_file():
+        keys["prompt"] = str(folder / prompt)
+    return keys
 
 
 def _validate_keys(keys: Mapping[str, Any], location: str) -> JudgeConfig:
@@ -354,24 +366,28 @@ def _returns_logprobs(config: JudgeConfig) -> bool:
 
 
 def _check_provider(config: JudgeConfig, location: str) -> None:
-    """Check the address and the parameters of a judge by the rules of its provider.
+    """Check that the model, the address and the parameters of a judge fit its provider.
 
-    location : file of the judge, for errors
+    The model and the parameters of a litellm judge must not send requests to another host. A provider with a separate address
+    for each user needs this address. A parameter that the provider rejects must not be set.
 
-    Raises: ConfigError [judge-config].
+    location : description of the config for error messages, such as the path of its file
+
+    Raises: ConfigError [judge-config] if one of these rules is broken.
     """
-    record = config.record
     if config.backend == "litellm":
-        fault = describe_host_change(config.model or "", config.parameters)
-        if fault is not None:
-            raise _make_config_error(location, fault)
+        host_change = describe_host_change(config.model or "", config.parameters)
+        if host_change is not None:
+            raise _make_config_error(location, host_change)
+
+    provider = config.record
     if config.backend in PROVIDERS and not config.address:
         raise _make_config_error(
-            location, f"{record.title} has a separate address for each user. Set base_url to your address."
+            location, f"{provider.title} has a separate address for each user. Set base_url to your address."
         )
-    for name in record.unsupported.keys() & config.request_parameters.keys():
+    for name in provider.unsupported.keys() & config.request_parameters.keys():
         raise _make_config_error(
-            location, f"{record.title} rejects the parameter '{name}'. Use instead: {record.unsupported[name]}."
+            location, f"{provider.title} rejects the parameter '{name}'. Use instead: {provider.unsupported[name]}."
         )
 
 

@@ -63,9 +63,10 @@ def _find_file_by_path(path: Path) -> Path:
 
 
 def _is_backend_or_model(name: str) -> bool:
-    """Return whether a name is that of a backend or of a model, so that a judge of this name needs no file.
+    """Return whether a name belongs to a backend or to a model of a known provider, so that a judge of this name needs no file.
 
-    A name without a provider, such as gpt-4o, is that of a model only if the model is in the table of prices.
+    A name with a provider, such as openai/gpt-4o, belongs to a model if the provider is known. A name without a provider, such
+    as gpt-4o, belongs to a model if the table of prices contains it.
     """
     if name in JUDGES:
         return True

@@ -213,7 +213,10 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         return config
 
     def with_batch_prices(self) -> Self:
-        """Return a copy that is queried in batches, at batch prices; for a jury, with all its judges."""
+        """Return a copy of the config for a judge that is queried in batches, with the prices of its provider for batches.
+
+        If the judge is a jury, all judges of the copy are changed in this way. An unknown price remains unknown (None).
+        """
         changes = {
             "price_in": _with_discount(self.price_in, self.batch_discount),
             "price_out": _with_discount(self.price_out, self.batch_discount),

@@ -236,7 +236,17 @@ def is_known_key_use(use: KeyUse) -> bool:
 
 @cache
 def _compile_known_hosts() -> Mapping[str, tuple[str, ...]]:
-    """Return the hosts that may get the API key in each environment variable, as patterns of whole hosts.
+    """Return the hosts that may get the API key in each environment variable, as regular expressions of whole hosts."""
+    return {variable: tuple(map(_to_pattern, hosts)) for variable, hosts in _list_known_hosts().items()}
+
+
+def _to_pattern(host: str) -> str:
+    """Convert a host to a regular expression, in which "*" matches any label: a part of the host without a dot."""
+    return re.escape(host).replace(r"\*", "[a-z0-9-]+")
+
+
+def _list_known_hosts() -> dict[str, list[str]]:
+    """List the hosts that may get the API key in each environment variable; "*" in a host represents any label.
 
     The known hosts of a variable are those in `HOSTS`, the host of the provider's default address, and the text
     `litellm/PROVIDER`. This text represents a host that only litellm knows.
@@ -250,13 +260,7 @@ def _compile_known_hosts() -> Mapping[str, tuple[str, ...]]:
             hosts.append(get_host(record.address))
         litellm_name = record.priced_as or name
         hosts.append(f"litellm/{litellm_name}")
-
-    patterns_by_variable = {}
-    for variable, hosts in hosts_by_variable.items():
-        escaped_hosts = map(re.escape, hosts)
-        patterns = tuple(host.replace(r"\*", "[a-z0-9-]+") for host in escaped_hosts)  # "*" is any label of a host
-        patterns_by_variable[variable] = patterns
-    return patterns_by_variable
+    return hosts_by_variable
 
 
 def is_allowed_key_use(use: KeyUse) -> bool:

@@ -115,20 +115,17 @@ def _iter_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _iter_parquet_rows(path: Path) -> Iterator[list[ResultLine]]:
-    """Yield the rows of a Parquet file in chunks.
+    """Yield the rows of a Parquet file in chunks, each row as a request hash and its outcome.
 
-    Raises: InputError [import-columns] without the column `request_hash`, or without both `text` and `error`.
+    Raises: InputError [import-columns] if the file lacks the column `request_hash`, or both `text` and `error`.
     """
     file = open_parquet(path)
-    available = set(file.schema_arrow.names)
-    if "request_hash" not in available or not available & {"text", "error"}:
-        raise InputError(
-            f"{path} lacks columns of answers: got {', '.join(sorted(available))[:200]}. Add `request_hash` and `text` or "
-            "`error`; finish_reason, model, tokens_in, tokens_out and top_logprobs are optional.",
-            slug="import-columns",
-        )
-    value_columns = [name for name in _OPTIONAL_COLUMNS if name in available]
+    available_columns = set(file.schema_arrow.names)
+    _check_answer_columns(path, available_columns)
+    value_columns = [name for name in _OPTIONAL_COLUMNS if name in available_columns]
     columns = ["request_hash", *value_columns]
+
+    # equal rows, such as those with a one-word answer, are parsed once
     completions_by_row: dict[object, Completion] = {}
     batches = file.iter_batches(batch_size=CHUNK_ROWS, columns=columns)
     for batch in iter_unpacked(batches, path):
@@ -138,6 +135,20 @@ def _iter_parquet_rows(path: Path) -> Iterator[list[ResultLine]]:
             outcome = _parse_row(value_columns, tuple(values), completions_by_row)
             lines.append(ResultLine(request_hash, outcome))
         yield lines
+
+
+def _check_answer_columns(path: Path, columns: set[str]) -> None:
+    """Check that a Parquet file has the columns of answers; raise InputError [import-columns] if it lacks some.
+
+    path : path of the file, for the error message
+    columns : names of its columns; `request_hash` is needed, and at least one of `text` and `error`
+    """
+    if "request_hash" not in columns or columns.isdisjoint({"text", "error"}):
+        raise InputError(
+            f"{path} lacks columns of answers: got {', '.join(sorted(columns))[:200]}. Add `request_hash` and `text` or "
+            "`error`; finish_reason, model, tokens_in, tokens_out and top_logprobs are optional.",
+            slug="import-columns",
+        )
 
 
 def _parse_row(

@@ -17,13 +17,16 @@ def find_outcomes(
 ) -> tuple[dict[str, Completion | CallError], list[str]]:
     """Find the outcomes of the requests of a batch that has ended.
 
-    The provider may announce how many lines the result files have. If lines are missing, or if no number is announced, the
-    results of the requests without a line will follow. If no line is missing, requests without a line did not run, for
-    example because the batch expired. Their outcome is a transient failure.
+    The result files have one line per request, but a provider may report the end of a batch before all lines are in the files.
+    What a missing line means depends on the number of lines that the provider has announced:
+
+    - If the files have fewer lines than announced, or if no number was announced, the missing results will follow.
+    - If the files have all announced lines, the other requests did not run, for example because the batch expired. Their
+      outcome is a transient failure, so that they may be sent again.
 
     job : record of the batch, with the hashes of its requests
-    state : final state of the batch, with the announced number of lines (None if not announced), and with the errors of
-        rejected requests, which are their outcomes if the files have no result
+    state : final state of the batch, with the announced number of lines (`n_lines`, None if not announced), and with the errors
+        of rejected requests, which are their outcomes if the files have no result
     files : contents of the result files; lines that are damaged or belong to other requests are ignored
 
     Returns the outcomes by request hash, and the hashes of the requests whose results will follow. If the whole batch
@@ -35,8 +38,8 @@ def find_outcomes(
         outcomes |= dict(rejected_lines(job, state.errors))
     keys_without_outcome = [key for key in job.keys if key not in outcomes]
 
-    has_announced_lines = state.n_lines is not None and len(results) >= state.n_lines
-    if not has_announced_lines:
+    has_all_lines = state.n_lines is not None and len(results) >= state.n_lines
+    if not has_all_lines:
         return outcomes, keys_without_outcome
     if state.status == "failed":
         return outcomes, []

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from youden.data.atomic import atomic_write, make_directory
 from youden.errors import JudgeError
@@ -130,6 +130,24 @@ NOT_FOUND = 404
 """HTTP status of a batch or file that does not exist."""
 
 
+class _Progress(NamedTuple):
+    """What the files of a batch in a folder state about it."""
+
+    n_requests: int
+    """Number of requests."""
+    n_done: int
+    """Number of requests with a result line."""
+    n_unreadable: int
+    """Number of lines of the file of answers that cannot be read."""
+    is_marked_done: bool
+    """Whether the engine has created the file which states that no more answers will follow."""
+
+
+def _get_done_path(answers_path: Path) -> Path:
+    """Return the path of the file with which the engine marks a file of answers as done."""
+    return answers_path.with_suffix(".done")
+
+
 class FolderBatches:
     """Batches that an external engine runs from a folder; the ids are names of files in it.
 
@@ -181,29 +199,21 @@ class FolderBatches:
         cannot be read.
         """
         answers_path = self._answer_path(batch)
-        done_path = answers_path.with_suffix(".done")
-        answered_keys: set[str] = set()
-        n_unreadable = 0
         with _file_errors():
-            is_marked_done = done_path.exists()
-            requested_keys, _ = self._read_request_hashes(self._folder / batch)
-            if answers_path.exists():
-                answered_keys, n_unreadable = self._read_request_hashes(answers_path)
+            progress = self._read_progress(self._folder / batch, answers_path)
 
-        n_done = len(answered_keys & requested_keys)
-        if n_done == len(requested_keys):
-            return BatchState("completed", ended=True, n_done=n_done, files=(answers_path.name,))
-        if not is_marked_done:
+        n_done, files = progress.n_done, (answers_path.name,)
+        if n_done == progress.n_requests:
+            return BatchState("completed", ended=True, n_done=n_done, files=files)
+        if not progress.is_marked_done:
             return BatchState("waiting", ended=False, n_done=n_done)
-
-        # the engine has finished without results for some requests
-        if n_done == 0 or n_unreadable > 0:
-            raise CallError(
-                f"{done_path.name} exists, but {answers_path.name} has {n_done:,} results and "
-                f"{n_unreadable:,} lines that cannot be read. Complete the file, or remove those lines.",
-                kind="transient",
-            )
-        return BatchState("ended short", ended=True, n_done=n_done, files=(answers_path.name,), n_lines=n_done)
+        if n_done > 0 and progress.n_unreadable == 0:
+            return BatchState("ended short", ended=True, n_done=n_done, files=files, n_lines=n_done)
+        raise CallError(
+            f"{_get_done_path(answers_path).name} exists, but {answers_path.name} has {n_done:,} results and "
+            f"{progress.n_unreadable:,} lines that cannot be read. Complete the file, or remove those lines.",
+            kind="transient",
+        )
 
     async def fetch(self, file: str) -> bytes:
         """Return the content of a file of answers."""
@@ -216,6 +226,23 @@ class FolderBatches:
     def _answer_path(self, requests: str) -> Path:
         """Return the path of the answers to a file of requests, given its name."""
         return self._folder / requests.replace("requests-", "answers-", 1)
+
+    def _read_progress(self, requests_path: Path, answers_path: Path) -> _Progress:
+        """Read from the files of a batch how many of its requests the engine has answered, and whether it has finished.
+
+        requests_path : file of requests
+        answers_path : file of answers, which need not exist yet
+
+        Raises: OSError if a file cannot be read, for example FileNotFoundError if there is no file of requests.
+        """
+        is_marked_done = _get_done_path(answers_path).exists()  # before the answers, which are complete if it exists
+        requested_keys, _ = self._read_request_hashes(requests_path)
+        answered_keys: set[str] = set()
+        n_unreadable = 0
+        if answers_path.exists():
+            answered_keys, n_unreadable = self._read_request_hashes(answers_path)
+        n_done = len(answered_keys & requested_keys)
+        return _Progress(len(requested_keys), n_done, n_unreadable, is_marked_done)
 
     def _read_request_hashes(self, path: Path) -> tuple[set[str], int]:
         """Return the request hashes in a file of requests or answers, and the number of its lines without one.

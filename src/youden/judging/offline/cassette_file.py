@@ -271,8 +271,9 @@ def read_cassette(path: Path) -> Cassette:
 def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
     """Read the valid entries of a cassette, and describe the invalid ones.
 
-    The request hash of each entry is compared with the hash of its request, unless the entry is redacted: its texts are
-    then missing.
+    A cassette is a file of recorded requests and answers. Its first line, the head, has the version and the judges. Each
+    further line is an entry, with one request and its answer or failure. The request hash of each entry is compared with the
+    hash of its request, unless the entry is redacted: its texts are then missing.
 
     Parameters
     ----------
@@ -299,17 +300,24 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
     for number, line in enumerate(entry_lines, start=2):
         try:
             entry = _parse_entry(line)
-        except ValidationError as error:
-            problems.append(f"line {number}: {format_validation_error(error, show_values=False)}")
-            continue
         except ValueError as error:
-            problems.append(f"line {number}: {error}")
+            problems.append(f"line {number}: {_describe_invalid_entry(error)}")
             continue
         if entry.request_hash in entries:
             problems.append(f"line {number}: the key {entry.request_hash[:12]}… occurs twice")
         else:
             entries[entry.request_hash] = entry
     return Cassette(tuple(head.judges), entries), problems
+
+
+def _describe_invalid_entry(error: ValueError) -> str:
+    """Describe why a line of a cassette is invalid, without the values of its fields, which may be long texts.
+
+    error : error of `_parse_entry`; a pydantic ValidationError if fields are missing or have a wrong type
+    """
+    if isinstance(error, ValidationError):
+        return format_validation_error(error, show_values=False)
+    return str(error)
 
 
 def _read_lines(path: Path) -> list[bytes]:

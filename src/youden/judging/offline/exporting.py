@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import orjson
@@ -58,7 +58,7 @@ class RequestTable:
 
     @classmethod
     def from_plan(cls, config: JudgeConfig, plan: Plan) -> RequestTable:
-        """Make the table of all requests of a judge about a plan.
+        """Make the table of all requests of a judge about a plan. Trials that need the same request share a row.
 
         Parameters
         ----------
@@ -79,13 +79,14 @@ class RequestTable:
             [plan-missing-text]: if the pool has no response for a trial.
         """
         questions = config.questions()
-        hashes = np.empty(len(plan), dtype=f"S{KEY_BYTES}")  # one per trial
-        for row, key in iter_keys(questions, plan):
-            hashes[row] = bytes.fromhex(key)
-        unique_hashes, first_rows = np.unique(hashes, return_index=True)
-        n_characters = questions.count_characters(plan)[first_rows]
-        n_messages = len(questions.prompt.messages("", "", hint=questions.hint))
-        return cls(config, unique_hashes, first_rows, n_characters, n_messages)
+        hash_by_trial = np.empty(len(plan), dtype=f"S{KEY_BYTES}")  # bytes need half the memory of hexadecimal digits
+        for trial, key in iter_keys(questions, plan):
+            hash_by_trial[trial] = bytes.fromhex(key)
+        unique_hashes, first_trials = np.unique(hash_by_trial, return_index=True)
+
+        characters = questions.count_characters(plan)[first_trials]
+        messages = questions.prompt.messages("", "", hint=questions.hint)  # as many as for any other two texts
+        return cls(config, unique_hashes, first_trials, characters, len(messages))
 
     def find(self, request_hashes: np.ndarray) -> np.ndarray:
         """Find the positions of request hashes in this table.
@@ -297,15 +298,7 @@ def _export_judge(
     n_files = min(max(1, shards), len(unanswered))
     chunks = np.array_split(unanswered, n_files) if n_files else []
     paths = [folder / f"requests-{number}.{format}" for number in range(n_files)]
-    questions = config.questions()
-    manifest = {
-        "version": VERSION,
-        "requests": len(unanswered),
-        "model": questions.model,
-        "parameters": dict(questions.parameters),
-        "judge": config.public(),
-        "files": [path.name for path in paths],
-    }
+    manifest = _make_manifest(config, n_requests=len(unanswered), paths=paths)
 
     folder.mkdir(parents=True, exist_ok=True)
     for path, positions in zip(paths, chunks, strict=True):
@@ -313,6 +306,23 @@ def _export_judge(
     indented_manifest = orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     (folder / MANIFEST).write_bytes(indented_manifest)
     return len(unanswered), paths
+
+
+def _make_manifest(config: JudgeConfig, *, n_requests: int, paths: Sequence[Path]) -> dict[str, Any]:
+    """Make the manifest of an export, which describes the judge and the files of requests to the engine that answers.
+
+    n_requests : number of requests in all files
+    paths : paths of the files with requests, which are next to the manifest
+    """
+    questions = config.questions()
+    return {
+        "version": VERSION,
+        "requests": n_requests,
+        "model": questions.model,
+        "parameters": dict(questions.parameters),
+        "judge": config.public(),
+        "files": [path.name for path in paths],
+    }
 
 
 def _iter_unanswered(table: RequestTable, store: Store, plan: Plan) -> Iterator[int]:

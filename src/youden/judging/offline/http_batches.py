@@ -131,19 +131,23 @@ class _HttpBatches:
             if existing_batch is not None:
                 return existing_batch
         body = self._make_start_body(start.file)
-        if body is None:
-            return None
+        return None if body is None else await self._send_start(start, body)
 
-        # the provider may start the batch even if its reply is lost
+    async def _send_start(self, start: _BatchStart, body: Mapping[str, Any]) -> str:
+        """Send the request that starts a batch, and return the id of the batch.
+
+        start : state of the attempts. `may_exist` is set to True, and reset if the provider certainly did not start the batch.
+        body : body of the request
+
+        Raises: CallError if the request fails or its reply is invalid.
+        """
         could_exist_before = start.may_exist
-        start.may_exist = True
+        start.may_exist = True  # the provider may start the batch even if its reply is lost
         data = io.BytesIO(orjson.dumps(body))
         try:
             reply = await self._send_json("POST", self.path, data, seconds=_TRANSFER_SECONDS)
         except CallError as error:
-            status = error.status or 0
-            is_refused = 400 <= status < 500 and status not in _MAY_HAVE_STARTED
-            if is_refused:
+            if _is_start_refused(error):
                 start.may_exist = could_exist_before
             raise
         return _get_id(reply, "the batch")
@@ -223,6 +227,12 @@ class _HttpBatches:
         )
 
 
+def _is_start_refused(error: CallError) -> bool:
+    """Return whether an error of the provider shows that it has not started the batch that it was asked to start."""
+    status = error.status or 0
+    return 400 <= status < 500 and status not in _MAY_HAVE_STARTED
+
+
 _IN_PROGRESS = {"validating", "in_progress", "finalizing", "cancelling"}
 _ENDED = {"completed", "failed", "expired", "cancelled"}
 
@@ -264,11 +274,14 @@ class OpenAIBatches(_HttpBatches):
     def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
         """Parse OpenAI's description of a batch, an object with `id`, `status`, `request_counts`, and ids of result files.
 
+        The counts state how many requests have an answer or an error. If the batch ended before all requests ran, their sum is
+        the number of lines in the result files (`n_lines` of the state). The number remains unknown (None) in two cases. A
+        completed batch has a line for every request, whatever its counts are. Without valid counts, only a failed batch
+        without files is known to have no lines.
+
         reply : JSON object with the description
         batch : id of the batch that was requested
 
-        Returns the state. Its `n_lines` is None if the batch is completed, because every request then has a result line.
-        It is also None if the counts of requests are missing.
         Raises: CallError if the status is unknown, or if the reply describes another batch.
         """
         reported_status = reply.get("status")
@@ -276,22 +289,26 @@ class OpenAIBatches(_HttpBatches):
         if status not in _IN_PROGRESS | _ENDED or reply.get("id", batch) != batch:
             raise _make_reply_error(f"a batch in the state {reported_status!r:.60}")
 
-        # number of requests that have a result
-        request_counts = object_or_empty(reply.get("request_counts"))
-        reported_counts = [request_counts.get("completed"), request_counts.get("failed")]
-        valid_counts = [n for n in reported_counts if isinstance(n, int) and n >= 0]
-        has_counts = len(valid_counts) == len(reported_counts)
-        n_done = sum(valid_counts)
-
         file_ids = [reply.get("output_file_id"), reply.get("error_file_id")]
         files = tuple(file_id for file_id in file_ids if isinstance(file_id, str) and file_id)
 
-        # the counts of a completed batch may be wrong, so they are not used
-        n_lines = None
+        result_counts = _parse_result_counts(reply)
+        n_done = sum(result_counts)
+        has_both_counts = len(result_counts) == 2
         failed_without_results = status == "failed" and not files
-        if status != "completed" and (has_counts or failed_without_results):
-            n_lines = n_done
+        is_line_count_known = status != "completed" and (has_both_counts or failed_without_results)
+        n_lines = n_done if is_line_count_known else None
         return BatchState(status, status in _ENDED, n_done, files, n_lines, _parse_line_errors(reply))
+
+
+def _parse_result_counts(reply: Mapping[str, Any]) -> list[int]:
+    """Return the numbers of requests with an answer and with an error in OpenAI's description of a batch.
+
+    A number that is missing or invalid is left out, so that the list has at most two elements.
+    """
+    request_counts = object_or_empty(reply.get("request_counts"))
+    reported_counts = [request_counts.get("completed"), request_counts.get("failed")]
+    return [n for n in reported_counts if isinstance(n, int) and n >= 0]
 
 
 def _parse_line_errors(reply: Mapping[str, Any]) -> tuple[LineError, ...]:
@@ -374,26 +391,34 @@ class AnthropicBatches(_HttpBatches):
             if start_time < earliest_start:
                 return None
             n_requests_of_entry = sum(_parse_counts(entry).values())
-            if n_requests_of_entry != int(n_requests):
-                continue
-
-            batch = _get_id(entry, "the batch")
-            if entry.get("processing_status") != "ended":
-                raise _make_reply_error(
-                    f"a batch of the same size, {batch}, which may be this one and is still in progress"
-                )
-            results = await self._fetch_results(batch)
-            if first_request_hash.encode() in results:
-                return batch
+            if n_requests_of_entry == int(n_requests) and await self._has_result_of(first_request_hash, entry):
+                return _get_id(entry, "the batch")
         return None
+
+    async def _has_result_of(self, request_hash: str, entry: Mapping[str, Any]) -> bool:
+        """Return whether the results of a batch contain the hash of a request, which shows that the batch is the wanted one.
+
+        entry : description of the batch in the provider's list of batches
+
+        Raises: CallError if the batch has not ended, because its results cannot be fetched yet.
+        """
+        batch = _get_id(entry, "the batch")
+        if entry.get("processing_status") != "ended":
+            raise _make_reply_error(
+                f"a batch of the same size, {batch}, which may be this one and is still in progress"
+            )
+        results = await self._fetch_results(batch)
+        return request_hash.encode() in results
 
     def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
         """Parse Anthropic's description of a batch, an object with `id`, `processing_status` and `request_counts`.
 
+        The id of an ended batch is also the id of its results. Every request of it gets a result line, also if the batch was
+        cancelled or has expired, so the number of lines (`n_lines` of the state) is not set.
+
         reply : JSON object with the description
         batch : id of the batch that was requested
 
-        Returns the state. Its `n_lines` is None, because every request gets a result line.
         Raises: CallError if the status is unknown, or if the reply describes another batch.
         """
         counts = _parse_counts(reply)
@@ -404,17 +429,23 @@ class AnthropicBatches(_HttpBatches):
         n_done = sum(counts.values()) - counts["processing"]
         if status != "ended":
             return BatchState(status, ended=False, n_done=n_done)
-        if counts["canceled"]:
-            final_status = "cancelled"
-        elif counts["expired"]:
-            final_status = "expired"
-        else:
-            final_status = "completed"
-        return BatchState(final_status, ended=True, n_done=n_done, files=(batch,))
+        return BatchState(_get_final_status(counts), ended=True, n_done=n_done, files=(batch,))
 
     async def _fetch_results(self, batch: str) -> bytes:
         """Download the results of a finished batch."""
         return await self._send_request("GET", f"{self.path}/{batch}/results", seconds=_TRANSFER_SECONDS)
+
+
+def _get_final_status(counts: Mapping[str, int]) -> str:
+    """Return the status of an ended batch as OpenAI would report it. Anthropic reports only that the batch has ended.
+
+    counts : number of requests in each state of `_COUNTS`
+    """
+    if counts["canceled"]:
+        return "cancelled"
+    if counts["expired"]:
+        return "expired"
+    return "completed"
 
 
 def _to_openai_line(line: bytes) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -144,6 +145,19 @@ def import_answers(
     return answer_import.finish()
 
 
+class _PlanRow(NamedTuple):
+    """A row of a file of results that answers a request of the plan."""
+
+    key: str
+    """Request hash, in lower case."""
+    judge: int
+    """Position of the judge that the request is for."""
+    n_characters: int
+    """Number of characters of the request."""
+    outcome: Completion | CallError
+    """Answer or failure."""
+
+
 class _AnswerImport:
     """Collects the answers to the requests of one or several judges, and writes them to a store."""
 
@@ -163,21 +177,24 @@ class _AnswerImport:
     def add(self, rows: Sequence[ResultLine]) -> None:
         """Collect the answers and failures in rows, and write all collected ones if they are `ROWS_PER_WRITE` or more.
 
+        Failures for which the engine's account, key or model is at fault (kind "fatal") are only counted: the engine has not
+        sent these requests.
+
         rows : lines of a file of results, each with its request hash (`key`) and its outcome, None if it is unreadable
         """
         failures: dict[str, Failure] = {}
-        for key, judge, n_characters, reported_outcome in self._iter_plan_rows(rows):
-            outcome = self._check_usage(reported_outcome, judge, n_characters)
-            if key in self._answers:  # answered by an earlier row
+        for row in self._iter_plan_rows(rows):
+            outcome = self._check_usage(row)
+            if row.key in self._answers:  # answered by an earlier row
                 self._counts.n_stored += 1
             elif isinstance(outcome, Completion):
-                self._answers[key] = judge, outcome
+                self._answers[row.key] = row.judge, outcome
                 self._has_answer = True
-            elif outcome.kind == "fatal":  # the engine's account, key or model is at fault, so nothing was sent
+            elif outcome.kind == "fatal":
                 self._counts.n_not_sent += 1
                 self._counts.not_sent_reason = self._counts.not_sent_reason or outcome.reason
             else:
-                failures[key] = Failure(outcome.kind, outcome.status, outcome.reason)
+                failures[row.key] = Failure(outcome.kind, outcome.status, outcome.reason)
 
         self._add_failures(failures)
         if len(self._answers) + len(self._failures) >= ROWS_PER_WRITE:
@@ -191,22 +208,18 @@ class _AnswerImport:
         """
         keys = sorted(self._answers.keys() | self._failures.keys())
         stored_keys = self._find_stored_keys(keys)
-        new_answers: dict[str, Completion] = {}
-        new_failures: dict[str, Failure] = {}
-        for key in keys:
-            if key in stored_keys:
-                continue
-            if key in self._answers:
-                judge, completion = self._answers[key]
-                new_answers[key] = completion
-                self._count_model(judge, completion)
-            else:
-                new_failures[key] = self._failures[key]
+        new_keys = [key for key in keys if key not in stored_keys]
+
+        new_answers = {key: self._answers[key] for key in new_keys if key in self._answers}
+        new_failures = {key: self._failures[key] for key in new_keys if key not in self._answers}
+        for judge, completion in new_answers.values():
+            self._count_model(judge, completion)
 
         self._counts.n_stored += len(stored_keys)
         self._counts.n_new += len(new_answers)
         self._counts.n_failed += len(new_failures)
-        self._store.add_all(new_answers, new_failures, account=self._account)
+        new_completions = {key: completion for key, (_, completion) in new_answers.items()}
+        self._store.add_all(new_completions, new_failures, account=self._account)
         self._answers = {}
         self._failures = {}
 
@@ -257,39 +270,39 @@ class _AnswerImport:
                 slug="import-nothing",
             )
 
-    def _iter_plan_rows(self, rows: Sequence[ResultLine]) -> Iterator[tuple[str, int, int, Completion | CallError]]:
-        """Yield the rows that answer a request of the plan, and count all others.
+    def _iter_plan_rows(self, rows: Sequence[ResultLine]) -> Iterator[_PlanRow]:
+        """Yield the rows that answer a request of the plan, and count all others: rows that are unreadable or unknown.
 
-        Yields
-        ------
-        key : str
-            Request hash, in lower case.
-        judge : int
-            Position of the judge that the request is for.
-        n_characters : int
-            Number of characters of the request.
-        outcome : Completion or CallError
-            Answer or failure.
+        A row is unreadable if it has no outcome, and unknown if its request hash is not one of the plan.
         """
-        readable = [row for row in rows if row.outcome is not None]
+        readable_rows = [row for row in rows if row.outcome is not None]
         self._counts.n_rows += len(rows)
-        self._counts.n_unreadable += len(rows) - len(readable)
+        self._counts.n_unreadable += len(rows) - len(readable_rows)
 
-        hashes = hashes_to_bytes([row.key for row in readable])
-        judges = np.full(len(hashes), -1)  # −1 if the request is not one of the plan
-        lengths = np.zeros(len(hashes), dtype=np.int64)
+        hashes = hashes_to_bytes([row.key for row in readable_rows])
+        requests = self._find_requests(hashes).tolist()
+        for row, request_hash, (judge, n_characters) in zip(readable_rows, _to_digits(hashes), requests, strict=True):
+            is_of_plan = judge >= 0
+            if is_of_plan and row.outcome is not None:
+                yield _PlanRow(request_hash, judge, n_characters, row.outcome)
+            else:
+                self._count_unknown_row(row)
+
+    def _find_requests(self, hashes: np.ndarray) -> np.ndarray:
+        """Find the requests of the plan with some hashes, for all judges at once.
+
+        hashes : bytes array S32, shape (n_rows,)
+
+        Returns an int array (n_rows, 2): the position of the first judge that the request is for, −1 if the plan does not have
+        the request; and the number of characters of the request.
+        """
+        requests = np.full((len(hashes), 2), [-1, 0])
         for judge, table in enumerate(self._requests):
             positions = table.find(hashes)
-            is_of_judge = (positions >= 0) & (judges < 0)
-            judges[is_of_judge] = judge
-            lengths[is_of_judge] = table.characters[positions[is_of_judge]]
-
-        columns = zip(readable, _to_digits(hashes), judges.tolist(), lengths.tolist(), strict=True)
-        for row, request_hash, judge, n_characters in columns:
-            if judge < 0 or row.outcome is None:
-                self._count_unknown_row(row)
-                continue
-            yield request_hash, judge, n_characters, row.outcome
+            is_of_judge = (positions >= 0) & (requests[:, 0] < 0)
+            requests[is_of_judge, 0] = judge
+            requests[is_of_judge, 1] = table.characters[positions[is_of_judge]]
+        return requests
 
     def _count_unknown_row(self, row: ResultLine) -> None:
         """Count a row that answers no request of the plan, and keep its key as an example if there are few."""
@@ -297,25 +310,21 @@ class _AnswerImport:
         if len(self._counts.unknown_keys) < _MAX_EXAMPLES:
             self._counts.unknown_keys.append(str(row.key)[:_MAX_EXAMPLE_LENGTH])
 
-    def _check_usage(self, outcome: Completion | CallError, judge: int, n_characters: int) -> Completion | CallError:
-        """Check the token counts and the length of an answer.
+    def _check_usage(self, row: _PlanRow) -> Completion | CallError:
+        """Check the token counts and the length of the answer in a row, and return the answer.
 
-        outcome : answer, or a failure, which is returned unchanged
-        judge : position of the judge that the request is for
-        n_characters : number of characters of the request
-
-        Returns the answer, or an error if it is too long. If the token counts that it reports are not possible, they are
-        set to 0, and `n_doubted` is increased.
+        If the answer is too long, an error is returned instead. If its token counts are not possible, they are set to 0, and
+        the answer is counted in `n_doubted`. A failure is returned unchanged.
         """
-        if isinstance(outcome, CallError):
-            return outcome
+        if isinstance(row.outcome, CallError):
+            return row.outcome
         try:
             # a character has up to four bytes, and the upper limit of the check has the factor `MAX_USAGE_FACTOR` = 4
             completion, fault = check_usage(
-                outcome,
-                n_bytes=n_characters,
-                n_messages=self._requests[judge].n_messages,
-                answer_limit=self._answer_limits[judge],
+                row.outcome,
+                n_bytes=row.n_characters,
+                n_messages=self._requests[row.judge].n_messages,
+                answer_limit=self._answer_limits[row.judge],
             )
         except CallError as error:
             return error
@@ -331,17 +340,19 @@ class _AnswerImport:
             self._served[judge].count([(completion, True)])
 
     def _add_failures(self, failures: dict[str, Failure]) -> None:
-        """Add failures to those that will be stored. Rejections before the first answer are kept back until an answer follows.
+        """Add failures to those that will be stored, except for rejections that the store has already.
 
-        If the engine rejects all requests, the cause may be a wrong setting of the engine.
+        A rejection means that only this request fails. If an engine rejects all requests, however, one of its settings may be
+        wrong, and the rejections must not be stored. Rejections are therefore collected separately, in `_early_rejections`,
+        until the first answer shows that the engine works.
 
         failures : failure by request hash
 
         Raises: JudgeError [import-rejected] if `MAX_INITIAL_REJECTIONS` requests are rejected before any is answered.
         """
-        stored = self._store.failures(list(failures)) if failures else {}
-        rejected_before = {key for key, failure in stored.items() if failure.kind == "rejected"}
-        new_failures = {key: failure for key, failure in failures.items() if key not in rejected_before}
+        stored_failures = self._store.failures(list(failures)) if failures else {}
+        stored_rejections = {key for key, failure in stored_failures.items() if failure.kind == "rejected"}
+        new_failures = {key: failure for key, failure in failures.items() if key not in stored_rejections}
         if self._has_answer:
             self._failures |= self._early_rejections | new_failures
             self._early_rejections = {}

@@ -110,23 +110,36 @@ class BatchRunner:
             If too many trials have no answer.
         """
         async with self._leases.hold(on_failure=self._stop.request_stop_with_error):
-            while not self._stop.is_stopped:
-                self._leases.has_peer_lease = False
-                jobs = await self._resume_batches()
-                if not jobs and not self._stop.is_stopped:
-                    jobs = await self._send_batches()
-                if jobs:
-                    await self._poll_until_merged(jobs)
-                elif self._leases.has_peer_lease:  # wait for the results of other processes
-                    await self._batching.sleep(self._batching.poll)
-                else:
-                    break
+            needs_round = True
+            while needs_round and not self._stop.is_stopped:
+                needs_round = await self._run_round()
             if not self._stop.is_stopped:
                 self._outcomes.store_failures()
 
         if self._is_over_cap:  # reported only if the run was not stopped for another reason
             self._stop.request_stop(lambda: self._work.make_budget_error(self._budget))
         self._stop.raise_if_stopped(self._budget)
+
+    async def _run_round(self) -> bool:
+        """Send batches, wait for them, and store their results. If an earlier process left batches, only wait for these.
+
+        If all remaining requests are leased by other processes, which have the exclusive right to send them, wait for one
+        interval of polls.
+
+        Returns whether another round is needed, because some trials may have no outcome yet.
+        """
+        self._leases.has_peer_lease = False
+        jobs = await self._resume_batches()
+        if not jobs and not self._stop.is_stopped:
+            jobs = await self._send_batches()
+
+        if jobs:
+            await self._poll_until_merged(jobs)
+        elif self._leases.has_peer_lease:
+            await self._batching.sleep(self._batching.poll)
+        else:
+            return False
+        return True
 
     async def _resume_batches(self) -> list[Job]:
         """Take over the batches that an earlier process left in progress, and reserve their largest possible costs.
@@ -161,9 +174,10 @@ class BatchRunner:
         return job
 
     async def _send_batches(self) -> list[Job]:
-        """Send the requests that still need an outcome, as many as the cost cap allows.
+        """Send the requests that still need an outcome in one or more batches, as many as the cost cap allows.
 
-        If a batch cannot be started, the run ends, and no further batch is sent.
+        If a batch cannot be started, the run ends, and no further batch is sent. The cost of a request counts towards the cap
+        from the time at which its line is made: first in `_unreserved_usd`, and then in the reservation of its batch.
 
         Returns the records of the batches that were started.
         """
@@ -176,11 +190,10 @@ class BatchRunner:
         for batch_lines in batches:
             unsent_keys = self._leases.release_already_sent([line.key for line in batch_lines])
             unsent_lines = [line for line in batch_lines if line.key in unsent_keys]
-
-            # `_iter_lines` has added the cost of the lines; now `_send_lines` reserves it
-            self._unreserved_usd -= math.fsum(line.usd for line in batch_lines)
+            self._unreserved_usd -= math.fsum(line.usd for line in batch_lines)  # `_send_lines` reserves it
             if not unsent_lines:
                 continue
+
             job = await self._send_lines(unsent_lines)
             if job is None:
                 break
@@ -294,8 +307,7 @@ class BatchRunner:
     async def _poll_batch(self, batch: _PolledBatch) -> bool:
         """Ask the provider for the state of a batch once, and store the results if the batch has ended.
 
-        If results are missing although the batch has ended, the poll counts as failed, and the requests without a result stay in
-        `batch.job`. A failure that lasts too long ends the run.
+        A failure of the provider is reported. One that lasts too long ends the run.
 
         batch : batch in progress; its record and its state are updated
 
@@ -311,10 +323,21 @@ class BatchRunner:
             return False
 
         self._report_status(batch, state)
-        if not state.ended:
-            batch.unknown_since = None
-            return False
+        if state.ended:
+            return self._merge_results(batch, state, files)
+        batch.unknown_since = None
+        return False
 
+    def _merge_results(self, batch: _PolledBatch, state: BatchState, files: list[bytes]) -> bool:
+        """Store the results of a batch that has ended, and return whether all of its requests have a result now.
+
+        If results are missing, the poll of the batch counts as failed, so that the batch is polled again, but not for ever. The
+        requests without a result stay in `batch.job`.
+
+        batch : the batch; its record and its state are updated
+        state : final state of the batch, as the provider reports it
+        files : contents of the result files
+        """
         remaining_job = self._store_results(batch.job, state, files)
         if remaining_job is None:
             return True
@@ -379,38 +402,48 @@ class BatchRunner:
         if remaining_job is not None:
             self._budget.reserve_unconditionally(remaining_job.usd)
         self._budget.settle(job.usd, spent_usd)
-        if remaining_job is not None:
-            return remaining_job
+        if remaining_job is None:
+            self._end_run_if_not_completed(job, state, outcomes)
+        return remaining_job
 
+    def _end_run_if_not_completed(
+        self, job: Job, state: BatchState, outcomes: Mapping[str, Completion | CallError]
+    ) -> None:
+        """Request the end of the run if the provider refused a batch as a whole, or if the batch was cancelled.
+
+        job : record of the batch
+        state : final state of the batch, as the provider reports it
+        outcomes : outcome of each request by its hash; empty if the provider refused the batch
+        """
         if state.status == "failed" and not outcomes:
             self._stop.request_stop_with_error(batch_refused_error(job, state, judge=self._config.name))
         elif state.status == "cancelled":
             n_unanswered = sum(isinstance(outcome, CallError) for outcome in outcomes.values())
             self._stop.request_stop_with_error(batch_cancelled_error(job, n_unanswered=n_unanswered))
-        return None
 
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
         """Store the outcomes of requests, and compute their costs.
 
-        outcomes : outcome by request hash; requests of another plan are allowed, and only their answers are stored
+        A batch that an earlier process left may also contain requests that this plan does not need. Only the answers to these
+        requests are stored, and their failures are ignored.
+
+        outcomes : outcome by request hash
 
         Returns two sums in USD: the largest possible cost of the requests of this plan, and the actual cost of all requests.
         """
         rows_by_key = self._find_rows(outcomes)
         self._leases.check()
 
-        # `retry_failed` also sends requests with a stored outcome
-        stored_outcomes = {}
-        if self._outcomes.retry_failed:
-            stored_outcomes = self._store.get_outcomes(list(rows_by_key))
+        # only with the option `retry_failed`, requests with a stored outcome are sent
+        stored_outcomes = self._store.get_outcomes(list(rows_by_key)) if self._outcomes.retry_failed else {}
 
         # answers come first: they show that the server works, so the requests are at fault for the failures
         answers_first = sorted(outcomes.items(), key=lambda entry: isinstance(entry[1], CallError))
         max_costs, costs = [], []
         for key, outcome in answers_first:
             if key in rows_by_key:
-                failed_call = self._failed_calls.get(key)
-                call = failed_call or Call(key, rows_by_key[key], stored_outcomes.get(key), self._work.request)
+                new_call = Call(key, rows_by_key[key], stored_outcomes.get(key), self._work.request)
+                call = self._failed_calls.get(key, new_call)  # a call that failed before keeps its cost and attempts
                 max_cost = max_call_cost(self._config, call.request)
                 max_costs.append(max_cost)
                 costs.append(self._store_outcome(call, outcome, max_cost=max_cost))

@@ -94,11 +94,15 @@ class LineReader:
         self._remembered: dict[object, Completion] = {}
 
     def read(self, line: bytes) -> ResultLine:
-        """Read a line of a result file: the custom id of the request, and the outcome (an answer or an error).
+        """Read a line of a result file: the request hash, which is the `custom_id` of the line, and the outcome of the request.
 
-        Many lines have the same content except for their ids. The outcome of a short line is therefore remembered by its
-        content without ids, and not parsed again. The outcome is None if the line has neither an answer nor an error; the
-        custom id is None, too, if the line is not a JSON object.
+        The outcome is an answer or an error. Many lines have the same content except for their ids. The outcome of a short line
+        is therefore remembered by its content without ids, so that an equal line is not parsed again.
+
+        line : the line, which may be damaged
+
+        Returns the `custom_id`, of any type, and the outcome. The outcome is None if the line has neither an answer nor an error.
+        Both are None if the line is not a JSON object.
         """
         try:
             result = parse_json(line).value
@@ -107,16 +111,18 @@ class LineReader:
         if not isinstance(result, dict):
             return ResultLine(None, None)
 
-        content = None  # key of the outcome in `_remembered`; None if the outcome is not remembered
-        has_only_json_numbers = b"NaN" not in line and b"Infinity" not in line
-        if len(line) <= _MAX_REMEMBERED_BYTES and has_only_json_numbers:
-            content = _content_without_ids(result)
+        content = _content_without_ids(result) if _is_rememberable(line) else None
         outcome: Completion | CallError | None = self._remembered.get(content)
         if outcome is None:
             outcome = parse_outcome(result)
             if content is not None:
                 cache_outcome(self._remembered, content, outcome)
         return ResultLine(result.get("custom_id"), outcome)
+
+
+def _is_rememberable(line: bytes) -> bool:
+    """Return whether the outcome of a line may be remembered: the line is short, and has no NaN and no infinity."""
+    return len(line) <= _MAX_REMEMBERED_BYTES and b"NaN" not in line and b"Infinity" not in line
 
 
 def _content_without_ids(result: Mapping[str, Any]) -> bytes | None:
@@ -159,12 +165,21 @@ def parse_outcome(result: Mapping[str, Any]) -> Completion | CallError | None:
             return error
 
     line_error = object_or_empty(result.get("error"))
-    codes, message = parse_error_parts(line_error or body)
+    error_parts = parse_error_parts(line_error or body)
     if isinstance(status, int):
-        explanation = to_text(message or "no reason given")
-        return make_http_error(status, codes, message, reason=f"HTTP {status}: {explanation}")
+        return _make_status_error(status, error_parts)
     if not line_error:
         return None
-    failure = error_from_codes(ErrorParts(codes, message), prefix="The line is an error")
+    failure = error_from_codes(error_parts, prefix="The line is an error")
     failure.unbilled = True
     return failure
+
+
+def _make_status_error(status: int, error_parts: ErrorParts) -> CallError:
+    """Make the error for a result line whose response has an HTTP status that is not a success.
+
+    error_parts : codes and message of the provider's error
+    """
+    codes, message = error_parts
+    explanation = to_text(message or "no reason given")
+    return make_http_error(status, codes, message, reason=f"HTTP {status}: {explanation}")

@@ -349,9 +349,7 @@ def _find_answer_label(
     # the reply is complete: search its text for a label
     if decision != "json":
         label = find_label(answer, labels)
-    if label is None:
-        return None, "unparsed"
-    return label, "answered"
+    return label, "unparsed" if label is None else "answered"
 
 
 def _find_exact_label(answer: str, labels: tuple[str, ...], decision: Decision) -> str | None:

@@ -120,18 +120,19 @@ class CircuitBreaker:
         return True
 
     def _opens_circuit(self, attempts: Attempts, error: CallError) -> bool:
-        """Count a failed call without a usable reply, and return whether its failure opens the circuit.
+        """Count a call that failed without a reply, and return whether its failure opens the circuit, which begins an outage.
 
-        A failure to connect opens it at once. Other failures open it when `FAILURE_THRESHOLD` different calls have failed
-        since the last reply. Only the first failure of a call counts.
+        A failure to connect opens the circuit at once. Other failures open it when `FAILURE_THRESHOLD` different calls have
+        failed since the last reply. Only the first failure of a call counts, because a single text can break a server.
 
-        attempts : earlier attempts of the call
+        attempts : record of the earlier attempts of the call. Its `n_failed` counts the failures outside of outages, and its
+            `suspect` is set if the call failed during an outage, and may therefore be the cause of it.
         error : the failure
         """
         was_never_sent = error.unbilled and error.status is None  # the connection could not be opened
         if was_never_sent:
             return True
-        has_failed_before = attempts.n_failed > 0 or attempts.suspect  # outside of an outage, or during one
+        has_failed_before = attempts.n_failed > 0 or attempts.suspect
         if has_failed_before:
             return False
         self._failed_calls.append(attempts)

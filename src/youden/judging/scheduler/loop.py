@@ -110,9 +110,10 @@ class RequestLoop:
         )
 
     async def _dispatch_and_wait(self) -> None:
-        """Queue the calls of all requests, wait until all calls have ended, and then let the tasks that send calls end.
+        """Queue the calls of all requests, and wait until all calls have ended. Then the tasks that send calls end, too.
 
-        A call also ends if another process sends its request and stores the outcome. An error requests the end of the run.
+        Some requests are leased by other processes of the run: only these processes may send them. The calls of these requests
+        end when the other processes have stored the outcomes. An error, for example of the store, ends the run.
         """
         try:
             await self._join_rate_limits()
@@ -188,9 +189,7 @@ class RequestLoop:
         n_expiries_before = self._n_possible_expiries
         call.last_usd = 0.0  # the cost of its last attempt is booked already
         try:
-            if self._caller.breaker.needs_other_probe(call.attempts):
-                await self._probe_with_answered_request(call)
-            completion = await self._caller.attempt(call)
+            completion = await self._probe_and_attempt(call)
         except asyncio.CancelledError:
             self._n_cancelled += 1
             self._outcomes.record_cost(call.key, call.last_usd)
@@ -200,16 +199,24 @@ class RequestLoop:
             self._queue.close(call)
         except CallError as error:
             self._outcomes.record_cost(call.key, call.last_usd)
-            # another process may send the request if the lease has expired at any time during the attempt
             may_have_expired = self._n_possible_expiries > n_expiries_before or not self._caller.has_leases()
-            may_send_again = error.kind == "transient" and not self._stop.is_stopped
-            if may_have_expired and may_send_again:
+            if may_have_expired and error.kind == "transient" and not self._stop.is_stopped:
                 self._leave_to_other_process(call)
             else:
                 await self._handle_failure(call, error)
         else:
             self._outcomes.record_cost(call.key, call.last_usd, completion)
             self._handle_answer(call, completion)
+
+    async def _probe_and_attempt(self, call: Call) -> Completion:
+        """Make one attempt at a call, after another request has tested the server if the call may be the cause of an outage.
+
+        Returns the answer.
+        Raises: CallError if the test or the attempt fails, OutOfMoneyError if the budget does not allow it.
+        """
+        if self._caller.breaker.needs_other_probe(call.attempts):
+            await self._probe_with_answered_request(call)
+        return await self._caller.attempt(call)
 
     async def _wait_for_flush(self) -> None:
         """Wait while too many outcomes are not on disk yet, unless the run has to end."""
@@ -236,10 +243,7 @@ class RequestLoop:
         call : the call, whose cost is recorded already
         error : why the attempt failed
         """
-        self._log.write_event("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
-        if error.status == TOO_MANY_REQUESTS and error.kind == "transient":
-            self._log.record_throttled()
-
+        self._log_failure(call, error)
         is_stopped = self._stop.is_stopped
         if not is_stopped and self._hold_in_outage(call, error):
             return
@@ -247,27 +251,39 @@ class RequestLoop:
         if has_server_replied:
             self._record_reply(is_answer=False)
 
-        seconds_until_retry = None
-        if not is_stopped:
-            seconds_until_retry = self._policy.next_wait(call.attempts, error)
-        may_retry = seconds_until_retry is not None
-
         # before a failure of this request is recorded, test whether the server fails every request
-        is_request_at_fault = not may_retry and error.kind != "fatal"
+        seconds_until_retry = None if is_stopped else self._policy.next_wait(call.attempts, error)
+        is_request_at_fault = seconds_until_retry is None and error.kind != "fatal"
         if is_request_at_fault and self._caller.backend.live:
             await self._test_server_before_first_answer(call)
+        self._record_failure(call, error, seconds_until_retry)
 
-        has_ended = self._outcomes.record_failure(call, error, may_retry=may_retry)
+    def _record_failure(self, call: Call, error: CallError, seconds_until_retry: float | None) -> None:
+        """Record a failed attempt in the outcomes, and end the call or put it back into the queue.
+
+        error : why the attempt failed
+        seconds_until_retry : time until the next attempt; None if the call must not be sent again
+        """
+        has_ended = self._outcomes.record_failure(call, error, may_retry=seconds_until_retry is not None)
         if has_ended:
             self._queue.close(call)
         else:
             self._queue.back_off(call, seconds_until_retry or 0.0)
 
+    def _log_failure(self, call: Call, error: CallError) -> None:
+        """Write a failed attempt to the log, and count it if the server asked to send fewer requests (HTTP 429)."""
+        self._log.write_event("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
+        if error.status == TOO_MANY_REQUESTS and error.kind == "transient":
+            self._log.record_throttled()
+
     def _hold_in_outage(self, call: Call, error: CallError) -> bool:
-        """Set a call aside if it failed because of an outage, and return whether it did.
+        """Set a call aside if it failed because of an outage, and return whether this was the case.
 
-        The failure then does not count as an attempt. A judge with another server that works has no outage.
+        An outage is a time in which the server of the judge cannot be reached. A call that is set aside is sent again after the
+        outage, and its failure does not count as an attempt. A judge with several servers has an outage only if none of them
+        works. The end of the run is requested if the outage lasts too long.
 
+        call : the call that failed
         error : why the attempt failed
         """
         if self._caller.backend.has_fallback_server:
@@ -282,10 +298,19 @@ class RequestLoop:
         if not is_known_outage:
             self._announce_outage(error)
         if breaker.timed_out:
-            judge, address = self._config.name, self._config.address
-            make_error = partial(make_outage_error, error, judge=judge, address=address, outage=breaker.max_outage)
-            self._stop.request_stop(make_error)
+            self._request_stop_after_outage(error)
         return True
+
+    def _request_stop_after_outage(self, error: CallError) -> None:
+        """Request the end of the run because an outage has lasted too long; `error` is the last failure."""
+        make_error = partial(
+            make_outage_error,
+            error,
+            judge=self._config.name,
+            address=self._config.address,
+            outage=self._caller.breaker.max_outage,
+        )
+        self._stop.request_stop(make_error)
 
     def _announce_outage(self, error: CallError) -> None:
         """Tell the user that an outage has begun, with the failure that showed it."""
@@ -348,11 +373,7 @@ class RequestLoop:
         """
         last_check = time.monotonic()
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(FLUSH_INTERVAL_SECONDS):
-                    await self._flush_needed.wait()
-            self._flush_needed.clear()
-
+            await self._wait_until_flush_is_due()
             try:
                 await self._run_maintenance_round()
 
@@ -364,6 +385,13 @@ class RequestLoop:
                     self._queue.notify_change()
             except YoudenError as error:
                 self._stop.request_stop_with_error(error)
+
+    async def _wait_until_flush_is_due(self) -> None:
+        """Wait for one flush interval, or until many outcomes are not on disk yet."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FLUSH_INTERVAL_SECONDS):
+                await self._flush_needed.wait()
+        self._flush_needed.clear()
 
     async def _run_maintenance_round(self) -> None:
         """Run one round of maintenance: store outcomes, renew leases, and divide the rate limits again.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from youden.judging.call.failures import Failure, is_final
 from youden.judging.scheduler.calling import Caller
@@ -135,6 +136,17 @@ CHUNK = 128
 """Number of requests that are looked up at a time: a few milliseconds of work, so that replies need not wait for it."""
 
 
+class _RequestStates(NamedTuple):
+    """What the store contains about some requests. A key is the hash of a request."""
+
+    leased_keys: set[str]
+    """Keys on which this process has acquired leases."""
+    batched_keys: frozenset[str]
+    """Keys of all requests in batches in progress."""
+    outcomes: dict[str, Completion | Failure]
+    """Stored outcomes by key."""
+
+
 class Dispatcher:
     """Decides for each row of a loop how it gets its outcome.
 
@@ -172,21 +184,23 @@ class Dispatcher:
     async def dispatch_all(self) -> None:
         """Use the stored outcome of each row, and queue calls for the rows that have none.
 
-        Waits while the queue is full. Returns early if the run has to end.
+        A row is the position of a trial, and a call is a request that one or more rows need. The method waits while the queue
+        is full, and returns early if the run has to end.
         """
         await self._announce_batches()
-        chunk_size = self._caller.config.concurrency
-        chunks = look_up(self._work.iter_row_keys(), self._store, make_request=self._work.request, size=CHUNK)
+        lookups = look_up(self._work.iter_row_keys(), self._store, make_request=self._work.request, size=CHUNK)
+        n_queued_at_once = self._caller.config.concurrency
         while True:
-            chunk = await asyncio.to_thread(next, chunks, None)
-            if chunk is None:
+            calls = await asyncio.to_thread(next, lookups, None)  # at most `CHUNK`, with their stored outcomes
+            if calls is None:
                 return
-            calls = [call for call in chunk if not self._end_without_sending(call)]
-            for begin in range(0, len(calls), chunk_size):
+
+            calls_to_send = [call for call in calls if not self._end_without_sending(call)]
+            for start in range(0, len(calls_to_send), n_queued_at_once):
                 await self._wait_for_space()
                 if self._stop.is_stopped:
                     return
-                await self._queue_calls(calls[begin : begin + chunk_size])
+                await self._queue_calls(calls_to_send[start : start + n_queued_at_once])
 
     async def _wait_for_space(self) -> None:
         """Wait until new calls may be added, or the run has to end."""
@@ -242,16 +256,17 @@ class Dispatcher:
         self._outcomes.record_stored(call, outcome)
 
     async def _queue_calls(self, calls: Sequence[Call]) -> None:
-        """Lease and queue calls that are to be sent.
+        """Acquire leases on the requests of calls that are to be sent, and queue the calls.
 
-        A call whose request is already in the queue, in flight or leased by another process is not queued again. Its rows
-        (positions of trials) are added to the earlier call, and get the outcome of that call.
+        A lease is the exclusive right to send a request. Several calls may have the same request. If an earlier call of the
+        request has not ended yet (it is queued, in flight, or leased by another process), the new call is not queued. Its rows,
+        the positions of the trials that need the answer, are added to the earlier call.
         """
         new_calls = []
         for call in calls:
-            open_call = self._queue.open_calls.get(call.key) or self.leased_by_others.get(call.key)
-            if open_call is not None:
-                open_call.rows.extend(call.rows)
+            earlier_call = self._queue.open_calls.get(call.key) or self.leased_by_others.get(call.key)
+            if earlier_call is not None:
+                earlier_call.rows.extend(call.rows)
             else:
                 new_calls.append(call)
         await self._lease_or_wait(new_calls)
@@ -268,16 +283,15 @@ class Dispatcher:
         if not calls:
             return
         self._caller.backend.open()  # raises an error about the API key before anything is leased
-        keys = [call.key for call in calls]
-        leased_keys, batched_keys, stored_outcomes = await asyncio.to_thread(self._acquire_leases, keys)
+        requests = await asyncio.to_thread(self._acquire_leases, [call.key for call in calls])
 
         ended_keys = []
         for call in calls:
             key = call.key
             self.leased_by_others.pop(key, None)  # added again below if another process still has the lease
-            if self._end_if_sent_elsewhere(call, stored_outcomes.get(key), is_batched=key in batched_keys):
+            if self._end_if_sent_elsewhere(call, requests.outcomes.get(key), is_batched=key in requests.batched_keys):
                 ended_keys.append(key)
-            elif key in leased_keys:
+            elif key in requests.leased_keys:
                 self._queue.add(call)
             elif not self._stop.is_stopped:
                 self.leased_by_others[key] = call
@@ -303,10 +317,14 @@ class Dispatcher:
             self.n_batched_rows += len(call.rows)
         return is_batched
 
-    def _acquire_leases(self, keys: Sequence[str]) -> tuple[set[str], frozenset[str], dict[str, Completion | Failure]]:
-        """Acquire leases, then read the keys of all batches, then the stored outcomes of `keys`; return all three.
+    def _acquire_leases(self, keys: Sequence[str]) -> _RequestStates:
+        """Acquire leases on requests, and read from the store whether other processes have sent or answered the requests.
 
         The order matters: the sender of a batch holds the leases on its keys until the batch is recorded, and deletes
         the record after its answers are stored.
+
+        keys : request hashes
         """
-        return self.leases.acquire(keys), self._batched_keys.read_request_hashes(), self._store.get_outcomes(keys)
+        leased_keys = self.leases.acquire(keys)
+        batched_keys = self._batched_keys.read_request_hashes()
+        return _RequestStates(leased_keys, batched_keys, self._store.get_outcomes(keys))

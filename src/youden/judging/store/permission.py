@@ -46,7 +46,9 @@ _permission = _Permission(allows_all=False, allows_password=True, named_stores=s
 def network_stores_allowed(*, password: bool = True) -> Iterator[None]:
     """Allow opening all stores on a network inside the block, also those that the user did not name.
 
-    The address of a store that the user did not name is from the config of a folder, which others may have written.
+    A store on a network is a database on a server. If the user did not name it on the command line, in YOUDEN_STORE or in
+    Python code, its address is from the config of a folder. Another person may have written this config, so the store is not
+    opened without permission.
 
     Parameters
     ----------

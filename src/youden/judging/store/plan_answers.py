@@ -151,7 +151,9 @@ class Costs:
         self._set_row(rows[0], payment)
 
     def from_ledger(self, key: np.ndarray, paid: Mapping[str, Payment]) -> Costs:
-        """Return the costs that the store has booked for one payer, by this invocation and earlier ones.
+        """Return the costs of all invocations of a run, this one and earlier ones, from the payments in the store.
+
+        The store books each payment to the cost account of the run that made the call, which is the payer.
 
         Parameters
         ----------
@@ -163,17 +165,17 @@ class Costs:
         Returns
         -------
         Costs
-            The booked costs. The cost of a request is in its first trial; it is 0 for a request without a payment.
-            `is_new` (whether this invocation received the answer) is the same array as in this object.
+            Costs by trial. The cost of a request is in the first trial that needs its answer, and 0 in all others. It is also 0
+            for a request without a payment. `is_new` (whether this invocation received the answer) is the array of this object.
         """
-        booked = Costs(len(key))
-        booked.is_new = self.is_new
+        costs = Costs(len(key))
+        costs.is_new = self.is_new
         distinct_keys, first_rows = np.unique(key, return_index=True)
         for distinct_key, row in zip(distinct_keys.tolist(), first_rows.tolist(), strict=True):
             payment = paid.get(distinct_key.decode())
             if payment is not None:
-                booked._set_row(row, payment)
-        return booked
+                costs._set_row(row, payment)
+        return costs
 
     def _set_row(self, row: int, payment: Payment) -> None:
         """Set cost, duration and tokens of a row."""

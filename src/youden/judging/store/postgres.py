@@ -181,25 +181,34 @@ class PostgresBackend(SqlBackend):
             if self._lost is not None:
                 raise self._lost
             self._watchdog.begin()
-            outage_start: float | None = None  # None while the server is reachable
-            while True:
-                try:
-                    if self._connection.closed:
-                        self._connection = self._open_connection()
-                    result = work(self._connection)
-                except (errors.DeadlockDetected, errors.SerializationFailure):
-                    continue
-                except psycopg.OperationalError as error:
-                    is_outage = self._connection.closed or isinstance(error, _TIMEOUTS)
-                    if not is_outage:
-                        raise self._to_judge_error(error) from None
-                    outage_start = outage_start or time.monotonic()
-                    self._wait_in_outage(outage_start, error)
-                except psycopg.Error as error:
+            result = self._repeat_until_done(work)
+            self._watchdog.end()
+            return result
+
+    def _repeat_until_done(self, work: Callable[[Connection], T]) -> T:
+        """Call a function of the connection until the call is not interrupted by a deadlock, a timeout or a lost connection.
+
+        work : function of an open connection; it may be called several times
+
+        Returns the result of the function.
+        Raises: JudgeError if the server reports another error, or is unreachable for too long.
+        """
+        outage_start: float | None = None  # None while the server is reachable
+        while True:
+            try:
+                if self._connection.closed:
+                    self._connection = self._open_connection()
+                return work(self._connection)
+            except (errors.DeadlockDetected, errors.SerializationFailure):
+                continue
+            except psycopg.OperationalError as error:
+                is_outage = self._connection.closed or isinstance(error, _TIMEOUTS)
+                if not is_outage:
                     raise self._to_judge_error(error) from None
-                else:
-                    self._watchdog.end()
-                    return result
+                outage_start = outage_start or time.monotonic()
+                self._wait_in_outage(outage_start, error)
+            except psycopg.Error as error:
+                raise self._to_judge_error(error) from None
 
     def _wait_in_outage(self, outage_start: float, error: psycopg.OperationalError) -> None:
         """Wait a moment before the next attempt to reach the server.

@@ -279,13 +279,9 @@ def _check_and_create_tables(connection: sqlite3.Connection, path: Path, *, read
     [store-missing] if a store that is only read has no tables.
     """
     (n_tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if n_tables > 0 and application_id != _APPLICATION_ID:
-        raise _make_foreign_error(path)
-    if n_tables > 0 and version != VERSION:
-        raise version_error(str(path), version)
-    if read_only and n_tables == 0:
+    if n_tables > 0:
+        _check_tables(connection, path)
+    elif read_only:
         raise ConfigError(
             f"The store {path} is empty. Judge the plan first, or pass another store.", slug="store-missing"
         )
@@ -297,6 +293,21 @@ def _check_and_create_tables(connection: sqlite3.Connection, path: Path, *, read
     connection.execute("PRAGMA synchronous = FULL")
     if n_tables == 0:
         connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
+
+
+def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Check that the tables of a database are those of a store of this version, by the numbers in its header.
+
+    path : path of the store, for error messages
+
+    Raises: ConfigError [not-a-store] if another application made the tables; [store-version] if another version did.
+    """
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    if application_id != _APPLICATION_ID:
+        raise _make_foreign_error(path)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version != VERSION:
+        raise version_error(str(path), version)
 
 
 def explain_error(path: str, message: str) -> JudgeError:

@@ -171,9 +171,7 @@ class WorkerGroup:
         Raises: JudgeError [run-busy] or [lease-lost] if another process is the coordinator; the errors of the store.
         """
         with self._report_lock:
-            report = BudgetReport(0, 0, 0)
-            if self._budget is not None:
-                report = self._budget.make_report(needed)
+            report = BudgetReport(0, 0, 0) if self._budget is None else self._budget.make_report(needed)
             read_rows: list[Sequence[Member]] = []  # rows before each update; the update may be repeated
 
             def update_rows(now: float, rows: Sequence[Member]) -> Sequence[Member]:
@@ -185,11 +183,22 @@ class WorkerGroup:
             new_rows = self._store.backend.replace_members(self._run, update_rows)
             previous_rows = read_rows[-1]
             if self._was_removed(previous_rows):
-                spent_by_ended = sum(row.spent for row in previous_rows if not row.name)
-                self._granted_before_removal += min(self._granted, spent_by_ended)
-                self._used_before_removal = report.minimum
+                self._record_removal(previous_rows, report)
             self._joined = True
             self._set_attributes(new_rows, report.without(self._used_before_removal))
+
+    def _record_removal(self, previous_rows: Sequence[Member], report: BudgetReport) -> None:
+        """Record what this member had been granted and had used when other members removed its row.
+
+        The others have removed the row because this member seemed to have ended. They have added the amount that it was granted
+        to the row of ended members, which has no name. The new row of this member contains only later amounts.
+
+        previous_rows : rows of all members before this member added a new row
+        report : all amounts of this member since it joined
+        """
+        spent_by_ended = sum(row.spent for row in previous_rows if not row.name)
+        self._granted_before_removal += min(self._granted, spent_by_ended)
+        self._used_before_removal = report.minimum
 
     def _was_removed(self, rows: Sequence[Member]) -> bool:
         """Return whether other members have removed this member's row because it seemed to have ended.
@@ -500,19 +509,20 @@ class SharedBudget(Budget):
     def make_report(self, needed: int) -> BudgetReport:
         """Return the amounts that this member has spent and reserved, and the amount of the cap that it requests.
 
-        The request replaces earlier ones. If the share that was granted is larger, it is reduced to the request, because the
-        group may give the difference to other members.
+        The group grants each member a share of the cost cap. The requested share replaces the one of earlier reports. It is
+        larger than what the member needs now, so that one report covers many calls. If the granted share is larger than the
+        requested one, it is reduced, because the group may grant the difference to other members.
 
-        needed : picodollars that are needed in addition to what is spent and reserved
+        needed : picodollars that are needed for the next calls, in addition to what is spent and reserved
         """
         with self._amounts_lock:
             spent = self._spent_picodollars()
-            minimum = spent + self._reserved
+            spent_and_reserved = spent + self._reserved
+            headroom = self._reserved + needed  # for calls after the next ones
+            requested = spent_and_reserved + needed + headroom
 
-            # request more than is needed, so that one report covers many calls (see the docstring of the class)
-            requested = minimum + self._reserved + 2 * needed
             self._granted = min(self._granted, requested)
-            return BudgetReport(spent, minimum, requested)
+            return BudgetReport(spent, minimum=spent_and_reserved, requested=requested)
 
     def set_granted(self, amount: int) -> None:
         """Set this member's share of the cap, in picodollars."""
