@@ -244,17 +244,26 @@ def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
     usd_per_call = 0.0
     judges = experiment.judge.judges or (experiment.judge,)  # the judges of a jury, or the single judge
     for judge in judges:
-        if not judge.needs_store:
-            continue
-        completions = _read_completions(judge, experiment, result)
-        seconds += [completion.seconds for completion in completions if completion.seconds > 0]
-        costs = [call_cost(judge, completion.tokens_in, completion.tokens_out) for completion in completions]
-        usd_per_call += float(np.mean(costs)) if costs else np.nan
+        if judge.needs_store:
+            completions = _read_completions(judge, experiment, result)
+            seconds += [completion.seconds for completion in completions if completion.seconds > 0]
+            usd_per_call += _compute_mean_cost(judge, completions)
 
     median_seconds, p95_seconds = None, None
     if seconds:
         median_seconds, p95_seconds = np.quantile(seconds, [0.5, 0.95]).tolist()
     return Bill(median_seconds, p95_seconds, usd=or_none(result.usd), usd_per_1000=or_none(1000 * usd_per_call))
+
+
+def _compute_mean_cost(judge: JudgeConfig, completions: Sequence[Completion]) -> float:
+    """Compute the mean cost of the calls of a judge in USD, by its prices and the number of tokens of each call.
+
+    Returns NaN if there are no calls, or if a price is unknown.
+    """
+    if not completions:
+        return np.nan
+    costs = [call_cost(judge, completion.tokens_in, completion.tokens_out) for completion in completions]
+    return float(np.mean(costs))
 
 
 def _read_completions(judge: JudgeConfig, experiment: Experiment, result: ExperimentResult) -> list[Completion]:

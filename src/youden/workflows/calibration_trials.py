@@ -130,7 +130,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     """
     pool = plan.pool
     n_wanted = {kind: round(calls * details.per_150_calls / 150) for kind, details in KIND_DETAILS.items()}
-    length = np.array([[len(text or "") for text in row] for row in pool.texts], dtype=np.float64)
+    length = pool.lengths.astype(np.float64)
     lower_quartile, median = np.quantile(length[pool.present], [0.25, 0.5]).tolist()
 
     # one half of the trials is sampled at random, the other one is sorted by length; a run may have too few independent ones
@@ -290,22 +290,34 @@ def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> 
 
     Returns an int32 array (n_trials,), −1 if no third agent has a response.
     """
-    planned = plan.trials.take((plan.trial_type == PAIRED) & np.isin(plan.item, paired.item))
-    planned_codes = _pair_codes(planned.item, planned.first, planned.second, plan.n_agents)
+    can_be_drawn = plan.pool.present.T[paired.item]  # (n_trials, n_agents)
+    trial = np.arange(len(paired))
+    can_be_drawn[trial, paired.first] = False
+    can_be_drawn[trial, paired.second] = False
 
     # the candidate with the smallest sort key is drawn: a random number below 1, plus 1 for each planned comparison
-    candidates = np.arange(plan.n_agents)
     sort_key = rng.random((len(paired), plan.n_agents))
-    can_be_drawn = plan.pool.present.T[paired.item]
-    for agent in (paired.first, paired.second):
-        codes = _pair_codes(paired.item[:, None], agent[:, None], candidates, plan.n_agents)
-        sort_key += np.isin(codes, planned_codes)
-        can_be_drawn[np.arange(len(paired)), agent] = False
+    sort_key += _find_planned_partners(plan, paired.item, paired.first)
+    sort_key += _find_planned_partners(plan, paired.item, paired.second)
     sort_key[~can_be_drawn] = np.inf
 
     third_agent: Ids = sort_key.argmin(axis=1).astype(np.int32)
     third_agent[~can_be_drawn.any(axis=1)] = -1
     return third_agent
+
+
+def _find_planned_partners(plan: Plan, item: Ids, agent: Ids) -> Bools:
+    """Return with which agents the plan of a run compares an agent on an item, for several items and agents.
+
+    item, agent : int arrays (n,), the item and the agent of each question
+
+    Returns a bool array (n, n_agents): whether a paired trial compares `agent[k]` on `item[k]` with each agent of the plan.
+    """
+    planned = plan.trials.take((plan.trial_type == PAIRED) & np.isin(plan.item, item))
+    planned_codes = _pair_codes(planned.item, planned.first, planned.second, plan.n_agents)
+    partners = np.arange(plan.n_agents)
+    codes = _pair_codes(item[:, None], agent[:, None], partners, plan.n_agents)
+    return np.isin(codes, planned_codes)
 
 
 def _pair_codes(item: Ids, first: Ids, second: Ids | Positions, n_agents: int) -> Positions:

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from pydantic import ValidationError
 
-from youden.data.folder.extension_steps import ExtensionRequest, ExtensionStep
+from youden.data.folder.extension_steps import ExtensionRequest, ExtensionStep, UnfinishedExtension
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, PlanError, RunFolderError, YoudenError
@@ -274,24 +274,33 @@ def _has_just_begun(planned: PlannedExtension, error: YoudenError) -> bool:
 def _record_unfinished(planned: PlannedExtension) -> None:
     """Record in the run's config.yaml that an extension has begun and is not finished.
 
+    The record lets the same command resume the extension if this process is stopped.
+
     Raises RunFolderError [run-extended] if another process has extended the run since the extension was planned.
     """
-    folder, unfinished = planned.run.folder, planned.unfinished
+    folder = planned.run.folder
     recorded = folder.read_config()
-    is_resumed = recorded.unfinished is not None and recorded.unfinished.is_same_request(unfinished)
-    has_other_unfinished = recorded.unfinished is not None and not is_resumed
-
-    # The run had `number` extensions before this step. If the step is resumed, it may be recorded as one more already.
-    max_extensions = unfinished.number
-    if is_resumed:
-        max_extensions += 1
-
-    if has_other_unfinished or len(recorded.extensions) > max_extensions:
+    if _is_extended_by_other_process(recorded, planned.unfinished):
         raise RunFolderError(
             f"{folder.path} was extended by another process after this extension was planned. Run the same command again.",
             slug="run-extended",
         )
-    folder.write_config(recorded.model_copy(update={"unfinished": unfinished}))
+    folder.write_config(recorded.model_copy(update={"unfinished": planned.unfinished}))
+
+
+def _is_extended_by_other_process(recorded: RunConfig, planned: UnfinishedExtension) -> bool:
+    """Return whether another process has extended a run since this process planned its extension.
+
+    recorded : config of the run as the folder contains it now
+    planned : extension of this process, with the number of extensions that the run had when it was planned
+    """
+    n_extensions = len(recorded.extensions)
+    if recorded.unfinished is None:
+        return n_extensions > planned.number
+
+    # a stopped process with the same command may already have recorded this step as one more extension
+    is_same_extension = recorded.unfinished.is_same_request(planned)
+    return not is_same_extension or n_extensions > planned.number + 1
 
 
 def _has_stored_answers(planned: PlannedExtension) -> bool:
