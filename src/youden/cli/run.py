@@ -353,7 +353,11 @@ def _import_answers(
 
 
 def _run_worker(config: RunConfig, make_options: run_options.OptionsFactory, *, as_json: bool) -> None:
-    """Help another process to judge a run: send requests until every trial has an answer, and print their number."""
+    """Send requests of a run until every trial has an answer, as one of several processes that share the work.
+
+    The answers are only stored. Another process, the coordinator, writes the folder of the run. The numbers of answers and
+    of trials are printed at the end.
+    """
     from youden.judging.config.judge_files import load_judge_of_run
     from youden.pipeline.offline import run_worker
 

@@ -62,14 +62,16 @@ class PreferenceJudgesStudy:
             rho = format_with_interval(self.correlation.value, self.correlation.low, self.correlation.high)
         yield f"{first} and {second} rank {len(self.agents)} agents by preference with ρ = {rho}."
         yield self.orders.describe(self.runs, "items-like-these")
+        yield self._describe_common_trials()
 
+    def _describe_common_trials(self) -> str:
+        """Describe how often both runs prefer the same response in the trials that both answered."""
         if self.agreement is None:
-            yield "The runs have no trial in common: no pair of responses was judged in both runs in the same order."
-            return
+            return "The runs have no trial in common: no pair of responses was judged in both runs in the same order."
         alpha = "undefined"
         if self.krippendorff_alpha_graded is not None:
             alpha = f"{self.krippendorff_alpha_graded:.2f}"
-        yield (
+        return (
             f"In {self.agreement:.0%} of the {self.n_trials:,} trials that both answered, they prefer the same response, or "
             f"neither run prefers one. Krippendorff's α is {alpha}."
         )

@@ -268,7 +268,8 @@ def _assign_items(item_order: Ids, *, n_trials: int, n_pairs: int) -> Ids:
     n_items = len(item_order)
     trial = np.arange(n_trials)
     n_shifts = trial // lcm(n_pairs, n_items)
-    return item_order[(trial + n_shifts) % n_items]
+    item: Ids = item_order[(trial + n_shifts) % n_items]
+    return item
 
 
 def _draw_independent(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
