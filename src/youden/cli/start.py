@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from youden.data.importers.pool_joiner import ImportedPool
     from youden.pools.checks.checked import Counts, PoolCheck
     from youden.pools.first_config import FirstConfig
+    from youden.study.known_groups import GroupAuc
     from youden.types import Finding
     from youden.types.pool import Json
 
@@ -188,14 +189,11 @@ def demo_command(out: Path, as_json: bool) -> None:
     if as_json:
         output.print_fitted_run(summary, as_json=True)
         return
+
     output.print_judged_run(planned.folder, summary, "short")
     click.echo()
     for comparison in compute_group_aucs(planned.folder, DEMO_GROUP_PAIRS):
-        auc = comparison.auc
-        interval = format_with_interval(auc.value, auc.low, auc.high, method=auc.method)
-        method = "" if isnan(auc.low) else f" ({auc.level:.0%}, {auc.method})"
-        groups = f"{comparison.above} ({comparison.n_above}) against {comparison.below} ({comparison.n_below})"
-        click.echo(f"AUC of {groups}: {interval}{method}")
+        click.echo(_format_group_auc(comparison))
     click.echo(
         "These intervals refer to the abilities of these agents; so few agents say little about other agents of their kind."
     )
@@ -211,6 +209,15 @@ def demo_command(out: Path, as_json: bool) -> None:
         "  youden run configs/runs/field-notes.yaml --judge gpt-4o-mini --max-cost 1 --out runs/read\n"
         "To rank your own agents from a spreadsheet or a folder of texts, run: youden init FILE"
     )
+
+
+def _format_group_auc(comparison: GroupAuc) -> str:
+    """Format how well the ranking separates two groups of agents whose order is known, with the interval of the AUC."""
+    auc = comparison.auc
+    interval = format_with_interval(auc.value, auc.low, auc.high, method=auc.method)
+    method = "" if isnan(auc.low) else f" ({auc.level:.0%}, {auc.method})"
+    groups = f"{comparison.above} ({comparison.n_above}) against {comparison.below} ({comparison.n_below})"
+    return f"AUC of {groups}: {interval}{method}"
 
 
 @click.command("init")

@@ -92,6 +92,7 @@ def plan_extension(
             f"{folder.path} has only part of the trials of {config.trials_from}. Extend that run, and judge part of it again.",
             slug="extend-part",
         )
+
     pools = {"agents": agents, "items": items, "repeats": repeats}
     if isinstance(calls, str):
         if any(pools.values()) or focus:
@@ -99,14 +100,7 @@ def plan_extension(
                 f"calls: got '{calls}' with a pool or with agents to focus on. Set a number of calls.",
                 slug="calls-invalid",
             )
-        plan = folder.read_plan_without_trials()
-        is_preference = plan.question == "preference"
-        size = PlanSize(plan.n_agents, plan.n_items, plan.independent == "matched", 0, is_preference)
-        budget = CallBudget.parse(calls)
-        calls = size.count_calls(budget)
-        if budget.unit == "/agent" and plan.independent == "pooled":
-            calls = count_added_calls(folder.read_plan(), calls, n_scored=plan.n_agents)
-
+        calls = _count_calls(folder, CallBudget.parse(calls))
     options = {"calls": calls, "focus": [*focus], "half_width": half_width, "top": top, "max_regret": max_regret}
     try:
         request = ExtensionRequest.model_validate(pools | options)
@@ -114,12 +108,24 @@ def plan_extension(
         raise ConfigError(
             f"The options do not fit: {format_validation_error(error)}. Correct them.", slug="extend-options"
         ) from None
+
     if config.unfinished is not None:
         return resume_extension(config, config.unfinished, request)
     n_extensions = len(config.extensions)
     if request.is_search:
         return _plan_search_round(config, request, n_before=n_extensions, n_spent=0)
     return _plan_single_step(config, request, n_before=n_extensions)
+
+
+def _count_calls(folder: RunFolder, budget: CallBudget) -> int:
+    """Convert a budget that depends on the size of a run, such as "1%" or "50/agent", to a number of calls."""
+    plan = folder.read_plan_without_trials()
+    is_preference = plan.question == "preference"
+    size = PlanSize(plan.n_agents, plan.n_items, plan.independent == "matched", 0, is_preference)
+    n_calls = size.count_calls(budget)
+    if budget.unit == "/agent" and plan.independent == "pooled":
+        return count_added_calls(folder.read_plan(), n_calls, n_scored=plan.n_agents)
+    return n_calls
 
 
 def _plan_search_round(
