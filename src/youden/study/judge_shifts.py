@@ -5,7 +5,7 @@ Neither judge is assumed to be right: every shift of the second judge is relativ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -293,11 +293,7 @@ def _compute_family_shift(
     curve_range = _compute_curve_range(shift, is_member, estimate, allowance=allowance)
 
     side = _compare_with_curve(estimate, curve_range)
-    judges = tuple(
-        judge
-        for judge, family in judge_families.items()
-        if _normalize_family_name(family) == _normalize_family_name(name)
-    )
+    judges = _list_judges_of_family(name, judge_families)
     return FamilyShift(
         family=name,
         n_agents=n_members,
@@ -313,6 +309,15 @@ def _compute_family_shift(
         judges=judges,
         favoured_by=_find_favouring_judge(judges, tuple(judge_families), side),
     )
+
+
+def _list_judges_of_family(name: str, judge_families: Mapping[str, str | None]) -> tuple[str, ...]:
+    """List the judges of a model family, whose name may be spelt differently for judges and agents.
+
+    judge_families : model family of each judge, None if unknown
+    """
+    key = _normalize_family_name(name)
+    return tuple(judge for judge, family in judge_families.items() if _normalize_family_name(family) == key)
 
 
 def _compute_curve_range(

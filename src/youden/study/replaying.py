@@ -207,14 +207,22 @@ def make_recorded_answers(
         pooled_rate = pooled_fpr(rates) if fpr is None else fpr
         paired[pairs] = rates.tpr
         independent[pairs] = pooled_rate or 0.0
+    return RecordedAnswers(paired, independent, _make_pool(rates, paired, name="replay"), rates, groups or {}, caveats)
 
-    # an agent responded to an item if an answer to a pair with it is known; `paired` is (item, first agent, second agent)
+
+def _make_pool(rates: Rates, paired: Floats, *, name: str) -> Pool:
+    """Make a pool with the agents and items of a run whose responses are not available; their texts are empty.
+
+    paired : float array (n_items, n_agents, n_agents), answer to each ordered pair, NaN if unknown. An agent counts as having
+        responded to an item if an answer to a pair with the agent is known.
+    """
     is_known = ~np.isnan(paired)
     present = (is_known.any(axis=2) | is_known.any(axis=1)).T
     texts = np.full(present.shape, None, dtype=object)
     texts[present] = ""
-    pool = Pool(tuple(map(Agent, rates.agent_ids)), tuple(map(Item, rates.item_ids)), texts, name="replay")
-    return RecordedAnswers(paired, independent, pool, rates, groups or {}, caveats)
+    agents = tuple(map(Agent, rates.agent_ids))
+    items = tuple(map(Item, rates.item_ids))
+    return Pool(agents, items, texts, name=name)
 
 
 def replay(plan: Plan, recorded: RecordedAnswers) -> Verdicts:
@@ -351,8 +359,6 @@ def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers
     paired[:, diagonal, diagonal] = np.nan
     independent = np.where(np.isnan(paired), np.nan, fpr)
 
-    agents, items = tuple(map(Agent, rates.agent_ids)), tuple(map(Item, rates.item_ids))
-    no_texts = np.full((rates.n_agents, rates.n_items), "", dtype=object)
     caveat = (
         f"The run is a pilot, with answers to {pilot.observed:.1%} of its ordered pairs: figures come from a dense run that is "
         "simulated from its additive fit and residuals, without interactions of particular pairs, and are somewhat too good."
@@ -360,7 +366,7 @@ def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers
     return RecordedAnswers(
         paired=paired,
         independent=independent,
-        pool=Pool(agents, items, no_texts, name="imagined"),
+        pool=_make_pool(rates, paired, name="imagined"),
         rates=_make_rates(paired, independent, rates),
         groups=pilot.groups,
         caveats=(*pilot.caveats, caveat),

@@ -157,39 +157,52 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
     RunFolderError
         [run-unjudged], [run-partial]: if the run is not judged to its end; other slugs if it is not fitted.
     """
-    plan: Plan | None = None
     if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
-        folder.check_judged()
-        plan = folder.read_plan()
-        verdicts = folder.read_verdicts(plan)
-        agent_ids, n_items = plan.agent_ids, plan.n_items
-        is_used = (plan.trial_type == PAIRED) & verdicts.answered
-        first, second = plan.first[is_used], plan.second[is_used]
-        answer_bytes = np.ascontiguousarray(verdicts.answer).tobytes()
-        digest = hashlib.sha256(plan.digest.encode() + answer_bytes).hexdigest()
-        abilities = trial_abilities_from_verdicts(verdicts, target=target)
-        is_fitted = abilities is None or plan.question == "preference"
-        forecast = make_forecaster(verdicts, abilities, target=target)
-    else:
-        rates = folder.read_rates()
-        agent_ids, n_items = rates.agent_ids, rates.n_items
-        first, second, digest = rates.first, rates.second, rates.digest
-        is_fitted = True
-        forecast = _make_additive_forecaster(rates, None, target)
+        return _read_judged_answers(folder, target)
+    return _read_imported_answers(folder, target)
 
+
+def _read_judged_answers(folder: RunFolder, target: Target) -> GateAnswers:
+    """Read the answers of a judged run to its plan; `target` is the population that differences refer to."""
+    folder.check_judged()
+    plan = folder.read_plan()
+    verdicts = folder.read_verdicts(plan)
+    abilities = trial_abilities_from_verdicts(verdicts, target=target)
+    is_fitted = abilities is None or plan.question == "preference"
+    method = METHOD if plan.is_self_plan else _describe_method(is_fitted=is_fitted, target=target)
+
+    is_used = (plan.trial_type == PAIRED) & verdicts.answered
+    compared_agents = np.append(plan.first[is_used], plan.second[is_used])
+    answer_bytes = np.ascontiguousarray(verdicts.answer).tobytes()
     return GateAnswers(
-        agent_ids=agent_ids,
-        n_items=n_items,
-        is_judged=np.bincount(np.append(first, second), minlength=len(agent_ids)) > 0,
-        forecast=forecast,
-        method=METHOD
-        if plan is not None and plan.is_self_plan
-        else _describe_method(is_fitted=is_fitted, target=target),
-        digest=digest,
+        agent_ids=plan.agent_ids,
+        n_items=plan.n_items,
+        is_judged=np.bincount(compared_agents, minlength=plan.n_agents) > 0,
+        forecast=make_forecaster(verdicts, abilities, target=target),
+        method=method,
+        digest=hashlib.sha256(plan.digest.encode() + answer_bytes).hexdigest(),
         signature=folder.read_signature().text,
-        n_calls=None if plan is None else len(plan),
-        is_extendable=plan is not None and _is_extendable(plan),
-        usd_per_call=None if plan is None else _estimate_usd_per_call(folder, plan),
+        n_calls=len(plan),
+        is_extendable=_is_extendable(plan),
+        usd_per_call=_estimate_usd_per_call(folder, plan),
+    )
+
+
+def _read_imported_answers(folder: RunFolder, target: Target) -> GateAnswers:
+    """Read the answers of an imported run, which has rates of pairs of agents but no plan, so no calls can be added."""
+    rates = folder.read_rates()
+    compared_agents = np.append(rates.first, rates.second)
+    return GateAnswers(
+        agent_ids=rates.agent_ids,
+        n_items=rates.n_items,
+        is_judged=np.bincount(compared_agents, minlength=rates.n_agents) > 0,
+        forecast=_make_additive_forecaster(rates, None, target),
+        method=_describe_method(is_fitted=True, target=target),
+        digest=rates.digest,
+        signature=folder.read_signature().text,
+        n_calls=None,
+        is_extendable=False,
+        usd_per_call=None,
     )
 
 

@@ -149,24 +149,7 @@ def _read_labels_of_frame(
     labelled, [quality-none] if no label remains, or [quality-scale] if a label is outside the scale; ImportFormatError
     [labels-value] if a label is not a number.
     """
-    if not hasattr(frame, "columns"):
-        raise ConfigError(
-            f"Labels are read from paths or a DataFrame: got {type(frame).__name__}. Pass a path, a list of paths or a DataFrame "
-            "with one row per label.",
-            slug="quality-column",
-        )
-    missing = [name for name in ("agent", "item", label) if name not in frame]
-    if missing:
-        remedy = "Rename the columns to agent and item, and pass the label's name as `label`."
-        if {"id", label}.issubset(frame.columns):
-            remedy = (
-                "Pass the path of the file that `youden label` wrote, because its .json contains the agents and items."
-            )
-        raise ConfigError(
-            f"The labels have no column {', '.join(missing)}: got {', '.join(map(str, frame))}. {remedy}",
-            slug="quality-column",
-        )
-
+    _check_label_columns(frame, label)
     has_label = frame[label].notna().to_numpy()
     labelled = frame[has_label]
     agents, items = (labelled[name].astype(str).tolist() for name in ("agent", "item"))
@@ -184,6 +167,30 @@ def _read_labels_of_frame(
         if agent in known_agents and not np.isnan(value)
     ]
     return _average_by_answer(agent_ids, rows, label=label, scale=scale)
+
+
+def _check_label_columns(frame: pd.DataFrame, label: str) -> None:
+    """Check that a value that a user passes is a data frame with the columns agent, item and `label`.
+
+    Raises ConfigError [quality-column]. The remedy depends on whether the frame is the table that `youden label` wrote.
+    """
+    if not hasattr(frame, "columns"):
+        raise ConfigError(
+            f"Labels are read from paths or a DataFrame: got {type(frame).__name__}. Pass a path, a list of paths or a DataFrame "
+            "with one row per label.",
+            slug="quality-column",
+        )
+    missing = [name for name in ("agent", "item", label) if name not in frame]
+    if not missing:
+        return
+
+    remedy = "Rename the columns to agent and item, and pass the label's name as `label`."
+    if {"id", label}.issubset(frame.columns):
+        remedy = "Pass the path of the file that `youden label` wrote, because its .json contains the agents and items."
+    raise ConfigError(
+        f"The labels have no column {', '.join(missing)}: got {', '.join(map(str, frame))}. {remedy}",
+        slug="quality-column",
+    )
 
 
 def _find_label_column(table: LabelTable, label: str | None) -> str:

@@ -300,19 +300,7 @@ def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple
                 slug="pool-duplicate",
             )
 
-        value = record.get(key)
-        is_empty_group = key == "group" and value == ""
-        if not isinstance(value, str | None) or is_empty_group:
-            raise source.make_error(
-                line,
-                f"the {key} is not a string: got {format_excerpt(value)}. Set a string, or remove the {key}.",
-                slug="pool-key",
-            )
-        if value and key == "prompt":
-            source.warn_if_long(value, key, line)
-        if value and key == "group":
-            source.check_name(value, key, line)
-
+        value = _require_prompt_or_group(source, record.get(key), key, line)
         meta = record.get("meta", {})
         if not isinstance(meta, dict):
             raise source.make_error(
@@ -325,6 +313,28 @@ def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple
     source.log_replaced()
     if not line_by_id:
         raise source.make_error(None, f"it has no rows. Add one line per {noun}.", slug="pool-empty")
+
+
+def _require_prompt_or_group(source: Source, value: Json, key: str, line: int) -> str | None:
+    """Return the prompt of an item, or the group of an agent, if it is valid or missing (None).
+
+    source, line : file and number of the line, which error messages name
+    key : "prompt" or "group"; a prompt may be empty, and causes a warning if it is very long
+
+    Raises PoolError [pool-key] if the value is not a string, and another one if it is not the valid name of a group.
+    """
+    is_empty_group = key == "group" and value == ""
+    if not isinstance(value, str | None) or is_empty_group:
+        raise source.make_error(
+            line,
+            f"the {key} is not a string: got {format_excerpt(value)}. Set a string, or remove the {key}.",
+            slug="pool-key",
+        )
+    if value and key == "prompt":
+        source.warn_if_long(value, key, line)
+    if value and key == "group":
+        source.check_name(value, key, line)
+    return value
 
 
 def _read_line_chunks(source: Source) -> Iterator[tuple[int, list[bytes]]]:
