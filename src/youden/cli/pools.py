@@ -21,6 +21,7 @@ from youden.text.printable import format_command, is_local_file, redact_location
 from youden.text.sentences import format_count
 
 if TYPE_CHECKING:
+    from youden.data.importers.pool_joiner import ImportedPool
     from youden.pools.generation.generate import GenerationResult
     from youden.types.planning import Cost
     from youden.types.pool import Json
@@ -263,6 +264,14 @@ def import_command(
     imported = import_pool(
         format_, paths, out, columns=columns, text=text, hub=hub_options, allow_dropped=allow_dropped
     )
+    _print_imported_pool(imported, out, as_json=as_json)
+
+
+def _print_imported_pool(imported: ImportedPool, out: Path, *, as_json: bool) -> None:
+    """Print how files were read as a pool, the size of the pool, and the next command.
+
+    out : folder of the new pool
+    """
     pool = imported.pool
     if imported.used_columns:
         output.print_note(f"read {imported.used_columns}")
@@ -279,14 +288,13 @@ def import_command(
         "left_out": dict(imported.left_out),
         "dropped": imported.n_dropped,
         "unaligned": list(imported.unaligned),
-        **({"used_columns": imported.used_columns} if imported.used_columns else {}),
     }
-    size = (
-        f"{format_count(pool.n_agents, 'agent')} × {pool.n_items} items, {format_count(pool.n_missing, 'cell')} missing"
-    )
-    output.print_result(
-        as_json, result, lines=[f"pool of {size}: {out}"], notes=[f"next: youden init {format_command([str(out)])}"]
-    )
+    if imported.used_columns:
+        result["used_columns"] = imported.used_columns
+    size = f"{format_count(pool.n_agents, 'agent')} × {pool.n_items} items"
+    line = f"pool of {size}, {format_count(pool.n_missing, 'cell')} missing: {out}"
+    next_step = f"next: youden init {format_command([str(out)])}"
+    output.print_result(as_json, result, lines=[line], notes=[next_step])
 
 
 def _import_peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:

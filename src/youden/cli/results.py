@@ -387,12 +387,11 @@ def report_command(
     is_whole_report = kind == "html" and against is None
     if chart is not None and kind not in PICTURE_FORMATS:
         raise click.UsageError(f"--chart requires the format png or svg: got {kind}. Set --format png.")
+    if to_mlflow and (out is not None or not is_whole_report):
+        raise ConfigError(
+            "--mlflow logs the new RUN/report.html. Remove --format, --against and --out.", slug="report-mlflow"
+        )
     if to_mlflow:
-        if not is_whole_report or out is not None:
-            raise ConfigError(
-                "--mlflow logs the new RUN/report.html. Remove --format, --against and --out.",
-                slug="report-mlflow",
-            )
         progress.check_mlflow()
 
     folder = RunFolder(run)

@@ -334,21 +334,7 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
         Outcome, result of each criterion and, if the outcome is "not sure", the number of calls at which every criterion
         would be decided with a power of 80%; None if there is no such number.
     """
-    tpr, fpr = measures.tpr, measures.fpr
-
-    def estimate_j(factor: float) -> Metric:
-        """Estimate J as if the same rates had been measured with `factor` times as many calls."""
-        return independent_difference(_scale_counts(tpr, factor), _scale_counts(fpr, factor))
-
-    criteria = [_Criterion("j", "J", MIN_J, True, estimate_j)]
-    for slug, name, bound, is_minimum, rate in (
-        ("fpr", "FPR", MAX_FPR, False, fpr),
-        ("copy_yes_rate", "yes rate on copies", MIN_COPY_YES_RATE, True, measures.copy_yes_rate),
-        ("template", "yes rate on a template", MAX_TEMPLATE_YES_RATE, False, measures.yes["template"]),
-        ("missing", "missing answers", MAX_MISSING_RATE, False, measures.no_answer),
-    ):
-        criteria.append(_Criterion(slug, name, bound, is_minimum, partial(_scale_counts, rate)))
-
+    criteria = _list_criteria(measures)
     evaluations = [criterion.evaluate() for criterion in criteria]
     rules = (*evaluations, _evaluate_length(measures.length_j))
 
@@ -364,6 +350,24 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
     factor = factor_at_rates * _POWER_FACTOR
     required_calls = math.ceil(n_calls * factor) if factor < math.inf else None
     return CalibrationDecision(outcome, rules, required_calls)
+
+
+def _list_criteria(measures: Measures) -> list[_Criterion]:
+    """List the criteria that a judge must meet: for J, and for four rates that are estimated by counts of answers."""
+
+    def estimate_j(factor: float) -> Metric:
+        """Estimate J as if the same rates had been measured with `factor` times as many calls."""
+        return independent_difference(_scale_counts(measures.tpr, factor), _scale_counts(measures.fpr, factor))
+
+    criteria = [_Criterion("j", "J", MIN_J, True, estimate_j)]
+    for slug, name, bound, is_minimum, rate in (
+        ("fpr", "FPR", MAX_FPR, False, measures.fpr),
+        ("copy_yes_rate", "yes rate on copies", MIN_COPY_YES_RATE, True, measures.copy_yes_rate),
+        ("template", "yes rate on a template", MAX_TEMPLATE_YES_RATE, False, measures.yes["template"]),
+        ("missing", "missing answers", MAX_MISSING_RATE, False, measures.no_answer),
+    ):
+        criteria.append(_Criterion(slug, name, bound, is_minimum, partial(_scale_counts, rate)))
+    return criteria
 
 
 def _evaluate_length(length_j: Metric) -> Finding:

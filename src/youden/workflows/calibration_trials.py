@@ -165,16 +165,20 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     extended_pool = _add_planted_agents(pool, trials_by_kind["clone"], trials_by_kind["template"])
     calibration_plan = _make_calibration_plan(plan, extended_pool, Trials.concat(trials), kind)
 
-    # largest number of units of 150 calls for which the random halves suffice
-    max_paired = len(paired) // KIND_DETAILS["paired"].per_150_calls
-    max_independent = len(independent) // KIND_DETAILS["independent"].per_150_calls
     return CalibrationTrials(
         plan=calibration_plan,
         kind=kind,
         original=_find_originals(kind, triple_originals),
         in_run=_is_in_plan(plan, calibration_plan),
-        max_calls=150 * min(max_paired, max_independent),
+        max_calls=_compute_max_calls(n_paired=len(paired), n_independent=len(independent)),
     )
+
+
+def _compute_max_calls(*, n_paired: int, n_independent: int) -> int:
+    """Compute the size of the largest calibration, a multiple of 150 calls, from the numbers of trials to sample from."""
+    max_paired = n_paired // KIND_DETAILS["paired"].per_150_calls
+    max_independent = n_independent // KIND_DETAILS["independent"].per_150_calls
+    return 150 * min(max_paired, max_independent)
 
 
 def _check_numbers(pool: Pool, *, n_paired: int, n_independent: int) -> None:
