@@ -97,11 +97,10 @@ class Tally:
         ended : whether the work has ended, so that the duration is given instead of the remaining time
         """
         n_requested = self.done - self.cached
+        n_failed = self.failed.total()
         elapsed = now - self.began
         rate = n_requested / elapsed if elapsed > 0 else 0.0
-        seconds_left = (self.total - self.done) / rate if rate else 0.0
-        n_failed = self.failed.total()
-        seconds, time_format = (elapsed, "in {}") if ended else (seconds_left, "{} left")
+        time = _format_time(elapsed, "in {}") if ended else _format_time(self._estimate_seconds_left(rate), "{} left")
 
         # name → number and text; parts whose number is 0 are left out
         parts = {
@@ -114,9 +113,13 @@ class Tally:
             "workers": (self.workers, f"{self.workers:,} more {'worker' if self.workers == 1 else 'workers'}"),
             "answered by workers": (self.answered_by_workers, f"{self.answered_by_workers:,} answered by others"),
             "usd": (self.usd, f"${self.usd:.4f}"),
-            "time": (seconds >= 1, time_format.format(_format_duration(seconds))),
+            "time": (len(time), time),
         }
         return {name: text for name, (number, text) in parts.items() if number}
+
+    def _estimate_seconds_left(self, rate: float) -> float:
+        """Estimate the remaining time from the number of finished requests per second; 0 if none is finished."""
+        return (self.total - self.done) / rate if rate else 0.0
 
     def _format_reasons(self) -> str:
         """Return the number of failures by reason as " (3 refused, 1 timeout)"; "" if no reason is known."""
@@ -278,6 +281,11 @@ def _render_cell(tally: Tally, line: str) -> dict[str, str]:
     """Return the output of a notebook by MIME type. Unlike the bar of rich, it does not need ipywidgets."""
     bar = f'<progress max="{tally.total}" value="{tally.done}"></progress> {escape(line)}'
     return {"text/plain": line, "text/html": bar}
+
+
+def _format_time(seconds: float, template: str) -> str:
+    """Insert a duration into a template such as "in {}"; return an empty string below one second."""
+    return template.format(_format_duration(seconds)) if seconds >= 1 else ""
 
 
 def _format_duration(total_seconds: float) -> str:

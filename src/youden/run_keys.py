@@ -375,10 +375,8 @@ def _parse_declaration(hint: Any) -> DeclaredKey:
     Returns the types of the key without None, its limits by name (`ge`, `gt`, `le`, `lt`), and its description, the `Key`.
     """
     annotation, *metadata = get_args(hint)
-    is_union = get_origin(annotation) in (Union, UnionType)
-    alternatives = get_args(annotation) if is_union else (annotation,)
     types = []
-    for alternative in alternatives:
+    for alternative in _list_alternatives(annotation):
         if get_origin(alternative) is Annotated:
             metadata += alternative.__metadata__
             types.append(alternative.__origin__)
@@ -391,6 +389,12 @@ def _parse_declaration(hint: Any) -> DeclaredKey:
             limits |= asdict(element)
     (description,) = [element for element in metadata if isinstance(element, Key)]
     return DeclaredKey(tuple(types), limits, description)
+
+
+def _list_alternatives(annotation: Any) -> tuple[Any, ...]:
+    """Return the types of a union, such as int and None of `int | None`; any other type is its only alternative."""
+    is_union = get_origin(annotation) in (Union, UnionType)
+    return get_args(annotation) if is_union else (annotation,)
 
 
 REPLACED_KEYS = {

@@ -113,13 +113,7 @@ def main() -> None:
 
     Expected errors are printed as one message without a traceback. A bug of youden itself raises.
     """
-    for name, value in IDLE.items():
-        os.environ.setdefault(name, value)
-    codecs.register_error("plainly", replace_unencodable)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="plainly")
-    set_shadow_reporter(_print_message)
+    _prepare_process()
     try:
         with raise_on_signals(_format_stop_message):
             code = youden.main(standalone_mode=False)
@@ -145,9 +139,7 @@ def main() -> None:
         _print_error(f"{problem}. Check the path, its permissions and the disk. [file]")
         sys.exit(2)
     except (KeyboardInterrupt, click.exceptions.Abort) as stop:
-        # click turns a KeyboardInterrupt into an Abort, whose cause is the original exception
-        interrupt = stop if isinstance(stop, SignalInterrupt) else stop.__cause__
-        number = interrupt.number if isinstance(interrupt, SignalInterrupt) else signal.SIGINT
+        number = _get_signal_number(stop)
         with suppress(OSError):
             click.echo(_format_stop_message(number), err=True)
         sys.exit(128 + number)
@@ -155,6 +147,24 @@ def main() -> None:
         _print_error(_describe_plugin_error(error))
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _prepare_process() -> None:
+    """Set environment variables that are not set, and make output possible on terminals without Unicode."""
+    for name, value in IDLE.items():
+        os.environ.setdefault(name, value)
+    codecs.register_error("plainly", replace_unencodable)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="plainly")
+    set_shadow_reporter(_print_message)
+
+
+def _get_signal_number(stop: BaseException) -> int:
+    """Return the number of the signal that stopped a command: SIGINT, unless `SignalInterrupt` states another one."""
+    # click turns a KeyboardInterrupt into an Abort, whose cause is the original exception
+    interrupt = stop if isinstance(stop, SignalInterrupt) else stop.__cause__
+    return interrupt.number if isinstance(interrupt, SignalInterrupt) else signal.SIGINT
 
 
 def _describe_plugin_error(error: Exception) -> str:

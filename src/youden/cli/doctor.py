@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import platform
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -96,32 +95,43 @@ def _print_diagnoses(diagnoses: Sequence[Diagnosis], *, as_json: bool) -> None:
 def _load_judges(source: str) -> list[JudgeConfig]:
     """Load the judges that a command-line argument names.
 
-    Raises ConfigError if a judge cannot be loaded, for example [unknown-judge], and the errors of the files that describe
-    agents or a run.
-
     source : name of a judge or of a model, or a YAML file. A file with the key `agents` describes agents, and their models
         are loaded. A file with the key `pool` is the config of a run, and the judge of the run is loaded. Any other file
         describes a judge.
+
+    Raises ConfigError if a judge cannot be loaded, for example [unknown-judge], and the errors of the files that describe
+    agents or a run.
     """
     from youden.judging.config.judge_files import load_judge_config, load_judge_of_run
-    from youden.text.yaml_text import read_yaml
 
-    path = Path(source)
-    content = None
-    if path.suffix in options.CONFIG_SUFFIXES and path.is_file():
-        with suppress(OSError, ValueError):  # `load_judge_config` reports the fault
-            content = read_yaml(path)
-    keys = content.keys() if isinstance(content, dict) else set()
-
+    keys = _read_top_level_keys(source)
     if "agents" in keys:
         from youden.pools.generation.agents import load_agents
 
-        return [*load_agents(path).models.values()]
+        return [*load_agents(Path(source)).models.values()]
     if "pool" in keys:
         from youden.data.folder.run_config import load_run_config
 
-        return [load_judge_of_run(load_run_config(path))]
+        return [load_judge_of_run(load_run_config(Path(source)))]
     return [load_judge_config(source)]
+
+
+def _read_top_level_keys(source: str) -> set[str]:
+    """Read the top-level keys of a YAML file, which show what the file describes.
+
+    Returns an empty set if `source` is not a YAML file, or if the file cannot be read. The function that loads the file then
+    reports the fault.
+    """
+    from youden.text.yaml_text import read_yaml
+
+    path = Path(source)
+    if path.suffix not in options.CONFIG_SUFFIXES or not path.is_file():
+        return set()
+    try:
+        content = read_yaml(path)
+    except (OSError, ValueError):
+        return set()
+    return set(content) if isinstance(content, dict) else set()
 
 
 def _trust_judges(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
@@ -176,15 +186,10 @@ def _print_installation(*, as_json: bool) -> None:
         output.print_json(_installation_to_json(judges, price_age, describe_table()))
         return
 
-    click.echo(
-        f"youden {__version__}, Python {platform.python_version()}; commands listed below a missing extra cannot be used\n"
-    )
+    versions = f"youden {__version__}, Python {platform.python_version()}"
+    click.echo(f"{versions}; commands listed below a missing extra cannot be used\n")
     _print_extras()
-
-    click.echo("\njudges; to test one with a request, run `youden doctor JUDGE`")
-    for judge in judges:
-        click.echo(f"  {printable(judge.name)}: {_describe_key(judge)}")
-
+    _print_keys(judges)
     click.echo(f"\nprices: {describe_table()}\n  {price_age.severity:<7}  {price_age.message}")
     if price_age.remedy:
         click.echo(f"           {price_age.remedy}")
@@ -219,6 +224,13 @@ def _print_extras() -> None:
         click.echo(f"  {state:<7}  {name:<8} {extra.gives}")
         if extra.missing:
             click.echo(f"           {'; '.join(extra.commands)}\n           {format_install(name)}")
+
+
+def _print_keys(judges: Iterable[JudgeConfig]) -> None:
+    """Print whether the API key of each judge is set."""
+    click.echo("\njudges; to test one with a request, run `youden doctor JUDGE`")
+    for judge in judges:
+        click.echo(f"  {printable(judge.name)}: {_describe_key(judge)}")
 
 
 def _describe_key(judge: JudgeConfig) -> str:

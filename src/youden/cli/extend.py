@@ -23,6 +23,7 @@ from youden.text.tables import format_decimal
 
 if TYPE_CHECKING:
     from youden.pipeline.fitted_run import RunFit
+    from youden.report.data.summary import Summary
     from youden.types.facts import AgentChange, ExtensionFacts
     from youden.types.pool import Json
     from youden.workflows.planned_extension import PlannedExtension
@@ -236,31 +237,38 @@ def _print_extended_run(
     from youden.report.pages.writing import write_report
     from youden.workflows.extend import find_too_wide
 
-    folder, extension = planned.run.folder, fitted.facts.extension
-    summary = write_report(folder)
-    change_sentences = summary.moved
+    summary = write_report(planned.run.folder)
     warnings = _describe_wide_intervals(planned, find_too_wide(planned, fitted))
-
     if output_mode == "json":
-        changes: Json = None
-        if extension is not None:
-            changes = {**asdict(extension), "summary": list(change_sentences)}
-        result: dict[str, Json] = {**plan, "extension": changes, "recommendation": asdict(summary.recommendation)}
-        if end_reason:
-            result["ended"] = end_reason
         output.print_warnings(warnings)
-        output.print_json(result)
+        output.print_json(plan | _extended_run_to_json(fitted, summary, end_reason))
         return
 
-    if end_reason:
-        end_reason = f"search: {end_reason}"
+    search_end = f"search: {end_reason}" if end_reason else ""
     output.print_judged_run(
-        folder, summary, output_mode, end_reason=end_reason, changes=change_sentences, warnings=warnings
+        planned.run.folder, summary, output_mode, end_reason=search_end, changes=summary.moved, warnings=warnings
     )
-    if output_mode == "verbose" and extension is not None:
-        _print_agent_changes(extension)
-        for sentence in change_sentences:
+    if output_mode == "verbose" and fitted.facts.extension is not None:
+        _print_agent_changes(fitted.facts.extension)
+        for sentence in summary.moved:
             click.echo(printable(sentence))
+
+
+def _extended_run_to_json(fitted: RunFit, summary: Summary, end_reason: str) -> dict[str, Json]:
+    """Convert the result of an extension to JSON: what it changed, and the recommendation of the extended run.
+
+    fitted : the run with its new ranking
+    summary : summary of this run, with the changes in sentences
+    end_reason : why a search ended; an empty string for other extensions, whose result has no key "ended"
+    """
+    extension = fitted.facts.extension
+    changes: Json = None
+    if extension is not None:
+        changes = {**asdict(extension), "summary": list(summary.moved)}
+    result: dict[str, Json] = {"extension": changes, "recommendation": asdict(summary.recommendation)}
+    if end_reason:
+        result["ended"] = end_reason
+    return result
 
 
 def _print_plan(planned: PlannedExtension, output_mode: options.OutputMode) -> None:

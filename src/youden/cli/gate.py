@@ -12,8 +12,11 @@ from youden.cli import UNDECIDED, options, output
 from youden.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from youden.run_keys import Target
     from youden.types.pool import Json
+    from youden.workflows.gate import GateAnalysis
 
 
 EXIT_CODES = {"worse": 1, "undecided": UNDECIDED}
@@ -127,15 +130,9 @@ def gate_command(
         folder = judged_run.folder
         labels = read_answers(folder, files, label=label, scale=scale) if files else None
         analyses = plan_analyses(folder, agents, baseline=baseline, ledger=ledger, target=target, labels=labels)
-        if as_json:
-            records: list[Json] = [asdict(analysis) for analysis in analyses]
-            output.print_json({"dry_run": True, "calls": 0, "usd": 0.0, "analyses": records})
-        for analysis in analyses:
-            output.print_note(
-                f"{analysis.agent} against {baseline}: interim analysis {analysis.analysis}, at a level of "
-                f"{100 * analysis.level:.4g}%; 0 calls, $0.00"
-            )
+        _print_analyses(analyses, baseline, as_json=as_json)
         return 0
+
     gate = judged_run.gate(
         *agents,
         baseline=baseline,
@@ -153,3 +150,18 @@ def gate_command(
         return EXIT_CODES.get(gate.outcome, 0)
     output.print_result(as_json, gate.to_json(), tables=[gate_table(gate)], notes=describe_gate(gate))
     return EXIT_CODES.get(gate.outcome, 0)
+
+
+def _print_analyses(analyses: Iterable[GateAnalysis], baseline: str, *, as_json: bool) -> None:
+    """Print the interim analyses that a gate would make: one per agent that is compared with the baseline.
+
+    The notes are printed to standard error; with `as_json`, the analyses are also printed to standard output.
+    """
+    if as_json:
+        records: list[Json] = [asdict(analysis) for analysis in analyses]
+        output.print_json({"dry_run": True, "calls": 0, "usd": 0.0, "analyses": records})
+    for analysis in analyses:
+        output.print_note(
+            f"{analysis.agent} against {baseline}: interim analysis {analysis.analysis}, at a level of "
+            f"{100 * analysis.level:.4g}%; 0 calls, $0.00"
+        )

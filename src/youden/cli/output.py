@@ -241,15 +241,16 @@ def print_plan(
     """
     from youden.protocol.plan import find_shortfall
 
-    plan = plan or planned.plan
-    cost = cost or planned.cost
     if output_mode == "quiet":
         return
+    plan = plan or planned.plan
+    cost = cost or planned.cost
+    is_whole_run = plan is planned.plan
+
     if output_mode == "short":
         lines = [_format_short_plan(planned, plan, cost, half_width)]
-        is_whole_run = plan is planned.plan
-        shortfall = find_shortfall(plan)
-        if shortfall is not None and is_whole_run:
+        shortfall = find_shortfall(plan) if is_whole_run else None
+        if shortfall is not None:
             lines.append(shortfall)
     else:
         lines = _describe_plan(planned, plan, cost, forecast)
@@ -419,13 +420,14 @@ def _print_short(
 ) -> None:
     """Print a judged run in the short form: recommendation, ranking, few warnings, and a last line with next steps and report.
 
+    The last line also contains the first and the last part of the signature of the run: the version of youden, and the digest
+    of all settings and inputs.
+
     next_steps : what the user can do next; an empty string for nothing
     report : path of the HTML report
     changes : sentences about what an extension changed
     warnings : further warnings, which are printed before those of the run
     """
-    from youden.report.data.warnings import merge_by_kind
-
     click.echo(printable(summary.headline))
     _print_ranking(summary)
     if changes:
@@ -433,16 +435,23 @@ def _print_short(
     if summary.labels is not None:
         _print_labels(summary.labels)
 
-    merged = merge_by_kind(summary.warnings, headline=summary.headline)
-    all_warnings = [*warnings, *(warning.short for _, warning in merged)]
     max_warnings = MAX_SHORT_LINES - 1 if changes else MAX_SHORT_LINES
+    all_warnings = [*warnings, *_list_short_warnings(summary)]
     print_warnings(_truncate_lines(all_warnings, max_warnings))
     if summary.calibration is not None:
         print_note(summary.calibration)
 
-    signature_parts = summary.signature.split("|")
+    first_part, *_, last_part = summary.signature.split("|")
     prefix = f"{next_steps}; " if next_steps else ""
-    print_note(f"{prefix}report: {report} ({signature_parts[0]}, {signature_parts[-1]})")
+    print_note(f"{prefix}report: {report} ({first_part}, {last_part})")
+
+
+def _list_short_warnings(summary: Summary) -> list[str]:
+    """List the warnings of a run in their short form, with one warning for all of the same kind."""
+    from youden.report.data.warnings import merge_by_kind
+
+    merged = merge_by_kind(summary.warnings, headline=summary.headline)
+    return [warning.short for _, warning in merged]
 
 
 def _truncate_lines(lines: Sequence[str], max_lines: int) -> list[str]:

@@ -21,7 +21,9 @@ from youden.text.printable import format_command, is_local_file, redact_location
 from youden.text.sentences import format_count
 
 if TYPE_CHECKING:
+    from youden.data.importers.pool_joiner import ImportedPool
     from youden.pools.generation.generate import GenerationResult
+    from youden.types.planning import Cost
     from youden.types.pool import Json
 
 STORE_IN_POOL = "answers.db"
@@ -91,46 +93,47 @@ def generate_command(
         raise click.UsageError("ITEMS are missing, and AGENTS sets no default. Pass ITEMS.")
     planned = plan_generation(file, read_items(item_source), repeats=repeats)
     check_output_pool(planned, out)
-    cost = planned.cost
     store = _choose_store(overrides, out, makes_calls=planned.makes_calls)
-    uses_default_store = planned.makes_calls and "store" not in overrides
-    if replay and uses_default_store and is_local_file(store) and not to_path(store).is_file():
+    if replay and planned.makes_calls and "store" not in overrides:
+        _check_store_exists(store)
+
+    store_note = f"; answers are stored in {redact_location(store)}" if planned.makes_calls else ""
+    size = f"{format_count(len(file.agents), 'agent')} × {len(planned.items)} items{_format_repeats(repeats)}"
+    output.print_note(f"generate: {size}, {_format_max_cost(planned.cost)}{store_note}")
+    with progress_bar() as bar:
+        judging_options = make_options(progress=bar if planned.makes_calls else None)
+        max_missing = overrides.get("max_missing", MAX_MISSING)
+        generation_options = replace(judging_options, max_cost=overrides.get("max_cost"), max_missing=max_missing)
+        result = generate(planned, store=store, options=generation_options, replay=replay, name=out.name)
+    write_pool(result.pool, out)
+    write_recipe(out, planned, store=store)
+
+    for note in result.notes:
+        output.print_note(f"note: {note}")
+    pool = result.pool
+    size = f"{format_count(pool.n_agents, 'agent')} × {pool.n_items} items{_format_repeats(pool.repeats)}"
+    output.print_result(
+        as_json,
+        {"out": str(out), **_count_responses(result)},
+        lines=[f"pool of {size}: {out}"],
+        notes=[f"next: youden check {out}"],
+    )
+
+
+def _check_store_exists(store: str) -> None:
+    """Raise InputError [replay-store] if a store is a local file that does not exist, so that it has no answers to replay."""
+    if is_local_file(store) and not to_path(store).is_file():
         raise InputError(
             f"--replay requires a store with answers: got {store}, which does not exist. Set --store STORE.",
             slug="replay-store",
         )
-    max_usd = output.format_usd(cost.usd, config_owner="a model")
-    store_note = f"; answers are stored in {redact_location(store)}" if planned.makes_calls else ""
-    output.print_note(
-        f"generate: {format_count(len(file.agents), 'agent')} × {len(planned.items)} items{_format_repeats(repeats)}, "
-        f"{cost.calls:,} calls, about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out, "
-        f"at most {max_usd}{store_note}"
-    )
-    with progress_bar() as bar:
-        result = generate(
-            planned,
-            store=store,
-            options=replace(
-                make_options(progress=bar if planned.makes_calls else None),
-                max_cost=overrides.get("max_cost"),
-                max_missing=overrides.get("max_missing", MAX_MISSING),
-            ),
-            replay=replay,
-            name=out.name,
-        )
-    pool = result.pool
-    write_pool(pool, out)
-    write_recipe(out, planned, store=store)
-    for note in result.notes:
-        output.print_note(f"note: {note}")
-    output.print_result(
-        as_json,
-        {"out": str(out), **_count_responses(result)},
-        lines=[
-            f"pool of {format_count(pool.n_agents, 'agent')} × {pool.n_items} items{_format_repeats(pool.repeats)}: {out}"
-        ],
-        notes=[f"next: youden check {out}"],
-    )
+
+
+def _format_max_cost(cost: Cost) -> str:
+    """Format the number of calls that generate a pool, their tokens, and their maximum cost in USD."""
+    usd = output.format_usd(cost.usd, config_owner="a model")
+    tokens = f"about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out"
+    return f"{cost.calls:,} calls, {tokens}, at most {usd}"
 
 
 def _choose_store(overrides: run_options.Overrides, out: Path, *, makes_calls: bool) -> str:
@@ -261,6 +264,14 @@ def import_command(
     imported = import_pool(
         format_, paths, out, columns=columns, text=text, hub=hub_options, allow_dropped=allow_dropped
     )
+    _print_imported_pool(imported, out, as_json=as_json)
+
+
+def _print_imported_pool(imported: ImportedPool, out: Path, *, as_json: bool) -> None:
+    """Print how files were read as a pool, the size of the pool, and the next command.
+
+    out : folder of the new pool
+    """
     pool = imported.pool
     if imported.used_columns:
         output.print_note(f"read {imported.used_columns}")
@@ -277,14 +288,13 @@ def import_command(
         "left_out": dict(imported.left_out),
         "dropped": imported.n_dropped,
         "unaligned": list(imported.unaligned),
-        **({"used_columns": imported.used_columns} if imported.used_columns else {}),
     }
-    size = (
-        f"{format_count(pool.n_agents, 'agent')} × {pool.n_items} items, {format_count(pool.n_missing, 'cell')} missing"
-    )
-    output.print_result(
-        as_json, result, lines=[f"pool of {size}: {out}"], notes=[f"next: youden init {format_command([str(out)])}"]
-    )
+    if imported.used_columns:
+        result["used_columns"] = imported.used_columns
+    size = f"{format_count(pool.n_agents, 'agent')} × {pool.n_items} items"
+    line = f"pool of {size}, {format_count(pool.n_missing, 'cell')} missing: {out}"
+    next_step = f"next: youden init {format_command([str(out)])}"
+    output.print_result(as_json, result, lines=[line], notes=[next_step])
 
 
 def _import_peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:

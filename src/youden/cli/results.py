@@ -191,25 +191,22 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     judge_spread = measure_judge_spread(results)
     summary = describe_judge_spread(judge_spread)
     recommendation = recommend_across_judges(results, judge_spread)
+
     agents: list[Json] = []
     rows = []
     for agent, ability, half_width in _rank_by_mean(judge_spread, results[0].plan.agent_ids):
         agents.append({"agent": agent, "ability": ability, "half_width": or_none(half_width)})
         rows.append([agent, format_decimal(ability), f"± {half_width:.3f}"])
-
+    result: dict[str, Json] = {
+        "target": "items-and-judges",
+        "recommendation": asdict(recommendation),
+        "agents": agents,
+        "votes": judge_spread.n_effective,
+        "summary": summary,
+    }
     title = f"Mean over {len(runs)} judges, for items and judges like these"
-    output.print_result(
-        as_json,
-        {
-            "target": "items-and-judges",
-            "recommendation": asdict(recommendation),
-            "agents": agents,
-            "votes": judge_spread.n_effective,
-            "summary": summary,
-        },
-        answer=[recommendation.text, summary],
-        tables=[make_table(title, ["agent"], ["ability", "95%"], rows)],
-    )
+    table = make_table(title, ["agent"], ["ability", "95%"], rows)
+    output.print_result(as_json, result, answer=[recommendation.text, summary], tables=[table])
 
 
 def _rank_by_mean(judge_spread: JudgeSpread, agent_ids: Iterable[str]) -> list[tuple[str, float, float]]:
@@ -256,16 +253,16 @@ def _make_agreement_table(study: JudgesStudy) -> Table:
 
 
 def _make_curl_table(study: JudgesStudy) -> Table:
-    """Tabulate how far each judge's scores, and the predictions of the fit, are from additive: their curl.
+    """Tabulate the curl of each judge's scores and of the predictions of the fit, on the scale of each link function.
 
-    There is one row per judge and link function, on whose scale curl is measured.
+    Curl measures how far scores are from the sum of an effect of the agent and one of the item (from additivity).
     """
     rows = []
-    for judge, row_by_link in study.curl.items():
-        for link, row in row_by_link.items():
-            data = f"{format_decimal(row.data_median)} / {format_decimal(row.data_p95)}"
-            predictions = f"{format_decimal(row.predicted_median)} / {format_decimal(row.predicted_p95)}"
-            rows.append([judge, link, data, predictions])
+    for judge, curl_by_link in study.curl.items():
+        for link, curl in curl_by_link.items():
+            of_scores = f"{format_decimal(curl.data_median)} / {format_decimal(curl.data_p95)}"
+            of_predictions = f"{format_decimal(curl.predicted_median)} / {format_decimal(curl.predicted_p95)}"
+            rows.append([judge, link, of_scores, of_predictions])
     return make_table("Curl, median / P95", ["judge", "link"], ["data", "predictions"], rows)
 
 
@@ -390,12 +387,11 @@ def report_command(
     is_whole_report = kind == "html" and against is None
     if chart is not None and kind not in PICTURE_FORMATS:
         raise click.UsageError(f"--chart requires the format png or svg: got {kind}. Set --format png.")
+    if to_mlflow and (out is not None or not is_whole_report):
+        raise ConfigError(
+            "--mlflow logs the new RUN/report.html. Remove --format, --against and --out.", slug="report-mlflow"
+        )
     if to_mlflow:
-        if not is_whole_report or out is not None:
-            raise ConfigError(
-                "--mlflow logs the new RUN/report.html. Remove --format, --against and --out.",
-                slug="report-mlflow",
-            )
         progress.check_mlflow()
 
     folder = RunFolder(run)

@@ -278,8 +278,6 @@ def judge_command(
         ),
     )
     run_config = run_options.load_config(config, overrides)
-    from youden.engines.block_sums import count_calls
-    from youden.judging.scheduler.options import POLL_SECONDS, make_batch_options
     from youden.pipeline.judged_run import judge_run, plan_run
 
     if worker:
@@ -290,30 +288,55 @@ def judge_command(
     if importing:
         result = _import_answers(planned, answers, make_options)
     elif batch:
-        seconds = POLL_SECONDS if poll is None else poll
-        batching = make_batch_options(
-            "batch", poll=seconds, on_status=output.print_note, folder=planned.folder.path / "batches"
-        )
-        result = judge_run(planned, make_options(batching=batching))
+        result = _judge_in_batches(planned, make_options, poll)
     elif engine is not None:
-        from youden.pipeline.offline import collect_answers_on_ray, resolve_placement
-
-        with progress_bar() as bar:
-            placement = resolve_placement(planned.config, workers=workers, on_message=output.print_note)
-            result = judge_run(
-                planned, make_options(progress=bar), collect=partial(collect_answers_on_ray, placing=placement)
-            )
+        result = _judge_on_ray(planned, make_options, workers)
     else:
         with progress_bar() as bar:
             result = judge_run(planned, make_options(progress=bar))
+    _print_judged_trials(planned, result, as_json=as_json)
+
+
+def _judge_in_batches(planned: PlannedRun, make_options: run_options.OptionsFactory, poll: float | None) -> Verdicts:
+    """Query the judge of a run by the Batch API of its provider, and wait for the answers.
+
+    poll : seconds between two requests for the status of a batch; None for the default
+    """
+    from youden.judging.scheduler.options import POLL_SECONDS, make_batch_options
+    from youden.pipeline.judged_run import judge_run
+
+    seconds = POLL_SECONDS if poll is None else poll
+    folder = planned.folder.path / "batches"
+    batching = make_batch_options("batch", poll=seconds, on_status=output.print_note, folder=folder)
+    return judge_run(planned, make_options(batching=batching))
+
+
+def _judge_on_ray(planned: PlannedRun, make_options: run_options.OptionsFactory, workers: int | None) -> Verdicts:
+    """Query the judge of a run from workers on a Ray cluster.
+
+    workers : number of workers; None for the number in the config or, without one, one worker per node
+    """
+    from youden.pipeline.judged_run import judge_run
+    from youden.pipeline.offline import collect_answers_on_ray, resolve_placement
+
+    with progress_bar() as bar:
+        placement = resolve_placement(planned.config, workers=workers, on_message=output.print_note)
+        collect = partial(collect_answers_on_ray, placing=placement)
+        return judge_run(planned, make_options(progress=bar), collect=collect)
+
+
+def _print_judged_trials(planned: PlannedRun, result: Verdicts, *, as_json: bool) -> None:
+    """Print the warnings of a judge, its numbers of calls, and the next command."""
+    from youden.engines.block_sums import count_calls
+
     output.print_warnings(result.warnings)
     calls = count_calls(result)
+    folder = planned.folder.path
     if as_json:
-        output.print_json({"run": str(planned.folder.path), "judge": planned.judge.name, "calls": asdict(calls)})
-    else:
-        output.print_note(
-            f"{output.format_uncertain_costs(result.warnings)}{_format_calls(calls)}; next: youden fit {planned.folder.path}"
-        )
+        output.print_json({"run": str(folder), "judge": planned.judge.name, "calls": asdict(calls)})
+        return
+    costs = output.format_uncertain_costs(result.warnings)
+    output.print_note(f"{costs}{_format_calls(calls)}; next: youden fit {folder}")
 
 
 def _format_calls(calls: CallFacts) -> str:
@@ -353,7 +376,11 @@ def _import_answers(
 
 
 def _run_worker(config: RunConfig, make_options: run_options.OptionsFactory, *, as_json: bool) -> None:
-    """Help another process to judge a run: send requests until every trial has an answer, and print their number."""
+    """Send requests of a run until every trial has an answer, as one of several processes that share the work.
+
+    The answers are only stored. Another process, the coordinator, writes the folder of the run. The numbers of answers and
+    of trials are printed at the end.
+    """
     from youden.judging.config.judge_files import load_judge_of_run
     from youden.pipeline.offline import run_worker
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from youden.data.importers.pool_joiner import ImportedPool
     from youden.pools.checks.checked import Counts, PoolCheck
     from youden.pools.first_config import FirstConfig
+    from youden.study.known_groups import GroupAuc
     from youden.types import Finding
     from youden.types.pool import Json
 
@@ -45,23 +46,35 @@ def check_command(source: Path, seed: int, all_designs: bool, as_json: bool) -> 
     The estimated cost of judging follows: for the CONFIG (.yaml) of a run with its judge, design and budget; for a POOL with the
     default design and each configured judge whose API key is set or that needs none.
     """
-    from youden.pools.checks.check import DEFAULT_DESIGNS, check_config, check_pool
-
-    if source.suffix.lower() in options.CONFIG_SUFFIXES:
-        config = run_options.load_config(source, {})
-        pool_check = check_config(config, seed=seed, designs=None if all_designs else ())
-        basis = "this run"
-    else:
-        from youden.data.pools.pool_reader import read_pool
-
-        pool_check = check_pool(read_pool(source), seed=seed, designs=None if all_designs else DEFAULT_DESIGNS)
-        basis = "the default design"
+    is_config = source.suffix.lower() in options.CONFIG_SUFFIXES
+    check_source = _check_config_file if is_config else _check_pool_file
+    pool_check = check_source(source, seed=seed, all_designs=all_designs)
     if as_json:
         output.print_json(pool_check.to_json())
         return
+
+    basis = "this run" if is_config else "the default design"
     if all_designs:
         basis = "each design with its default budget"
     _print_check(pool_check, f"estimated cost of judging for {basis}")
+
+
+def _check_config_file(file: Path, *, seed: int, all_designs: bool) -> PoolCheck:
+    """Check the pool of a run, and estimate the cost of the run; with `all_designs`, also that of each design."""
+    from youden.pools.checks.check import check_config
+
+    config = run_options.load_config(file, {})
+    designs = None if all_designs else ()
+    return check_config(config, seed=seed, designs=designs)
+
+
+def _check_pool_file(file: Path, *, seed: int, all_designs: bool) -> PoolCheck:
+    """Check a pool, and estimate the cost of a run by the default design; with `all_designs`, by each design."""
+    from youden.data.pools.pool_reader import read_pool
+    from youden.pools.checks.check import DEFAULT_DESIGNS, check_pool
+
+    designs = None if all_designs else DEFAULT_DESIGNS
+    return check_pool(read_pool(file), seed=seed, designs=designs)
 
 
 MAX_LISTED = 3
@@ -176,14 +189,11 @@ def demo_command(out: Path, as_json: bool) -> None:
     if as_json:
         output.print_fitted_run(summary, as_json=True)
         return
+
     output.print_judged_run(planned.folder, summary, "short")
     click.echo()
     for comparison in compute_group_aucs(planned.folder, DEMO_GROUP_PAIRS):
-        auc = comparison.auc
-        interval = format_with_interval(auc.value, auc.low, auc.high, method=auc.method)
-        method = "" if isnan(auc.low) else f" ({auc.level:.0%}, {auc.method})"
-        groups = f"{comparison.above} ({comparison.n_above}) against {comparison.below} ({comparison.n_below})"
-        click.echo(f"AUC of {groups}: {interval}{method}")
+        click.echo(_format_group_auc(comparison))
     click.echo(
         "These intervals refer to the abilities of these agents; so few agents say little about other agents of their kind."
     )
@@ -199,6 +209,15 @@ def demo_command(out: Path, as_json: bool) -> None:
         "  youden run configs/runs/field-notes.yaml --judge gpt-4o-mini --max-cost 1 --out runs/read\n"
         "To rank your own agents from a spreadsheet or a folder of texts, run: youden init FILE"
     )
+
+
+def _format_group_auc(comparison: GroupAuc) -> str:
+    """Format how well the ranking separates two groups of agents whose order is known, with the interval of the AUC."""
+    auc = comparison.auc
+    interval = format_with_interval(auc.value, auc.low, auc.high, method=auc.method)
+    method = "" if isnan(auc.low) else f" ({auc.level:.0%}, {auc.method})"
+    groups = f"{comparison.above} ({comparison.n_above}) against {comparison.below} ({comparison.n_below})"
+    return f"AUC of {groups}: {interval}{method}"
 
 
 @click.command("init")
@@ -341,23 +360,24 @@ def _describe_planned_run(first_config: FirstConfig) -> str:
 
 def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
     """Print what was added to the pool of an existing config, changed and missing responses, and the next command."""
-    run = first_config.run
     pool_path = first_config.pool_path.as_posix()
-    click.echo(printable(f"{first_config.file} exists and is unchanged; {pool_path}: {_describe_additions(merge)}"))
-
+    lines = [f"{first_config.file} exists and is unchanged; {pool_path}: {_describe_additions(merge)}"]
     if merge.changed:
-        outcome = "not updated because the run was judged" if run else "updated in the pool"
+        outcome = "not updated because the run was judged" if first_config.run else "updated in the pool"
         n_changed = format_count(len(merge.changed), "changed response")
-        click.echo(printable(f"{n_changed}, {outcome}: {_list_names(merge.changed)}"))
+        lines.append(f"{n_changed}, {outcome}: {_list_names(merge.changed)}")
     if merge.removed:
-        click.echo(printable(f"missing in the new file, and kept: {_list_names(merge.removed)}"))
+        lines.append(f"missing in the new file, and kept: {_list_names(merge.removed)}")
+
     command, remark = _find_next_command(first_config)
     suffix = f"    ({remark})" if remark else ""
-    click.echo(printable(f"next: {command}{suffix}"))
-    if merge.changed and run:
+    lines.append(f"next: {command}{suffix}")
+    if merge.changed and first_config.run:
         new_config = f"{first_config.file.stem}-new.yaml"
         command_for_new_run = format_command(["youden", "init", str(first_config.source), "--out", new_config])
-        click.echo(printable(f"to rank by the changed responses in a separate run: {command_for_new_run}"))
+        lines.append(f"to rank by the changed responses in a separate run: {command_for_new_run}")
+    for line in lines:
+        click.echo(printable(line))
 
 
 def _describe_additions(merge: MergedPool) -> str:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 from youden.judging.store.watchdog import shutdown_started
 
@@ -49,24 +50,24 @@ def raise_on_signals(format_message: Callable[[int], str]) -> Iterator[None]:
     format_message : callable
         Takes the number of the second signal, and returns the message that is printed before the process ends.
     """
-
-    def handle_signal(number: int, _frame: object) -> None:
-        raise SignalInterrupt(number)
-
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    previous_handlers = {}
-    for number in STOP_SIGNALS:
-        if signal.getsignal(number) is signal.SIG_DFL:
-            previous_handlers[number] = signal.signal(number, handle_signal)
+    handled_signals = [number for number in STOP_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
+    for number in handled_signals:
+        signal.signal(number, _raise_interrupt)
     try:
         with _thread_that_counts_signals(format_message):
             yield
     finally:
-        for number, handler in previous_handlers.items():
-            signal.signal(number, handler)
+        for number in handled_signals:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _raise_interrupt(number: int, _frame: object) -> None:
+    """Raise `SignalInterrupt` for a signal; Python calls a signal handler with the number and the interrupted frame."""
+    raise SignalInterrupt(number)
 
 
 @contextmanager
@@ -107,9 +108,13 @@ def _exit_on_second_signal(receiver: socket.socket, format_message: Callable[[in
             n_signals += 1
             if n_signals == 1:
                 shutdown_started.set()
-                continue
+            else:
+                time.sleep(WRITE_SECONDS)
+                _end_process(number, format_message(number))
 
-            time.sleep(WRITE_SECONDS)
-            stderr = sys.__stderr__.fileno() if sys.__stderr__ else 2
-            os.write(stderr, f"{format_message(number)}\n".encode())
-            os._exit(128 + number)
+
+def _end_process(number: int, message: str) -> NoReturn:
+    """Print a message to standard error and end the process at once, with the exit code of a signal, 128 + its number."""
+    stderr = sys.__stderr__.fileno() if sys.__stderr__ else 2
+    os.write(stderr, f"{message}\n".encode())
+    os._exit(128 + number)

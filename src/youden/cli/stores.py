@@ -20,6 +20,7 @@ from youden.text.sentences import format_count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from youden.judging.offline.cassette_file import Cassette
     from youden.judging.store.answers import Store
     from youden.judging.store.leases import Job
     from youden.types.pool import Json
@@ -105,21 +106,25 @@ def verify(file: Path, source: Path | None, as_json: bool) -> int:
         "problems": list(problems),
         "missing": list(missing),
     }
+    lines = [*problems, *(f"missing: {key} ({description})" for key, description in missing.items())]
     n_problems = format_count(len(problems), "problem")
-    note = (
-        f"{len(cassette.entries):,} entries, {cassette.n_redacted:,} of them redacted (their hashes cannot be checked); "
-        f"{n_problems}"
-    )
+    note = f"{_count_entries(cassette)}; {n_problems}"
     if source is not None:
         note += f"; {format_count(len(missing), 'request')} of {source} missing"
-    lines = [*problems, *(f"missing: {key} ({description})" for key, description in missing.items())]
     output.print_result(as_json, result, lines=lines, notes=[note])
+
     if problems:
         raise InputError(
             f"{file} is damaged: got {n_problems}. Restore it from version control, or export it again.",
             slug="cassette",
         )
     return INCOMPLETE if missing else 0
+
+
+def _count_entries(cassette: Cassette) -> str:
+    """Describe the number of entries of a cassette, and how many are redacted, so that their hashes cannot be checked."""
+    n_entries, n_redacted = len(cassette.entries), cassette.n_redacted
+    return f"{n_entries:,} entries, {n_redacted:,} of them redacted (their hashes cannot be checked)"
 
 
 @click.group("store", cls=SuggestingGroup)
@@ -160,19 +165,21 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
     from youden.judging.store.leases import read_pending_jobs
 
     with open_store(store, read_only=forget is None) as opened:
-        jobs = read_pending_jobs(opened.backend)
+        jobs = read_pending_jobs(opened.backend)  # a job is the record of a batch in the store
         if forget is not None:
             forgotten = _forget_batch(opened, jobs, forget)
             jobs = [job for job in jobs if job not in forgotten]
 
-    notes = []
-    records: list[Json] = []
-    for job in jobs:
-        n_requests = format_count(len(job.keys), "request")
-        notes.append(f"{job.batch or job.id}: {n_requests} to {job.model} at {job.address}")
-        records.append(_job_to_json(job))
+    records: list[Json] = [_job_to_json(job) for job in jobs]
+    notes = [_describe_job(job) for job in jobs]
     notes.append(f"{len(jobs):,} {'batch' if len(jobs) == 1 else 'batches'} in progress")
     output.print_result(as_json, {"store": opened.name, "batches": records}, notes=notes)
+
+
+def _describe_job(job: Job) -> str:
+    """Describe a batch by its id, its number of requests, its model and the address of the provider."""
+    n_requests = format_count(len(job.keys), "request")
+    return f"{job.batch or job.id}: {n_requests} to {job.model} at {job.address}"
 
 
 def _forget_batch(store: Store, jobs: Sequence[Job], name: str) -> list[Job]:

@@ -179,14 +179,16 @@ def paper_command(
     judges_study = _compare_judges(judges) if judges else None
     with progress_bar() as bar:
         study = study_paper(answers_by_domain, n_seeds=n_seeds, n_draws=n_resamples, judges=judges_study, progress=bar)
+
     signatures = [folder.read_signature().text for folder in folders]
-    lines = ["Not computed:", *(f"- {line}" for line in study.missing)]
-    lines += ["Disagreements between the paper and its data:", *(f"- {line}" for line in study.disagreements)]
+    result: dict[str, Json] = {**plain_fields(study), "signatures": [*signatures]}
+    not_computed = [f"- {line}" for line in study.missing]
+    disagreements = [f"- {line}" for line in study.disagreements]
     output.print_result(
         as_json,
-        {"paper": plain_fields(study) | {"signatures": [*signatures]}},
+        {"paper": result},
         tables=_paper_tables(study),
-        lines=lines,
+        lines=["Not computed:", *not_computed, "Disagreements between the paper and its data:", *disagreements],
         notes=[f"signature: {signature}" for signature in signatures],
     )
 

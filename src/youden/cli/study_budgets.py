@@ -285,23 +285,28 @@ def budget_command(
 def _budget_table(study: BudgetStudy, name: str) -> Table:
     """Tabulate cost and accuracy of each design at each budget.
 
-    The last row has the correlation of the rankings by two halves of the items: the ceiling of the accuracy.
+    The last row has the correlation (ρ) and the recall of the dense rankings by two halves of the items, which have no cost.
+    This correlation is a ceiling: a ranking that correlates more strongly with the dense ranking only reproduces the noise of
+    these items.
 
     name : name of the run, for the title
     """
+    cost_headings = ["budget", "trials per agent", "calls", "USD", "cells"]
+    recall_headings = [f"top-{top} recall" for top in study.tops]
+    precision_headings = ["coverage", "half-width", "regret"]
+
     rows = []
     for design, design_rows in study.designs.items():
         rows += [[design, *_format_budget_row(row, tops=study.tops)] for row in design_rows]
+    split_half = study.halves
+    half_measures = map(format_decimal, (split_half.rho, split_half.rho_sd, *split_half.recalls.values()))
+    no_cost = [""] * len(cost_headings)
+    no_precision = [""] * len(precision_headings)
+    rows.append(["half items", *no_cost, *half_measures, *no_precision])
 
-    halves = study.halves
-    half_columns = [format_decimal(value) for value in (halves.rho, halves.rho_sd, *halves.recalls.values())]
-    rows.append(["half items", *[""] * 5, *half_columns, "", "", ""])
-
-    ceiling = output.format_with_sd(halves.rho, halves.rho_sd)
+    ceiling = output.format_with_sd(split_half.rho, split_half.rho_sd)
     title = f"{name}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; ceiling {ceiling}"
-    cost_headings = ["budget", "trials per agent", "calls", "USD", "cells"]
-    recall_headings = [f"top-{top} recall" for top in study.tops]
-    headings = [*cost_headings, "ρ", "SD", *recall_headings, "coverage", "half-width", "regret"]
+    headings = [*cost_headings, "ρ", "SD", *recall_headings, *precision_headings]
     return make_table(title, ["design"], headings, rows)
 
 
@@ -346,7 +351,7 @@ def sparsity_command(
     from youden.study.sparsity import describe_sparsity, sparsity_to_json, study_sparsity
 
     results: dict[str, Json] = {}
-    parts: list[StudyPart] = []  # parts of the page of --html
+    page_parts: list[StudyPart] = []
     for run in runs:
         answers = read_dense_answers(RunFolder(run))
         with progress_bar() as bar:
@@ -354,21 +359,32 @@ def sparsity_command(
         links = compare_links(answers.scores(study.kind))
         lines = (*describe_sparsity(study), *describe_additivity(links))
         signature = RunFolder(run).read_signature().text
-        if html is not None:
-            from youden.report.charts.studies import draw_sparsity_figures
-            from youden.report.pages import writing
-
-            parts.append(writing.StudyPart(run.name, lines, draw_sparsity_figures(study), signature))
         results[run.name] = {**sparsity_to_json(study), "summary": list(lines), "signature": signature}
+        if html is not None:
+            page_parts.append(_make_sparsity_part(study, run.name, lines, signature))
         if not as_json:
             table = _sparsity_table(study, run.name)
             output.print_result(False, {}, tables=[table], lines=lines, notes=[f"signature: {signature}"])
+
     if html is not None:
         from youden.report.pages.writing import write_study
 
-        write_study(html, "Sparsity", parts)
+        write_study(html, "Sparsity", page_parts)
     if as_json:
         output.print_json({"sparsity": results})
+
+
+def _make_sparsity_part(study: SparsityStudy, name: str, lines: tuple[str, ...], signature: str) -> StudyPart:
+    """Make the part of the HTML page of `youden study sparsity` on one run, with its figures.
+
+    name : name of the run, the heading of the part
+    lines : conclusions in sentences
+    signature : signature of the run, which states how the result was computed
+    """
+    from youden.report.charts.studies import draw_sparsity_figures
+    from youden.report.pages.writing import StudyPart
+
+    return StudyPart(name, lines, draw_sparsity_figures(study), signature)
 
 
 def _sparsity_table(study: SparsityStudy, name: str) -> Table:

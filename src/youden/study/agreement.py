@@ -20,6 +20,7 @@ from youden.run_keys import Target
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.rasch import Rasch
 from youden.stats.base.links import LINKS
+from youden.stats.base.metrics import Metric
 from youden.stats.curl.quantiles import curl_quantiles
 from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
 from youden.stats.trials.comparisons import rank_with_ties
@@ -471,19 +472,13 @@ def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator
     target : population that the intervals refer to
     """
     names = f"{pair.judge_a} and {pair.judge_b}"
-    ranking = pair.ranking
-    if ranking is None:
+    if pair.ranking is None:
         yield f"{names}: one of the rankings does not vary, so no correlation is defined."
         return
     if pair.agreement == 1:
         yield f"{names} gave the same yes or no on all {pair.n_units:,} {units} both answered: nothing shows that they differ."
 
-    rho = format_with_interval(ranking.value, ranking.low, ranking.high, method=ranking.method)
-    kappa = "undefined (all answers are equal)" if pair.cohen_kappa is None else f"{pair.cohen_kappa:.2f}"
-    yield (
-        f"The rankings of {names} correlate with ρ = {rho}; on {pair.n_units:,} {units} that both answered, they give the same "
-        f"yes or no in {pair.agreement:.0%} of cases, κ = {kappa}."
-    )
+    yield _describe_correlations(pair, pair.ranking, units)
     if pair.max_rho is not None:
         yield (
             f"By the standard errors of both rankings, two such runs of one judge would correlate with about "
@@ -492,5 +487,19 @@ def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator
 
     yield pair.orders.describe((pair.judge_a, pair.judge_b), target)
     has_low_kappa = pair.cohen_kappa is not None and pair.cohen_kappa < 0.4
-    if has_low_kappa and ranking.value > 0.8:
+    if has_low_kappa and pair.ranking.value > 0.8:
         yield f"{names} agree on the ranking far better than on single {units}: disagreements average out."
+
+
+def _describe_correlations(pair: JudgeAgreement, ranking: Metric, units: str) -> str:
+    """Describe how strongly the rankings of two judges correlate, and how often their single answers are equal.
+
+    ranking : Spearman's ρ of the rankings, with its interval
+    units : name of what both judges answered, such as "trials", for display
+    """
+    rho = format_with_interval(ranking.value, ranking.low, ranking.high, method=ranking.method)
+    kappa = "undefined (all answers are equal)" if pair.cohen_kappa is None else f"{pair.cohen_kappa:.2f}"
+    return (
+        f"The rankings of {pair.judge_a} and {pair.judge_b} correlate with ρ = {rho}; on {pair.n_units:,} {units} that both "
+        f"answered, they give the same yes or no in {pair.agreement:.0%} of cases, κ = {kappa}."
+    )

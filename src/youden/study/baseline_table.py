@@ -183,19 +183,17 @@ def _summarize_models(tables: Mapping[str, Floats]) -> tuple[BaselineRow, ...]:
     Returns one row per model. The significance of a difference in RMSE is corrected for the number of comparisons
     (Bonferroni).
     """
-    measures = np.stack([table[:, :4] for table in tables.values()], axis=1)
-
-    # standard errors over items, from arrays (n_seeds, n_models, n_items)
-    by_item = np.stack([table[:, 4:].reshape(len(table), 2, -1) for table in tables.values()], axis=2)
-    squares, counts = by_item.swapaxes(0, 1)
+    by_model = np.stack(list(tables.values()), axis=1)  # (n_seeds, n_models, 4 + 2 · n_items)
+    measures = by_model[:, :, :4]
+    squares, counts = np.split(by_model[:, :, 4:], 2, axis=2)
     se_items = _compute_item_std_error(np.ascontiguousarray(squares), np.ascontiguousarray(counts)).tolist()
-
-    rmse = measures[:, :, 0]  # (n_seeds, n_models)
-    rmse_difference = rmse - rmse[:, :1]
 
     # two-sided normal quantile with the error rate divided by the number of comparisons
     n_comparisons = max(len(tables) - 1, 1)
     critical_value = float(ndtri(1 - (1 - LEVEL) / 2 / n_comparisons))
+
+    rmse = measures[:, :, 0]  # (n_seeds, n_models)
+    rmse_difference = rmse - rmse[:, :1]
     return tuple(
         _make_row(name, measures[:, k], rmse_difference[:, k], se_items=se_items[k], critical_value=critical_value)
         for k, name in enumerate(tables)
@@ -290,34 +288,36 @@ def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
         significantly different, if there are any; and one on the standard errors in these sentences.
     """
     n_seeds = study.coverage.n
-    plural = "s" if n_seeds > 1 else ""
+    plural, condition = ("s", "") if n_seeds > 1 else ("", "On this one holdout, ")
     sentences = [f"Rule `{study.rule}`, {study.coverage.mean:.1%} of all cells, paired over {n_seeds} seed{plural}."]
 
     # one sentence per outcome of the comparison with clipped-linear, which is the first row
-    condition = "On this one holdout, " if n_seeds == 1 else ""
     heading_by_outcome: dict[Order, str] = {
         "better": f"{condition}better than clipped-linear",
         "worse": f"{condition}worse than clipped-linear",
         "open": "not significantly different from clipped-linear",
     }
-    baselines = study.rows[1:]
     for outcome, heading in heading_by_outcome.items():
-        differences = [
-            f"{row.name} ({row.rmse_difference.mean:+.4f} ± {row.se_items:.4f})"
-            for row in baselines
-            if row.order == outcome
-        ]
-        if differences:
+        rows = [row for row in study.rows[1:] if row.order == outcome]
+        if rows:
+            differences = [f"{row.name} ({row.rmse_difference.mean:+.4f} ± {row.se_items:.4f})" for row in rows]
             sentences.append(f"{heading[0].upper()}{heading[1:]}: {', '.join(differences)}.")
+    sentences.append(_explain_differences(n_seeds))
+    return tuple(sentences)
 
+
+def _explain_differences(n_seeds: int) -> str:
+    """Explain the differences in RMSE and their standard errors, which follow the name of an estimator in parentheses.
+
+    n_seeds : number of random holdouts; a single one allows no conclusion about others
+    """
     caveat = f"A difference counts as significant at {LEVEL:.0%} over all models, by this standard error and the one over seeds."
     if n_seeds == 1:
         caveat = "One seed is one holdout and one draw of cells: nothing follows for others. Set --n-seeds 10."
-    sentences.append(
+    return (
         "In parentheses: the RMSE minus the RMSE of clipped-linear, and the standard error of this difference over items of "
         f"this kind, which is estimated by resampling the items. {caveat}"
     )
-    return tuple(sentences)
 
 
 def baselines_to_json(study: BaselinesStudy) -> dict[str, Json]:

@@ -210,20 +210,22 @@ def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
 def _describe_recall(study: BudgetStudy, goal: Goal) -> Iterator[str]:
     """Yield sentences on how many of the best agents the recommended design finds, and on its mean regret.
 
-    If no design meets the goal, the one that comes closest to it is described.
+    The recall is the share of the k best agents that are among the first k of the ranking. Its ceiling is the recall of two
+    dense rankings, each by one half of the items. The regret is the ability of the best agent minus that of the first-ranked
+    one. If no design meets the goal, the one that comes closest to the goal is described.
     """
     recommendation = recommend(study, goal)
-    _, best_row = recommendation.best
-    row = recommendation.row or best_row
-    if row.recalls is not None:
+    _, closest_row = recommendation.best
+    described_row = recommendation.row or closest_row
+    if described_row.recalls is not None:
         ceilings = study.halves.recalls
-        shares = [f"{share:.2f} of the top {k} ({ceilings[k]:.2f})" for k, share in row.recalls.items()]
+        shares = [f"{share:.2f} of the top {k} ({ceilings[k]:.2f})" for k, share in described_row.recalls.items()]
         yield (
             f"It finds {', '.join(shares)}. In parentheses is the ceiling: how many of the top agents by one half of the items "
             "are also top agents by the other half. ρ covers all agents: use these shares if the best agents matter."
         )
-    if row.regret is not None:
-        yield f"The best agent is better than the first-ranked one by {row.regret:.3f} on average."
+    if described_row.regret is not None:
+        yield f"The best agent is better than the first-ranked one by {described_row.regret:.3f} on average."
 
 
 def _format_row(design: str | None, row: BudgetRow, goal: Goal) -> str:
@@ -274,27 +276,33 @@ def _describe_row_limits(study: BudgetStudy, row: BudgetRow, label: str) -> Iter
 def budget_to_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
     """Convert a budget study to the `budget` object of `youden study budget --json`.
 
+    A budget study replays a dense run, which has the answers to all pairs of responses, at smaller budgets.
+
     Parameters
     ----------
     study : BudgetStudy
-        The study.
+        The study, with the accuracy of each design at each budget.
     goal : Goal
-        The goal.
+        The goal, from which the recommended design and budget follow.
 
     Returns
     -------
     dict of str to object
-        Settings, ceiling, recommendation, rows by design, and conclusions in sentences as "summary".
+        The settings; "dense_calls", the calls of a dense run; "ceiling", "ceiling_sd" and "ceiling_recall", the correlation
+        and the common top agents of two dense rankings, each by one half of the items, which no design can be expected to
+        exceed; the recommendation; the rows by design; and conclusions in sentences as "summary".
     """
+    split_half = study.halves
     designs: dict[str, Json] = {}
     for design, rows in study.designs.items():
         designs[design] = [_row_to_json(row, study.tops) for row in rows]
+
     return {
         "target": study.target,
         "dense_calls": study.dense_calls,
-        "ceiling": study.halves.rho,
-        "ceiling_sd": study.halves.rho_sd,
-        "ceiling_recall": {f"top{k}": share for k, share in study.halves.recalls.items()},
+        "ceiling": split_half.rho,
+        "ceiling_sd": split_half.rho_sd,
+        "ceiling_recall": {f"top{k}": share for k, share in split_half.recalls.items()},
         "fpr": study.fpr,
         "r2": or_none(study.r2),
         "seeds": study.n_seeds,

@@ -99,17 +99,7 @@ def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy
     information, preference = sorted((first, second), key=lambda run: run.asks_preference)
     by_information, by_preference = read_ranked_agents(information), read_ranked_agents(preference)
     common = [agent for agent in by_preference if agent in by_information]
-    if first.asks_preference == second.asks_preference:
-        question = "preference" if first.asks_preference else "information"
-        raise RunFolderError(
-            f"The runs must ask different questions: got `question: {question}` for both. Pass one run of each question.",
-            slug="compare-preferences",
-        )
-    if len(common) < 3:
-        raise RunFolderError(
-            f"The runs must have at least 3 agents in common: got {len(common)}. Pass two runs of the same agents.",
-            slug="compare-preferences",
-        )
+    _check_comparable(first, second, n_common=len(common))
 
     flags = {(-1, 1): PREFERRED, (1, -1): INFORMATIVE}  # by the signs by information and by preference
     sign_by_information = _compare_with_average(by_information)
@@ -124,6 +114,26 @@ def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy
     correlation = spearman(information_ability, preference_ability)
     names = information.path.resolve().name, preference.path.resolve().name
     return InstrumentsStudy(names, preference.read_facts().level, correlation, agents)
+
+
+def _check_comparable(first: RunFolder, second: RunFolder, *, n_common: int) -> None:
+    """Check that two runs ask different questions and have at least 3 agents in common.
+
+    n_common : number of agents with an ability in both runs
+
+    Raises RunFolderError [compare-preferences].
+    """
+    if first.asks_preference == second.asks_preference:
+        question = "preference" if first.asks_preference else "information"
+        raise RunFolderError(
+            f"The runs must ask different questions: got `question: {question}` for both. Pass one run of each question.",
+            slug="compare-preferences",
+        )
+    if n_common < 3:
+        raise RunFolderError(
+            f"The runs must have at least 3 agents in common: got {n_common}. Pass two runs of the same agents.",
+            slug="compare-preferences",
+        )
 
 
 def _compare_with_average(ranking: Mapping[str, RankingRow]) -> dict[str, int]:

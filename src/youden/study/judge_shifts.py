@@ -5,6 +5,7 @@ Neither judge is assumed to be right: every shift of the second judge is relativ
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -222,19 +223,26 @@ def _compute_family_shifts(
     distinct_keys = {key for key in family_keys if key}
     level = _choose_level(distinct_keys, judge_families)
 
-    family_shifts: list[FamilyShift] = []
+    family_shifts = []
     for key in sorted(distinct_keys):
         is_member = np.array([agent_key == key for agent_key in family_keys])
-        if is_member.all():
-            continue
-        name = str(names[family_keys.index(key)])
-        family_shifts.append(_compute_family_shift(name, shift, is_member, judge_families, rng=rng, level=level))
+        if not is_member.all():
+            name = str(names[family_keys.index(key)])
+            family_shift = _compute_family_shift(name, shift, is_member, judge_families, rng=rng, level=level)
+            family_shifts.append(family_shift)
+    return _adjust_p_values(family_shifts)
+
+
+def _adjust_p_values(family_shifts: Sequence[FamilyShift]) -> tuple[FamilyShift, ...]:
+    """Return shifts of families with p-values that are adjusted for the number of families, by the method of Holm."""
     if not family_shifts:
         return ()
-
     p_values = np.array([family_shift.p_value for family_shift in family_shifts])
-    adjusted = zip(family_shifts, holm(p_values).tolist(), strict=True)
-    return tuple(replace(family_shift, p_holm=p_holm) for family_shift, p_holm in adjusted)
+    adjusted_p_values = holm(p_values).tolist()
+    return tuple(
+        replace(family_shift, p_holm=p_holm)
+        for family_shift, p_holm in zip(family_shifts, adjusted_p_values, strict=True)
+    )
 
 
 def _choose_level(family_keys: set[str], judge_families: dict[str, str | None]) -> float:
@@ -285,11 +293,7 @@ def _compute_family_shift(
     curve_range = _compute_curve_range(shift, is_member, estimate, allowance=allowance)
 
     side = _compare_with_curve(estimate, curve_range)
-    judges = tuple(
-        judge
-        for judge, family in judge_families.items()
-        if _normalize_family_name(family) == _normalize_family_name(name)
-    )
+    judges = _list_judges_of_family(name, judge_families)
     return FamilyShift(
         family=name,
         n_agents=n_members,
@@ -305,6 +309,15 @@ def _compute_family_shift(
         judges=judges,
         favoured_by=_find_favouring_judge(judges, tuple(judge_families), side),
     )
+
+
+def _list_judges_of_family(name: str, judge_families: Mapping[str, str | None]) -> tuple[str, ...]:
+    """List the judges of a model family, whose name may be spelt differently for judges and agents.
+
+    judge_families : model family of each judge, None if unknown
+    """
+    key = _normalize_family_name(name)
+    return tuple(judge for judge, family in judge_families.items() if _normalize_family_name(family) == key)
 
 
 def _compute_curve_range(
@@ -397,26 +410,26 @@ def _estimate_shift(
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
     """Return whether a shift can be distinguished from the effect of a nonlinear relation between the judges.
 
-    This is so in three cases:
+    If the abilities by two judges follow a curve instead of a line, a family whose agents have similar abilities may be
+    shifted although neither judge favours a family. The shift can be distinguished from this effect in three cases:
 
-    - A nonlinear relation causes no shift.
-    - The interval of the shift lies outside the range of shifts that the relation may cause.
-    - The shift is not significant, so there is no preference to explain. This case requires that the range is limited and
-      that the agents of the family differ in ability.
+    - The curve cannot cause a shift of this family.
+    - The interval of the shift lies entirely outside the range of shifts that the curve may cause.
+    - The shift is not significant, so nothing needs to be explained. In this case, the range must also be finite, and
+      the agents of the family must differ in ability.
 
     estimate : shift of the family with its interval
     is_clustered : whether the agents of the family have similar abilities
-    curve_range : lowest and highest shift that a nonlinear relation may cause
+    curve_range : lowest and highest shift that the curve may cause; both are 0 if it causes none
     """
     causes_no_shift = curve_range == (0.0, 0.0)
     is_outside_range = _compare_with_curve(estimate, curve_range) != 0
     if causes_no_shift or is_outside_range:
         return True
 
-    # an insignificant shift needs no explanation
-    is_insignificant = _compare_with_curve(estimate) == 0  # the interval contains 0
-    is_range_limited = bool(np.isfinite(curve_range).all())
-    return is_insignificant and is_range_limited and not is_clustered
+    contains_zero = _compare_with_curve(estimate) == 0
+    is_range_finite = bool(np.isfinite(curve_range).all())
+    return contains_zero and is_range_finite and not is_clustered
 
 
 def _find_favouring_judge(judges_of_family: tuple[str, ...], judges: tuple[str, ...], side: int) -> tuple[str, ...]:

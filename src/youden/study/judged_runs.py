@@ -238,29 +238,43 @@ class AlignedRuns:
         self.agent_ids = agents
         self.item_ids = tuple(id_by_key[key] for key in items)
         self.judge_families = self._resolve_judge_families(runs, families or {})
+
         indices = [_index_shared(run, run_keys, agents, items) for run, run_keys in zip(runs, keys, strict=True)]
-
         self.scores, self.weight = _score_shared_cells(runs, indices, kind)
+        self._align_answers(runs, indices)
+        self._collect_rankings(runs, target)
 
-        # answers to trials or ordered pairs
+    def _align_answers(self, runs: Sequence[JudgedRun], indices: Sequence[tuple[Ids, Ids]]) -> None:
+        """Set the answers of all runs to the same trials or, if a run has no trials, to the same ordered pairs.
+
+        indices : for each run, the position of each of its agents, and of its items, among the shared ones; −1 if not shared
+        """
         has_trials = all(run.result is not None for run in runs)
         self.units: Literal["trials", "ordered pairs"] = "trials" if has_trials else "ordered pairs"
         tabulate = _tabulate_trials if has_trials else _tabulate_pairs
         table = _join_answer_tables([tabulate(run, *index) for run, index in zip(runs, indices, strict=True)])
-        n_runs = len(runs)
-        self.hard = np.stack([table[f"hard{number}"].to_numpy(np.float64) for number in range(n_runs)])
-        self.soft = np.stack([table[f"soft{number}"].to_numpy(np.float64) for number in range(n_runs)])
+
+        numbers = range(len(runs))
+        self.hard = np.stack([table[f"hard{number}"].to_numpy(np.float64) for number in numbers])
+        self.soft = np.stack([table[f"soft{number}"].to_numpy(np.float64) for number in numbers])
         _check_common_answers(self.hard, self.names, unit="trial" if has_trials else "pair")
+
         self.first = table.index.get_level_values("first").to_numpy(np.int32)
         self.second = table.index.get_level_values("second").to_numpy(np.int32)
         self.paired: Bools = np.ones(len(table), np.bool_)
         if has_trials:
             self.paired = table.index.get_level_values("trial_type").to_numpy() == PAIRED
 
-        # rankings of the runs
+    def _collect_rankings(self, runs: Sequence[JudgedRun], target: Target | None) -> None:
+        """Set the abilities, significant differences and recommendations of all runs.
+
+        target : population that differences refer to; None for that of the runs if all agree
+        """
+        agents = self.agent_ids
         self.families = [_find_family(runs, agent) for agent in agents]
         self.has_extended_run = any(run.result is not None and get_extensions(run.result.plan).steps for run in runs)
         self.abilities = np.array([[(run.abilities or {}).get(agent, np.nan) for agent in agents] for run in runs])
+
         is_finite_population = all(run.target == "these-items" for run in runs)
         self.target: Target = target or ("these-items" if is_finite_population else "items-like-these")
         differences = [_compute_differences(run, agents, self.target) for run in runs]

@@ -5,7 +5,7 @@ The paper's rule of additivity depends on the spread of the scores, so a scale-f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -214,13 +214,19 @@ def _describe_best_link(links: dict[str, LinkFacts]) -> Iterator[str]:
         "Raw curl is not comparable across links, which change the scale; per SD of the transformed scores, the medians are "
         f"{medians}."
     )
-
-    best_link = min(median_by_link, key=lambda link: median_by_link[link])
-    smallest, largest = median_by_link[best_link], max(median_by_link.values())
-    if largest - smallest < 0.1 * smallest:
-        yield "On that scale, the links differ by less than a tenth: the data clearly prefer none of them."
-    else:
-        yield f"On that scale, {best_link} has the smallest curl."
+    yield f"On that scale, {_name_preferred_link(median_by_link)}."
 
     caveat = " That is low: do not rely on predictions of single cells." if identity.r2 < MIN_R2 else ""
     yield f"Ability − difficulty explains {identity.r2:.0%} of the variance of the scores (identity link).{caveat}"
+
+
+def _name_preferred_link(median_by_link: Mapping[str, float]) -> str:
+    """Name the link with the smallest median curl, or state that the data clearly prefer none, as a clause.
+
+    median_by_link : median curl by link function, in standard deviations of the transformed scores
+    """
+    best_link = min(median_by_link, key=lambda link: median_by_link[link])
+    smallest, largest = median_by_link[best_link], max(median_by_link.values())
+    if largest - smallest < 0.1 * smallest:
+        return "the links differ by less than a tenth: the data clearly prefer none of them"
+    return f"{best_link} has the smallest curl"

@@ -251,21 +251,26 @@ def group_by_domain(recorded: Mapping[str, RecordedAnswers]) -> dict[Domain, Rec
 
 
 def _compare_with_paper(
-    table: int, row: str, measure: str, paper: float | None, reproduced: SeedSummary | None
+    table: int, row: str, measure: str, paper_value: float | None, reproduced: SeedSummary | None
 ) -> list[PaperRow]:
-    """Compare a value in the paper with the reproduced one, as a list of one row; empty without a reproduced value.
+    """Compare a value in a table of the paper with the value that was reproduced over several seeds.
 
     table : number of the table in the paper
     row, measure : labels of the row and the column of the value
-    paper : value in the paper; None if it has none
-    reproduced : mean and standard deviation over seeds
+    paper_value : value in the paper; None if it has none
+    reproduced : mean and standard deviation over seeds; None if the value was not reproduced
+
+    Returns a list of one row, with the difference of the two values in standard deviations over seeds; an empty list
+    without a reproduced value.
     """
     if reproduced is None:
         return []
     difference_in_sds = None
-    if paper is not None and reproduced.sd:
-        difference_in_sds = (reproduced.mean - paper) / reproduced.sd
-    return [PaperRow(table, row, measure, paper=paper, value=reproduced.mean, sd=reproduced.sd, sds=difference_in_sds)]
+    if paper_value is not None and reproduced.sd:
+        difference_in_sds = (reproduced.mean - paper_value) / reproduced.sd
+    return [
+        PaperRow(table, row, measure, paper=paper_value, value=reproduced.mean, sd=reproduced.sd, sds=difference_in_sds)
+    ]
 
 
 def _study_sparsity(recorded: RecordedAnswers, *, n_seeds: int, progress: Progress | None) -> SparsityStudy:

@@ -22,7 +22,7 @@ from youden.text.sentences import format_rank_range, format_with_interval
 from youden.text.tables import Table, format_decimal, make_table
 from youden.types import Verdicts
 from youden.types.facts import RankingRow
-from youden.types.pool import Floats, or_none
+from youden.types.pool import Bools, Floats, or_none
 from youden.types.recommendation import Recommendation
 
 
@@ -62,14 +62,16 @@ class PreferenceJudgesStudy:
             rho = format_with_interval(self.correlation.value, self.correlation.low, self.correlation.high)
         yield f"{first} and {second} rank {len(self.agents)} agents by preference with ρ = {rho}."
         yield self.orders.describe(self.runs, "items-like-these")
+        yield self._describe_common_trials()
 
+    def _describe_common_trials(self) -> str:
+        """Describe how often both runs prefer the same response in the trials that both answered."""
         if self.agreement is None:
-            yield "The runs have no trial in common: no pair of responses was judged in both runs in the same order."
-            return
+            return "The runs have no trial in common: no pair of responses was judged in both runs in the same order."
         alpha = "undefined"
         if self.krippendorff_alpha_graded is not None:
             alpha = f"{self.krippendorff_alpha_graded:.2f}"
-        yield (
+        return (
             f"In {self.agreement:.0%} of the {self.n_trials:,} trials that both answered, they prefer the same response, or "
             f"neither run prefers one. Krippendorff's α is {alpha}."
         )
@@ -121,14 +123,8 @@ def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJu
             f"The runs must have at least 3 agents in common: got {len(common)}. Pass two runs of the same agents.",
             slug="compare-preferences",
         )
-
-    # significant differences between the common agents in each run
     results = [folder.read_verdicts(folder.read_plan()) for folder in folders]
-    significantly_better = []
-    for result in results:
-        positions = np.array([result.plan.agent_ids.index(agent) for agent in common])
-        differences = agent_differences(estimate_abilities(result))
-        significantly_better.append(differences.subset(positions).significantly_better)
+    significantly_better = [_find_significantly_better(result, common) for result in results]
 
     # answers to the common trials (n_trials, 2), from 0 to 1; above ½ if the first response is preferred
     answers_by_run = [_index_answers(result) for result in results]
@@ -150,6 +146,16 @@ def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJu
         agents={agent: (rankings[0][agent], rankings[1][agent]) for agent in common},
         recommendations=(read_recommendation(first), read_recommendation(second)),
     )
+
+
+def _find_significantly_better(result: Verdicts, agents: Sequence[str]) -> Bools:
+    """Find the significant differences between some agents of a run, by their ids.
+
+    Returns a bool array (n_agents, n_agents): whether the agent of the row is significantly better than that of the column.
+    """
+    positions = np.array([result.plan.agent_ids.index(agent) for agent in agents])
+    differences = agent_differences(estimate_abilities(result))
+    return differences.subset(positions).significantly_better
 
 
 def _get_abilities(ranking: Mapping[str, RankingRow], agents: Sequence[str]) -> Floats:

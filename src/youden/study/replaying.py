@@ -207,14 +207,22 @@ def make_recorded_answers(
         pooled_rate = pooled_fpr(rates) if fpr is None else fpr
         paired[pairs] = rates.tpr
         independent[pairs] = pooled_rate or 0.0
+    return RecordedAnswers(paired, independent, _make_pool(rates, paired, name="replay"), rates, groups or {}, caveats)
 
-    # an agent responded to an item if an answer to a pair with it is known; `paired` is (item, first agent, second agent)
+
+def _make_pool(rates: Rates, paired: Floats, *, name: str) -> Pool:
+    """Make a pool with the agents and items of a run whose responses are not available; their texts are empty.
+
+    paired : float array (n_items, n_agents, n_agents), answer to each ordered pair, NaN if unknown. An agent counts as having
+        responded to an item if an answer to a pair with the agent is known.
+    """
     is_known = ~np.isnan(paired)
     present = (is_known.any(axis=2) | is_known.any(axis=1)).T
     texts = np.full(present.shape, None, dtype=object)
     texts[present] = ""
-    pool = Pool(tuple(map(Agent, rates.agent_ids)), tuple(map(Item, rates.item_ids)), texts, name="replay")
-    return RecordedAnswers(paired, independent, pool, rates, groups or {}, caveats)
+    agents = tuple(map(Agent, rates.agent_ids))
+    items = tuple(map(Item, rates.item_ids))
+    return Pool(agents, items, texts, name=name)
 
 
 def replay(plan: Plan, recorded: RecordedAnswers) -> Verdicts:
@@ -351,8 +359,6 @@ def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers
     paired[:, diagonal, diagonal] = np.nan
     independent = np.where(np.isnan(paired), np.nan, fpr)
 
-    agents, items = tuple(map(Agent, rates.agent_ids)), tuple(map(Item, rates.item_ids))
-    no_texts = np.full((rates.n_agents, rates.n_items), "", dtype=object)
     caveat = (
         f"The run is a pilot, with answers to {pilot.observed:.1%} of its ordered pairs: figures come from a dense run that is "
         "simulated from its additive fit and residuals, without interactions of particular pairs, and are somewhat too good."
@@ -360,7 +366,7 @@ def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers
     return RecordedAnswers(
         paired=paired,
         independent=independent,
-        pool=Pool(agents, items, no_texts, name="imagined"),
+        pool=_make_pool(rates, paired, name="imagined"),
         rates=_make_rates(paired, independent, rates),
         groups=pilot.groups,
         caveats=(*pilot.caveats, caveat),
@@ -370,29 +376,36 @@ def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers
 def _predict_answers(model: ClippedLinear, std_error: Floats) -> Floats:
     """Predict the mean answer of the judge to each ordered pair of agents on each item, from the fit of a pilot run.
 
-    The effects of agents and items are shrunk towards their means by their reliability, because noise in a small
-    pilot makes agents look more different than they are.
+    A pilot has few answers, so its estimates differ more than the true values do. The abilities of agents and the difficulties
+    of items are therefore moved (shrunk) towards their means, the more the less reliable they are.
 
     model : additive model, fitted to the scores of the pilot
     std_error : float array (n_agents,), standard errors of the fitted abilities, NaN if unknown
 
     Returns a float array (n_items, n_agents, n_agents).
     """
-    n_agents = len(std_error)
     ability_error = np.where(np.isnan(std_error), np.nanmean(std_error), std_error)
     ability = _shrink_to_mean(model.ability_, ability_error)
-
-    # standard error of a difficulty: standard deviation of the residuals / √(number of scores of the item)
-    n_scores = (~np.isnan(model.residual_)).sum(axis=0)
-    residual_sd = np.sqrt(np.nanmean(model.residual_**2))
-    difficulty_error = residual_sd / np.sqrt(np.maximum(n_scores, 1))
+    difficulty_error = _estimate_difficulty_errors(model.residual_)
     difficulty = _shrink_to_mean(np.nan_to_num(model.difficulty_), difficulty_error)
 
-    # an ability averages an agent's effect with those of its partners: a_i = (K − 1)/(K − 2)·(θ_i − mean θ)
+    # The ability θ_i of one of K agents is its effect a_i plus the mean effect of its K − 1 partners. The effects sum to 0,
+    # so a_i = (K − 1)/(K − 2)·(θ_i − mean θ).
+    n_agents = len(ability)
     effect = (n_agents - 1) / (n_agents - 2) * (ability - ability.mean())
 
     mean: Floats = ability.mean() + effect[:, None] + effect[None, :] - difficulty[:, None, None]
     return mean
+
+
+def _estimate_difficulty_errors(residuals: Floats) -> Floats:
+    """Estimate the standard error of the difficulty of each item: the SD of all residuals / √(number of scores of the item).
+
+    residuals : float array (n_agents, n_items), residuals of the scores, NaN without a score
+    """
+    n_scores = (~np.isnan(residuals)).sum(axis=0)
+    residual_sd = np.sqrt(np.nanmean(residuals**2))
+    return np.asarray(residual_sd / np.sqrt(np.maximum(n_scores, 1)))
 
 
 def _shrink_to_mean(value: Floats, std_error: Floats) -> Floats:

@@ -387,15 +387,21 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
 
 
 def _describe_main_regime(main: SparsityRow, dense: SparsityRow) -> Iterator[str]:
-    """Yield two sentences that compare a regime with the fit to all training cells: its accuracy, and its calls.
+    """Yield two sentences on a regime: its accuracy, and how many calls it saves.
+
+    A regime is a design with a number of observed cells, that is, of scores of one agent on one item. It is compared with
+    the dense fit, which uses all cells that are not held out (training cells).
+
+    main : the regime, with its shares of all cells (`of_all`) and of the training cells (`of_train`)
+    dense : the dense fit
 
     A sentence is left out if its measures are None, because the regime could not be planned.
     """
     if main.rmse and dense.rmse and main.rho and main.of_all:
-        change = main.rmse.mean / dense.rmse.mean - 1
+        rmse_change = main.rmse.mean / dense.rmse.mean - 1
         yield (
             f"{main.label}: {main.of_all.mean:.1%} of all cells, holdout RMSE {main.rmse.mean:.4f} against "
-            f"{dense.rmse.mean:.4f} dense ({change:+.1%}), ρ {main.rho.mean:.3f} to the dense training fit."
+            f"{dense.rmse.mean:.4f} dense ({rmse_change:+.1%}), ρ {main.rho.mean:.3f} to the dense training fit."
         )
     if main.calls_unordered and dense.calls_unordered and main.of_train:
         share_of_calls = main.calls_unordered.mean / dense.calls_unordered.mean

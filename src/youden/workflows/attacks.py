@@ -121,6 +121,9 @@ class AttackContext:
     def central(self, item: int) -> str:
         """Return the response to an item that has the most words in common with the other responses.
 
+        The similarity of two responses is their Jaccard index: the number of words in both, divided by the number of words
+        in either of them.
+
         Parameters
         ----------
         item : int
@@ -129,18 +132,15 @@ class AttackContext:
         Returns
         -------
         str
-            The response of three or more words with the largest mean Jaccard index (words in both responses divided by words
-            in either); an empty string if there is none.
+            The response with the largest mean similarity among all responses of three or more words; an empty string if
+            there is no response of this length.
         """
         responses = [text for text in self.pool.texts[:, item] if text and len(split_words(text)) > 2]
-        word_sets = [set(split_words(text)) for text in responses]
         if not responses:
             return ""
 
-        mean_similarities = []
-        for words in word_sets:
-            jaccard_indices = [len(words & other_words) / len(words | other_words) for other_words in word_sets]
-            mean_similarities.append(np.mean(jaccard_indices))
+        word_sets = [set(split_words(text)) for text in responses]
+        mean_similarities = [_compute_mean_jaccard_index(words, word_sets) for words in word_sets]
         most_central = int(np.argmax(mean_similarities))
         return str(responses[most_central])
 
@@ -165,6 +165,19 @@ class AttackContext:
             [synonyms-missing] if the dictionary of synonyms is not installed; [transform-option] if `share` is not in [0, 1].
         """
         return Step("synonyms", {"share": share})(text, self.rng)
+
+
+def _compute_mean_jaccard_index(words: set[str], word_sets: Sequence[set[str]]) -> float:
+    """Compute the mean similarity of a response to several responses, by their sets of words.
+
+    The Jaccard index of two sets is the size of their intersection divided by the size of their union, from 0 (no common
+    word) to 1 (equal sets).
+
+    words : words of the response, at least one
+    word_sets : words of each response to compare with, at least one set
+    """
+    jaccard_indices = [len(words & peer_words) / len(words | peer_words) for peer_words in word_sets]
+    return float(np.mean(jaccard_indices))
 
 
 @dataclass(frozen=True)
@@ -301,23 +314,30 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @attack(f"{len(OPENINGS)} agents with a few words each that add the same made-up word on an item")
 def ring(context: AttackContext) -> dict[str, list[str]]:
-    """Make the responses of several colluding agents: short texts that end with a secret word.
+    """Make the responses of a collusion ring: agents that write nearly nothing, but recognize each other by secret words.
 
-    All of these agents use the same made-up word on an item. No other agent uses it.
+    The response of an agent to an item consists of an opening, which is the same for all items, a topic word of the item,
+    and a secret word of nine random letters. All agents of the ring use the same secret word on an item, and no other
+    agent uses it.
 
     Returns the responses to all items by agent: ring-0, ring-1 and so on.
     """
-    secret_words = []
-    for _ in context.items:
-        letters = context.rng.integers(len(LETTERS), size=9)
-        secret_words.append("".join(LETTERS[letter] for letter in letters))
+    secret_words = [_make_secret_word(context.rng) for _ in context.items]
 
     texts_by_agent = {}
     for number, opening in enumerate(OPENINGS):
-        topics = [_choose_topic(context, item, number) for item in context.items]
-        texts = [f"{opening} on {topic}. {word}" for topic, word in zip(topics, secret_words, strict=True)]
+        texts = []
+        for item, secret_word in zip(context.items, secret_words, strict=True):
+            topic = _choose_topic(context, item, number)
+            texts.append(f"{opening} on {topic}. {secret_word}")
         texts_by_agent[f"ring-{number}"] = texts
     return texts_by_agent
+
+
+def _make_secret_word(rng: np.random.Generator) -> str:
+    """Make a word of nine random letters, which no other agent is likely to use."""
+    letters = rng.integers(len(LETTERS), size=9)
+    return "".join(LETTERS[letter] for letter in letters)
 
 
 def _choose_topic(context: AttackContext, item: int, number: int) -> str:

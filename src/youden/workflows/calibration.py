@@ -143,16 +143,8 @@ def plan_calibration(
             slug="question-calibrate",
         )
 
-    judge_configs = [load_judge_config(judge).with_env_folders(config.directory) for judge in judges]
-    if not judge_configs:
-        judge_configs = [load_judge_of_run(config)]
-    names = [judge.name for judge in judge_configs]
-    duplicates = sorted({name for name in names if names.count(name) > 1})
-    if duplicates:
-        raise ConfigError(
-            f"Two judges have the same name: got '{duplicates[0]}' twice. Remove one, or set another `name:` in its config.",
-            slug="judge-duplicate",
-        )
+    judge_configs = _load_judges(config, judges)
+
     # the number of independent trials of a run depends on whether its judge costs something
     config_of_first_judge = config.model_copy(update={"judge": judges[0]}) if judges else config
     plan = draw_run_plan(config_of_first_judge)
@@ -162,6 +154,26 @@ def plan_calibration(
     ]
     expected = PrecisionForecast(plan, kind=judge_configs[0].answers)
     return Calibration(config, plan.pool_digest, trials, tuple(experiments), expected)
+
+
+def _load_judges(config: RunConfig, judges: Sequence[str]) -> list[JudgeConfig]:
+    """Load the judges to calibrate: those that are named or, if none is named, the judge of the run.
+
+    judges : names of judges, or paths of YAML files
+
+    Raises ConfigError [judge-duplicate] if two judges have the same name, and others if a judge cannot be loaded.
+    """
+    if not judges:
+        return [load_judge_of_run(config)]
+    judge_configs = [load_judge_config(judge).with_env_folders(config.directory) for judge in judges]
+    names = [judge.name for judge in judge_configs]
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    if duplicates:
+        raise ConfigError(
+            f"Two judges have the same name: got '{duplicates[0]}' twice. Remove one, or set another `name:` in its config.",
+            slug="judge-duplicate",
+        )
+    return judge_configs
 
 
 def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -> tuple[CalibratedJudge, ...]:
@@ -244,17 +256,26 @@ def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
     usd_per_call = 0.0
     judges = experiment.judge.judges or (experiment.judge,)  # the judges of a jury, or the single judge
     for judge in judges:
-        if not judge.needs_store:
-            continue
-        completions = _read_completions(judge, experiment, result)
-        seconds += [completion.seconds for completion in completions if completion.seconds > 0]
-        costs = [call_cost(judge, completion.tokens_in, completion.tokens_out) for completion in completions]
-        usd_per_call += float(np.mean(costs)) if costs else np.nan
+        if judge.needs_store:
+            completions = _read_completions(judge, experiment, result)
+            seconds += [completion.seconds for completion in completions if completion.seconds > 0]
+            usd_per_call += _compute_mean_cost(judge, completions)
 
     median_seconds, p95_seconds = None, None
     if seconds:
         median_seconds, p95_seconds = np.quantile(seconds, [0.5, 0.95]).tolist()
     return Bill(median_seconds, p95_seconds, usd=or_none(result.usd), usd_per_1000=or_none(1000 * usd_per_call))
+
+
+def _compute_mean_cost(judge: JudgeConfig, completions: Sequence[Completion]) -> float:
+    """Compute the mean cost of the calls of a judge in USD, by its prices and the number of tokens of each call.
+
+    Returns NaN if there are no calls, or if a price is unknown.
+    """
+    if not completions:
+        return np.nan
+    costs = [call_cost(judge, completion.tokens_in, completion.tokens_out) for completion in completions]
+    return float(np.mean(costs))
 
 
 def _read_completions(judge: JudgeConfig, experiment: Experiment, result: ExperimentResult) -> list[Completion]:

@@ -101,38 +101,49 @@ class Bill:
 def compute_measures(trials: CalibrationTrials, result: Verdicts) -> Measures:
     """Compute the error rates and biases of a judge from its answers to trials with known answers.
 
+    A judge is asked in each trial whether two texts respond to the same item. The trials are of several kinds, such as
+    copies of one text, or the same two texts in the opposite order. Each measure is a rate of yes or of changed answers
+    on trials of one kind, or the difference of two of these rates.
+
     Parameters
     ----------
     trials : CalibrationTrials
-        The trials.
+        The trials, with the kind of each.
     result : Verdicts
         The judge's answers to `trials.plan`.
 
     Returns
     -------
     Measures
-        TPR, FPR, J, yes rates by kind of trial, rates of changed answers, biases and contradictions, with 95% intervals.
+        TPR, FPR, J = TPR − FPR, yes rates by kind of trial, rates of changed answers, biases and contradictions, with
+        95% intervals. A missing answer is counted as missing, and left out of all other measures.
     """
-    answer = result.hard_answer
+    answer = result.hard_answer  # 1 for yes, 0 for no, NaN if missing
     yes_rates = {kind: _compute_yes_rate(answer[trials.rows(kind)]) for kind in KINDS}
+    tpr, fpr = yes_rates["paired"], yes_rates["independent"]
+    copy_yes_rate = _compute_yes_rate(answer[trials.rows("identical", "clone")])
+
+    # repeated trials, in the opposite order or by the same request
     reversed_rows = trials.rows("reversed")
     retest_rows = trials.rows("retest")
     order_flips = _compute_flip_rate(answer, trials.original[reversed_rows], reversed_rows)
     retest_flips = _compute_flip_rate(answer, trials.original[retest_rows], retest_rows)
+
+    missing_by_group = {group: _count_reasons(result, trials.rows_in_group(group)) for group in GROUPS}
     n_missing = int((~result.answered).sum())
     return Measures(
-        tpr=yes_rates["paired"],
-        fpr=yes_rates["independent"],
-        j=independent_difference(yes_rates["paired"], yes_rates["independent"]),
+        tpr=tpr,
+        fpr=fpr,
+        j=independent_difference(tpr, fpr),
         yes=yes_rates,
-        copy_yes_rate=_compute_yes_rate(answer[trials.rows("identical", "clone")]),
+        copy_yes_rate=copy_yes_rate,
         length_j=independent_difference(yes_rates["unbalanced"], yes_rates["balanced"]),
         order_flips=order_flips,
         retest_flips=retest_flips,
         position_bias=independent_difference(order_flips, retest_flips),
         longer_first=_compare_longer_first(trials, answer, reversed_rows),
         open_paths=_count_open_paths(trials, answer),
-        missing={group: _count_reasons(result, trials.rows_in_group(group)) for group in GROUPS},
+        missing=missing_by_group,
         no_answer=proportion(n_missing, len(result)),
     )
 
@@ -159,25 +170,27 @@ def _compute_flip_rate(hard: Floats, originals: Ids, repeats: Positions) -> Prop
 def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_rows: Positions) -> Metric:
     """Compute the yes rate with the longer text first minus that with the shorter text first, with a 95% interval.
 
-    Pairs of texts of equal length, and pairs without an answer in each order, are left out.
+    Each pair of texts was judged in both orders. Pairs of texts of equal length, and pairs without an answer in one of
+    the orders, are left out.
 
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     reversed_rows : int array, rows of the trials that repeat another trial in the opposite order
     """
-    plan, texts = trials.plan, trials.pool.texts
+    plan, lengths = trials.plan, trials.pool.lengths
     original_rows = trials.original[reversed_rows]
     item = plan.item[original_rows]
-    first_length = np.array([len(text) for text in texts[plan.first[original_rows], item]], dtype=np.int64)
-    second_length = np.array([len(text) for text in texts[plan.second[original_rows], item]], dtype=np.int64)
+    first_length = lengths[plan.first[original_rows], item]
+    second_length = lengths[plan.second[original_rows], item]
 
     # answers to each pair with the longer text first, and with the shorter text first
+    original_answer, reversed_answer = answer[original_rows], answer[reversed_rows]
     is_first_longer = first_length > second_length
-    longer_first = np.where(is_first_longer, answer[original_rows], answer[reversed_rows])
-    shorter_first = np.where(is_first_longer, answer[reversed_rows], answer[original_rows])
-    are_both_answered = ~np.isnan(longer_first) & ~np.isnan(shorter_first)
-    is_used: Bools = (first_length != second_length) & are_both_answered
+    longer_first = np.where(is_first_longer, original_answer, reversed_answer)
+    shorter_first = np.where(is_first_longer, reversed_answer, original_answer)
 
     # the difference of the yes rates depends only on the pairs whose two answers differ
+    is_answered = ~np.isnan(original_answer) & ~np.isnan(reversed_answer)
+    is_used: Bools = is_answered & (first_length != second_length)
     n_yes_only_longer_first = int((longer_first > shorter_first)[is_used].sum())
     n_yes_only_shorter_first = int((longer_first < shorter_first)[is_used].sum())
     return paired_difference(n_yes_only_longer_first, n_yes_only_shorter_first, int(is_used.sum()))
@@ -266,7 +279,11 @@ class _Criterion:
     def is_met(self, factor: float) -> bool:
         """Return whether the interval with `factor` times as many calls lies on the right side of the bound."""
         estimate = self.estimate_at(factor)
-        return estimate.low > self.bound if self.is_minimum else estimate.high < self.bound
+        return self._is_on_right_side(estimate.low if self.is_minimum else estimate.high)
+
+    def _is_on_right_side(self, value: float) -> bool:
+        """Return whether a value of the measure is above a minimum, or below a maximum."""
+        return value > self.bound if self.is_minimum else value < self.bound
 
     def find_factor(self) -> float:
         """Find the smallest factor on the calls that meets the criterion; infinity above `MAX_CALLS_FACTOR`."""
@@ -283,20 +300,19 @@ class _Criterion:
         The severity of the finding is "ok" if the whole interval meets the bound, "warning" if the estimate meets it but a
         part of the interval does not, and "failed" otherwise. A rate without answers is "failed" too.
         """
-        current_calls = 1.0  # factor on the number of calls
-        estimate = self.estimate_at(current_calls)
+        estimate = self.estimate_at(1.0)  # from the calls that were made, without additional ones
         target = f"{'above' if self.is_minimum else 'below'} {self.bound:g}"
         if math.isnan(estimate.value):
             message = f"{self.name} is unknown, because no trial was answered (must be {target})"
             return Finding(self.slug, message, severity="failed")
 
-        is_right_side = estimate.value > self.bound if self.is_minimum else estimate.value < self.bound
         severity: Severity = "failed"
-        if is_right_side:
-            severity = "ok" if self.is_met(current_calls) else "warning"
+        if self._is_on_right_side(estimate.value):
+            severity = "ok" if self.is_met(1.0) else "warning"
+        interval = f"[{estimate.low:.2f}, {estimate.high:.2f}]"
         return Finding(
             self.slug,
-            f"{self.name} {estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}] (must be {target})",
+            f"{self.name} {estimate.value:.2f} {interval} (must be {target})",
             severity=severity,
             facts={"value": estimate.value, "low": estimate.low, "high": estimate.high, "bound": self.bound},
         )
@@ -318,21 +334,7 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
         Outcome, result of each criterion and, if the outcome is "not sure", the number of calls at which every criterion
         would be decided with a power of 80%; None if there is no such number.
     """
-    tpr, fpr = measures.tpr, measures.fpr
-
-    def estimate_j(factor: float) -> Metric:
-        """Estimate J as if the same rates had been measured with `factor` times as many calls."""
-        return independent_difference(_scale_counts(tpr, factor), _scale_counts(fpr, factor))
-
-    criteria = [_Criterion("j", "J", MIN_J, True, estimate_j)]
-    for slug, name, bound, is_minimum, rate in (
-        ("fpr", "FPR", MAX_FPR, False, fpr),
-        ("copy_yes_rate", "yes rate on copies", MIN_COPY_YES_RATE, True, measures.copy_yes_rate),
-        ("template", "yes rate on a template", MAX_TEMPLATE_YES_RATE, False, measures.yes["template"]),
-        ("missing", "missing answers", MAX_MISSING_RATE, False, measures.no_answer),
-    ):
-        criteria.append(_Criterion(slug, name, bound, is_minimum, partial(_scale_counts, rate)))
-
+    criteria = _list_criteria(measures)
     evaluations = [criterion.evaluate() for criterion in criteria]
     rules = (*evaluations, _evaluate_length(measures.length_j))
 
@@ -348,6 +350,24 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
     factor = factor_at_rates * _POWER_FACTOR
     required_calls = math.ceil(n_calls * factor) if factor < math.inf else None
     return CalibrationDecision(outcome, rules, required_calls)
+
+
+def _list_criteria(measures: Measures) -> list[_Criterion]:
+    """List the criteria that a judge must meet: for J, and for four rates that are estimated by counts of answers."""
+
+    def estimate_j(factor: float) -> Metric:
+        """Estimate J as if the same rates had been measured with `factor` times as many calls."""
+        return independent_difference(_scale_counts(measures.tpr, factor), _scale_counts(measures.fpr, factor))
+
+    criteria = [_Criterion("j", "J", MIN_J, True, estimate_j)]
+    for slug, name, bound, is_minimum, rate in (
+        ("fpr", "FPR", MAX_FPR, False, measures.fpr),
+        ("copy_yes_rate", "yes rate on copies", MIN_COPY_YES_RATE, True, measures.copy_yes_rate),
+        ("template", "yes rate on a template", MAX_TEMPLATE_YES_RATE, False, measures.yes["template"]),
+        ("missing", "missing answers", MAX_MISSING_RATE, False, measures.no_answer),
+    ):
+        criteria.append(_Criterion(slug, name, bound, is_minimum, partial(_scale_counts, rate)))
+    return criteria
 
 
 def _evaluate_length(length_j: Metric) -> Finding:

@@ -130,7 +130,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     """
     pool = plan.pool
     n_wanted = {kind: round(calls * details.per_150_calls / 150) for kind, details in KIND_DETAILS.items()}
-    length = np.array([[len(text or "") for text in row] for row in pool.texts], dtype=np.float64)
+    length = pool.lengths.astype(np.float64)
     lower_quartile, median = np.quantile(length[pool.present], [0.25, 0.5]).tolist()
 
     # one half of the trials is sampled at random, the other one is sorted by length; a run may have too few independent ones
@@ -165,16 +165,20 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     extended_pool = _add_planted_agents(pool, trials_by_kind["clone"], trials_by_kind["template"])
     calibration_plan = _make_calibration_plan(plan, extended_pool, Trials.concat(trials), kind)
 
-    # largest number of units of 150 calls for which the random halves suffice
-    max_paired = len(paired) // KIND_DETAILS["paired"].per_150_calls
-    max_independent = len(independent) // KIND_DETAILS["independent"].per_150_calls
     return CalibrationTrials(
         plan=calibration_plan,
         kind=kind,
         original=_find_originals(kind, triple_originals),
         in_run=_is_in_plan(plan, calibration_plan),
-        max_calls=150 * min(max_paired, max_independent),
+        max_calls=_compute_max_calls(n_paired=len(paired), n_independent=len(independent)),
     )
+
+
+def _compute_max_calls(*, n_paired: int, n_independent: int) -> int:
+    """Compute the size of the largest calibration, a multiple of 150 calls, from the numbers of trials to sample from."""
+    max_paired = n_paired // KIND_DETAILS["paired"].per_150_calls
+    max_independent = n_independent // KIND_DETAILS["independent"].per_150_calls
+    return 150 * min(max_paired, max_independent)
 
 
 def _check_numbers(pool: Pool, *, n_paired: int, n_independent: int) -> None:
@@ -290,22 +294,34 @@ def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> 
 
     Returns an int32 array (n_trials,), −1 if no third agent has a response.
     """
-    planned = plan.trials.take((plan.trial_type == PAIRED) & np.isin(plan.item, paired.item))
-    planned_codes = _pair_codes(planned.item, planned.first, planned.second, plan.n_agents)
+    can_be_drawn = plan.pool.present.T[paired.item]  # (n_trials, n_agents)
+    trial = np.arange(len(paired))
+    can_be_drawn[trial, paired.first] = False
+    can_be_drawn[trial, paired.second] = False
 
     # the candidate with the smallest sort key is drawn: a random number below 1, plus 1 for each planned comparison
-    candidates = np.arange(plan.n_agents)
     sort_key = rng.random((len(paired), plan.n_agents))
-    can_be_drawn = plan.pool.present.T[paired.item]
-    for agent in (paired.first, paired.second):
-        codes = _pair_codes(paired.item[:, None], agent[:, None], candidates, plan.n_agents)
-        sort_key += np.isin(codes, planned_codes)
-        can_be_drawn[np.arange(len(paired)), agent] = False
+    sort_key += _find_planned_partners(plan, paired.item, paired.first)
+    sort_key += _find_planned_partners(plan, paired.item, paired.second)
     sort_key[~can_be_drawn] = np.inf
 
     third_agent: Ids = sort_key.argmin(axis=1).astype(np.int32)
     third_agent[~can_be_drawn.any(axis=1)] = -1
     return third_agent
+
+
+def _find_planned_partners(plan: Plan, item: Ids, agent: Ids) -> Bools:
+    """Return with which agents the plan of a run compares an agent on an item, for several items and agents.
+
+    item, agent : int arrays (n,), the item and the agent of each question
+
+    Returns a bool array (n, n_agents): whether a paired trial compares `agent[k]` on `item[k]` with each agent of the plan.
+    """
+    planned = plan.trials.take((plan.trial_type == PAIRED) & np.isin(plan.item, item))
+    planned_codes = _pair_codes(planned.item, planned.first, planned.second, plan.n_agents)
+    partners = np.arange(plan.n_agents)
+    codes = _pair_codes(item[:, None], agent[:, None], partners, plan.n_agents)
+    return np.isin(codes, planned_codes)
 
 
 def _pair_codes(item: Ids, first: Ids, second: Ids | Positions, n_agents: int) -> Positions:

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from pydantic import ValidationError
 
-from youden.data.folder.extension_steps import ExtensionRequest, ExtensionStep
+from youden.data.folder.extension_steps import ExtensionRequest, ExtensionStep, UnfinishedExtension
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, PlanError, RunFolderError, YoudenError
@@ -92,6 +92,7 @@ def plan_extension(
             f"{folder.path} has only part of the trials of {config.trials_from}. Extend that run, and judge part of it again.",
             slug="extend-part",
         )
+
     pools = {"agents": agents, "items": items, "repeats": repeats}
     if isinstance(calls, str):
         if any(pools.values()) or focus:
@@ -99,14 +100,7 @@ def plan_extension(
                 f"calls: got '{calls}' with a pool or with agents to focus on. Set a number of calls.",
                 slug="calls-invalid",
             )
-        plan = folder.read_plan_without_trials()
-        is_preference = plan.question == "preference"
-        size = PlanSize(plan.n_agents, plan.n_items, plan.independent == "matched", 0, is_preference)
-        budget = CallBudget.parse(calls)
-        calls = size.count_calls(budget)
-        if budget.unit == "/agent" and plan.independent == "pooled":
-            calls = count_added_calls(folder.read_plan(), calls, n_scored=plan.n_agents)
-
+        calls = _count_calls(folder, CallBudget.parse(calls))
     options = {"calls": calls, "focus": [*focus], "half_width": half_width, "top": top, "max_regret": max_regret}
     try:
         request = ExtensionRequest.model_validate(pools | options)
@@ -114,12 +108,24 @@ def plan_extension(
         raise ConfigError(
             f"The options do not fit: {format_validation_error(error)}. Correct them.", slug="extend-options"
         ) from None
+
     if config.unfinished is not None:
         return resume_extension(config, config.unfinished, request)
     n_extensions = len(config.extensions)
     if request.is_search:
         return _plan_search_round(config, request, n_before=n_extensions, n_spent=0)
     return _plan_single_step(config, request, n_before=n_extensions)
+
+
+def _count_calls(folder: RunFolder, budget: CallBudget) -> int:
+    """Convert a budget that depends on the size of a run, such as "1%" or "50/agent", to a number of calls."""
+    plan = folder.read_plan_without_trials()
+    is_preference = plan.question == "preference"
+    size = PlanSize(plan.n_agents, plan.n_items, plan.independent == "matched", 0, is_preference)
+    n_calls = size.count_calls(budget)
+    if budget.unit == "/agent" and plan.independent == "pooled":
+        return count_added_calls(folder.read_plan(), n_calls, n_scored=plan.n_agents)
+    return n_calls
 
 
 def _plan_search_round(
@@ -274,24 +280,33 @@ def _has_just_begun(planned: PlannedExtension, error: YoudenError) -> bool:
 def _record_unfinished(planned: PlannedExtension) -> None:
     """Record in the run's config.yaml that an extension has begun and is not finished.
 
+    The record lets the same command resume the extension if this process is stopped.
+
     Raises RunFolderError [run-extended] if another process has extended the run since the extension was planned.
     """
-    folder, unfinished = planned.run.folder, planned.unfinished
+    folder = planned.run.folder
     recorded = folder.read_config()
-    is_resumed = recorded.unfinished is not None and recorded.unfinished.is_same_request(unfinished)
-    has_other_unfinished = recorded.unfinished is not None and not is_resumed
-
-    # The run had `number` extensions before this step. If the step is resumed, it may be recorded as one more already.
-    max_extensions = unfinished.number
-    if is_resumed:
-        max_extensions += 1
-
-    if has_other_unfinished or len(recorded.extensions) > max_extensions:
+    if _is_extended_by_other_process(recorded, planned.unfinished):
         raise RunFolderError(
             f"{folder.path} was extended by another process after this extension was planned. Run the same command again.",
             slug="run-extended",
         )
-    folder.write_config(recorded.model_copy(update={"unfinished": unfinished}))
+    folder.write_config(recorded.model_copy(update={"unfinished": planned.unfinished}))
+
+
+def _is_extended_by_other_process(recorded: RunConfig, planned: UnfinishedExtension) -> bool:
+    """Return whether another process has extended a run since this process planned its extension.
+
+    recorded : config of the run as the folder contains it now
+    planned : extension of this process, with the number of extensions that the run had when it was planned
+    """
+    n_extensions = len(recorded.extensions)
+    if recorded.unfinished is None:
+        return n_extensions > planned.number
+
+    # a stopped process with the same command may already have recorded this step as one more extension
+    is_same_extension = recorded.unfinished.is_same_request(planned)
+    return not is_same_extension or n_extensions > planned.number + 1
 
 
 def _has_stored_answers(planned: PlannedExtension) -> bool:

@@ -93,9 +93,10 @@ def _allocate_by_regret(
     """Decide which agents of a search need further trials, and how many, until the regret bound is small enough.
 
     The regret of a selection is the ability of the best agent minus that of the selected one; the bound is its upper
-    confidence bound.
+    confidence bound. A search evaluates its data several times (interim analyses), and each of them may spend a fraction of
+    alpha, the error rate of all bounds together.
 
-    ranked : abilities, with the interim analyses of the search so far if the run was planned as a search
+    ranked : abilities; they contain the interim analyses so far if the run was planned as a search from the beginning
     pairwise : differences of these abilities
     top : number of agents to select
     max_regret : regret bound to reach
@@ -107,6 +108,7 @@ def _allocate_by_regret(
         analysis = ranked.search.analyses[-1]
         selection = select_best_agents(ranked, pairwise)
     else:
+        # the run was planned for another purpose, so this is the first analysis
         analysis = analyse_extended_run(ranked, top=top, max_regret=max_regret)
         selection = select_best(ranked.ability, ranked.covariance, pairwise, top=top)
 

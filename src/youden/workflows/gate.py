@@ -338,7 +338,7 @@ def gate_run(
 
     facts = folder.read_facts()
     if not labels:
-        rows = [_check_signal(row, facts) for row in rows]
+        rows = [_withdraw_unsupported_outcome(row, facts) for row in rows]
     for row in rows:
         if row.low is not None:
             recorded = recorded.with_analysis(row.agent, baseline, answers=answers.digest, target=target)
@@ -394,30 +394,31 @@ def _limit_to_net_win_rates(row: GateResult) -> GateResult:
     return replace(row, difference=min(max(row.difference, -1.0), 1.0), low=low, high=high)
 
 
-def _check_signal(row: GateResult, facts: RunFacts) -> GateResult:
+def _withdraw_unsupported_outcome(comparison: GateResult, facts: RunFacts) -> GateResult:
     """Change the result of a comparison to "undecided" if the answers of the judge do not support it.
 
     This is the case if
     - a judge that states preferences has a position bias that is too large or unknown,
-    - the judge does not discriminate significantly, or
-    - the result is "no worse" by preferences, and no abilities of the run differ significantly: the judge may prefer no
-      response to any other.
+    - the judge does not discriminate significantly, that is, its answers contain no evidence on the agents, or
+    - the result is "no worse" by preferences, and no abilities of the run differ significantly. A judge that chooses at
+      random would give the same result.
 
-    Differences of preferences and their intervals are restricted to [−1, 1].
+    Differences of preferences and their intervals are also restricted to [−1, 1].
     """
-    signal = facts.signal
     if facts.preference is not None:
-        row = _limit_to_net_win_rates(row)
+        comparison = _limit_to_net_win_rates(comparison)
     problem = _describe_signal_problem(facts)
     if problem is not None:
-        return replace(row, outcome="undecided", low=None, high=None, required=None, reason=problem)
-    if signal.question == "preference" and row.outcome == "no worse" and not signal.separates_agents:
+        return replace(comparison, outcome="undecided", low=None, high=None, required=None, reason=problem)
+
+    is_by_preferences = facts.signal.question == "preference"
+    if is_by_preferences and comparison.outcome == "no worse" and not facts.signal.separates_agents:
         reason = (
             "the abilities of the run do not differ significantly, so this judge may prefer no response to any other. "
             "Add an agent that is known to be worse, or use another judge."
         )
-        return replace(row, outcome="undecided", reason=reason)
-    return row
+        return replace(comparison, outcome="undecided", reason=reason)
+    return comparison
 
 
 def _describe_signal_problem(facts: RunFacts) -> str | None:

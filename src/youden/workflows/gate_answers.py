@@ -157,39 +157,52 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
     RunFolderError
         [run-unjudged], [run-partial]: if the run is not judged to its end; other slugs if it is not fitted.
     """
-    plan: Plan | None = None
     if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
-        folder.check_judged()
-        plan = folder.read_plan()
-        verdicts = folder.read_verdicts(plan)
-        agent_ids, n_items = plan.agent_ids, plan.n_items
-        is_used = (plan.trial_type == PAIRED) & verdicts.answered
-        first, second = plan.first[is_used], plan.second[is_used]
-        answer_bytes = np.ascontiguousarray(verdicts.answer).tobytes()
-        digest = hashlib.sha256(plan.digest.encode() + answer_bytes).hexdigest()
-        abilities = trial_abilities_from_verdicts(verdicts, target=target)
-        is_fitted = abilities is None or plan.question == "preference"
-        forecast = make_forecaster(verdicts, abilities, target=target)
-    else:
-        rates = folder.read_rates()
-        agent_ids, n_items = rates.agent_ids, rates.n_items
-        first, second, digest = rates.first, rates.second, rates.digest
-        is_fitted = True
-        forecast = _make_additive_forecaster(rates, None, target)
+        return _read_judged_answers(folder, target)
+    return _read_imported_answers(folder, target)
 
+
+def _read_judged_answers(folder: RunFolder, target: Target) -> GateAnswers:
+    """Read the answers of a judged run to its plan; `target` is the population that differences refer to."""
+    folder.check_judged()
+    plan = folder.read_plan()
+    verdicts = folder.read_verdicts(plan)
+    abilities = trial_abilities_from_verdicts(verdicts, target=target)
+    is_fitted = abilities is None or plan.question == "preference"
+    method = METHOD if plan.is_self_plan else _describe_method(is_fitted=is_fitted, target=target)
+
+    is_used = (plan.trial_type == PAIRED) & verdicts.answered
+    compared_agents = np.append(plan.first[is_used], plan.second[is_used])
+    answer_bytes = np.ascontiguousarray(verdicts.answer).tobytes()
     return GateAnswers(
-        agent_ids=agent_ids,
-        n_items=n_items,
-        is_judged=np.bincount(np.append(first, second), minlength=len(agent_ids)) > 0,
-        forecast=forecast,
-        method=METHOD
-        if plan is not None and plan.is_self_plan
-        else _describe_method(is_fitted=is_fitted, target=target),
-        digest=digest,
+        agent_ids=plan.agent_ids,
+        n_items=plan.n_items,
+        is_judged=np.bincount(compared_agents, minlength=plan.n_agents) > 0,
+        forecast=make_forecaster(verdicts, abilities, target=target),
+        method=method,
+        digest=hashlib.sha256(plan.digest.encode() + answer_bytes).hexdigest(),
         signature=folder.read_signature().text,
-        n_calls=None if plan is None else len(plan),
-        is_extendable=plan is not None and _is_extendable(plan),
-        usd_per_call=None if plan is None else _estimate_usd_per_call(folder, plan),
+        n_calls=len(plan),
+        is_extendable=_is_extendable(plan),
+        usd_per_call=_estimate_usd_per_call(folder, plan),
+    )
+
+
+def _read_imported_answers(folder: RunFolder, target: Target) -> GateAnswers:
+    """Read the answers of an imported run, which has rates of pairs of agents but no plan, so no calls can be added."""
+    rates = folder.read_rates()
+    compared_agents = np.append(rates.first, rates.second)
+    return GateAnswers(
+        agent_ids=rates.agent_ids,
+        n_items=rates.n_items,
+        is_judged=np.bincount(compared_agents, minlength=rates.n_agents) > 0,
+        forecast=_make_additive_forecaster(rates, None, target),
+        method=_describe_method(is_fitted=True, target=target),
+        digest=rates.digest,
+        signature=folder.read_signature().text,
+        n_calls=None,
+        is_extendable=False,
+        usd_per_call=None,
     )
 
 
@@ -288,23 +301,24 @@ def _forecast_by_preferences(fit: PreferenceFit, forecast: Forecaster, new: int,
 def _forecast_self_consistency(abilities: Abilities, new: int, old: int) -> DifferenceForecast:
     """Estimate the difference in self-consistency of two agents, new minus old, for a plan of self-trials.
 
-    A self-trial compares two responses of one agent. More calls on the same items add no information about the
-    self-consistency, so nothing is forecast: the arrays for additional calls have length 0.
+    A self-trial compares two responses of one agent. More calls on the same items would add no information about the
+    self-consistency. The result therefore contains the current estimate only: its arrays, which have one element per
+    number of additional calls, have length 0.
 
     abilities : self-consistency of each agent, with the covariance matrix
     new, old : positions of the agents
     """
-    df = abilities.covariance.df[[new, old]]  # number of items of each agent, minus 1
+    items_per_agent = abilities.covariance.df[[new, old]] + 1  # the degrees of freedom are the number of items minus 1
+    n_items = int(items_per_agent.max())
     difference = ConservativeDifference(
         value=float(abilities.ability[new] - abilities.ability[old]),
         variance=_difference_variance(abilities.covariance.covariance, new, old),
-        n_items=int(df.max()) + 1,
-        n_effective_items=float(df.max()) + 1,
+        n_items=n_items,
+        n_effective_items=float(n_items),
         unseen_effect_square=0.0,  # it is part of the covariance
-        min_items=int(df.min()) + 1,
+        min_items=int(items_per_agent.min()),
     )
 
-    # no forecasts, for no numbers of additional calls
     no_numbers: Positions = np.empty(0, dtype=np.int64)
     no_factors: Floats = np.empty(0)
     remaining = RemainingVariance(agent_item=no_factors, residual=no_factors)
@@ -322,8 +336,9 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
 def _forecast_on_these_items(abilities: Abilities, forecast: Forecaster, new: int, old: int) -> DifferenceForecast:
     """Forecast the difference of two agents, new minus old, on exactly the items of a run.
 
-    The estimate is that of a forecaster for similar items. Only its variance changes, because the choice of the items
-    causes no error if the result refers to exactly these items.
+    The estimate is that of a forecaster for similar items. Only its variance changes. If the result refers to exactly these
+    items, the choice of the items causes no error: neither by items whose effect differs from the average, nor by kinds of
+    items that the run does not contain (`unseen_effect_square`).
 
     abilities : abilities with the covariance for exactly these items
     forecast : forecaster for items like those of the run
@@ -331,12 +346,12 @@ def _forecast_on_these_items(abilities: Abilities, forecast: Forecaster, new: in
     """
     result = forecast(new, old)
 
-    # the covariance includes the variance of the false-positive rates, which is added to `variance` later
+    # the covariance includes the variance of the false-positive rates, which a gate adds to `variance` later
     total_variance = _difference_variance(abilities.covariance.covariance, new, old)
     variance = max(total_variance - result.difference.rate_variance, 0.0)
-
-    # without sampling of items, all variance is residual variance, and there is no unseen effect of other items
     difference = result.difference._replace(variance=variance, residual_variance=variance, unseen_effect_square=0.0)
+
+    # all of this variance is residual variance, so more calls reduce it by the factor of the residual variance
     residual_factor = result.remaining.residual
     remaining = RemainingVariance(agent_item=residual_factor, residual=residual_factor)
     return result._replace(difference=difference, remaining=remaining)
@@ -446,7 +461,9 @@ def _make_additive_forecaster(
 ) -> Forecaster:
     """Return a forecaster of differences of abilities of the additive model.
 
-    The model is fitted to the answers to paired trials or, if these do not determine the abilities, to the scores of cells.
+    The model is fitted to the answers to paired trials. If these do not determine the abilities, it is fitted to the
+    scores of cells, that is, to one mean answer per agent and item. Variances follow from the influence of each item on
+    each ability.
 
     rates : rates of ordered pairs of agents on items
     plan : plan of the run; None if no calls can be added
@@ -480,25 +497,53 @@ def _make_influence_forecaster(
     plan : plan of the run; None if no calls can be added
     agent_rates : false-positive rates to subtract from the abilities; None to subtract nothing
     """
-    calls: Positions = np.empty(0, dtype=np.int64)
-    remaining_factor: Floats = np.empty(0)
-    if plan is not None:
-        n_present, n_max = _count_blocks_or_trials(plan)
-        n_later = _list_larger_numbers(n_present, n_max)
-        calls = _count_calls_to_add(plan, n_later - n_present)
-        remaining_factor = n_present / n_later
+    if plan is None:
+        no_calls: Positions = np.empty(0, dtype=np.int64)
+        return _InfluenceForecaster(influence_tables, agent_rates, True, no_calls, np.empty(0))
 
-    def forecast(new: int, old: int) -> DifferenceForecast:
+    n_present, n_max = _count_blocks_or_trials(plan)
+    n_later = _list_larger_numbers(n_present, n_max)
+    return _InfluenceForecaster(
+        influence_tables,
+        agent_rates,
+        rates_improve=adds_independent(plan),
+        calls=_count_calls_to_add(plan, n_later - n_present),
+        remaining_factor=n_present / n_later,
+    )
+
+
+@dataclass(frozen=True)
+class _InfluenceForecaster:
+    """Forecaster of the difference of two agents whose variance follows from the influence of the items.
+
+    Attributes
+    ----------
+    influence_tables : tuple of InfluenceTable
+        Influence of the items on abilities, one table per set of agents that are linked by answers.
+    agent_rates : AgentRates or None
+        False-positive rates, which are subtracted; None to subtract nothing.
+    rates_improve : bool
+        Whether more calls reduce the variance of these rates.
+    calls : int array (n_forecasts,)
+        Numbers of additional calls to forecast, ascending.
+    remaining_factor : float array (n_forecasts,)
+        Factor from the present variance to that with these additional calls.
+    """
+
+    influence_tables: tuple[InfluenceTable, ...]
+    agent_rates: AgentRates | None
+    rates_improve: bool
+    calls: Positions
+    remaining_factor: Floats
+
+    def __call__(self, new: int, old: int) -> DifferenceForecast:
         """Forecast the difference of the agents at two positions, new minus old, for larger numbers of calls."""
-        difference = _estimate_linked_difference(influence_tables, new, old)
-        if agent_rates is not None:
-            improve = plan is None or adds_independent(plan)
-            difference = difference.with_rates(agent_rates, new, old, improve=improve)
-        remaining = RemainingVariance(agent_item=remaining_factor, residual=remaining_factor)
-        n_items = np.full(len(calls), difference.n_items)
-        return DifferenceForecast(difference, calls, remaining, n_items)
-
-    return forecast
+        difference = _estimate_linked_difference(self.influence_tables, new, old)
+        if self.agent_rates is not None:
+            difference = difference.with_rates(self.agent_rates, new, old, improve=self.rates_improve)
+        remaining = RemainingVariance(agent_item=self.remaining_factor, residual=self.remaining_factor)
+        n_items = np.full(len(self.calls), difference.n_items)
+        return DifferenceForecast(difference, self.calls, remaining, n_items)
 
 
 def _estimate_linked_difference(tables: tuple[InfluenceTable, ...], new: int, old: int) -> ConservativeDifference:
@@ -576,6 +621,9 @@ def _collect_influence(chunks: Iterator[InfluenceChunk], ability: Floats, weight
 def compute_cell_influence(scores: Scores, model: ClippedLinear) -> tuple[InfluenceTable, ...]:
     """Compute the influence of each item on abilities that were fitted to the scores of cells (agent, item).
 
+    The influence of an item on an ability is the change of the ability by the residual of the agent on this item. Squared
+    and summed over items, influences give the variance of the ability.
+
     Parameters
     ----------
     scores : Scores
@@ -586,24 +634,36 @@ def compute_cell_influence(scores: Scores, model: ClippedLinear) -> tuple[Influe
     Returns
     -------
     tuple of InfluenceTable
-        One table per set of agents that are linked by shared items; abilities of other agents are NaN.
+        One table per set of agents that are linked by shared items; abilities of other agents are NaN. The variance within
+        items is NaN for all agents, because scores do not contain single trials.
     """
-    n_agents, n_items = len(scores.agent_ids), len(scores.item_ids)
+    n_agents = len(scores.agent_ids)
     tables = []
     for influence in model.item_influence():  # one per set of linked agents
         agents = influence.agents
-        ability: Floats = np.full(n_agents, np.nan)
-        ability[agents] = model.ability_[agents]
-
-        # arrays (n_agents, n_items), 0 for agents outside the set
-        influence_by_item, share, n_trials = np.zeros((3, n_agents, n_items))
-        influence_by_item[agents] = influence.influence
-        share[agents] = influence.share
-        n_trials[agents] = np.where(influence.share > 0, scores.weight[agents], 0.0)
-
-        unknown_variance = np.full(n_agents, np.nan)  # scores have no single trials, so it is unknown within items
-        tables.append(InfluenceTable(ability, influence_by_item, share, n_trials, unknown_variance))
+        n_trials = np.where(influence.share > 0, scores.weight[agents], 0.0)
+        table = InfluenceTable(
+            ability=_extend_to_all_agents(model.ability_[agents], agents, n_agents, fill_value=np.nan),
+            influence=_extend_to_all_agents(influence.influence, agents, n_agents),
+            weight=_extend_to_all_agents(influence.share, agents, n_agents),
+            n_trials=_extend_to_all_agents(n_trials, agents, n_agents),
+            within_item_variance=np.full(n_agents, np.nan),
+        )
+        tables.append(table)
     return tuple(tables)
+
+
+def _extend_to_all_agents(values: Floats, agents: Positions, n_agents: int, *, fill_value: float = 0.0) -> Floats:
+    """Extend an array of some agents to all agents of a run.
+
+    values : float array (n_some_agents,) or (n_some_agents, n_items), one row per agent
+    agents : int array (n_some_agents,), position of the agent of each row
+
+    Returns a float array (n_agents,) or (n_agents, n_items), `fill_value` for all other agents.
+    """
+    extended: Floats = np.full((n_agents, *values.shape[1:]), fill_value)
+    extended[agents] = values
+    return extended
 
 
 def _list_larger_numbers(n: int, maximum: int) -> Positions:

@@ -93,11 +93,8 @@ def _format_comparison(gate: Gate, row: GateResult) -> str:
     if gate.is_of_self_consistency or gate.by == "quality":
         return _format_scale_comparison(gate, row)
 
-    interval = "–"
-    if row.low is not None and row.high is not None:
-        interval = format_signed_interval(100 * row.low, 100 * row.high, digits=1)
-    interval = f"{100 * row.level:.4g}% interval {interval}"
     number = format_recognition_difference(abs(row.difference))
+    interval = f"{100 * row.level:.4g}% interval {_format_interval_per_100(row)}"
     is_lower = row.difference < 0
     if gate.is_of_preferences:
         verb, opposite_verb = ("loses", "wins") if is_lower else ("wins", "loses")
@@ -108,6 +105,13 @@ def _format_comparison(gate: Gate, row: GateResult) -> str:
         f"the judge recognizes the responses of {row.agent} in {number} {comparative} of 100 comparisons than those of "
         f"{gate.baseline} ({interval})"
     )
+
+
+def _format_interval_per_100(row: GateResult) -> str:
+    """Format the interval of a difference in ability per 100 comparisons, or as a dash if there is none."""
+    if row.low is None or row.high is None:
+        return "–"
+    return format_signed_interval(100 * row.low, 100 * row.high, digits=1)
 
 
 def _format_scale_comparison(gate: Gate, row: GateResult) -> str:

@@ -6,7 +6,7 @@ A file of labels may use ids or aliases. Unknown names are reported with the mos
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from difflib import SequenceMatcher, get_close_matches
 
@@ -62,19 +62,29 @@ def rename_to_agent_ids(table: LabelTable, agent_ids: Collection[str], aliases: 
     the row's alias as an alias.
     """
     ids = set(agent_ids)
-    replacements: dict[str, str] = {}
+    id_by_name: dict[str, str] = {}
     for name, alias in zip(table.agents, table.aliases, strict=True):
         if name in ids:
             continue
-        if alias in ids:
-            replacements[name] = str(alias)
-            continue
-        agent_id = aliases.get(name) or aliases.get(alias or "")
+        agent_id = alias if alias in ids else aliases.get(name) or aliases.get(alias or "")
         if agent_id is not None:
-            replacements[name] = agent_id
+            id_by_name[name] = agent_id
 
+    _check_one_name_per_agent(table, ids, id_by_name)
+    renamed = tuple(id_by_name.get(name, name) for name in table.agents)
+    return replace(table, agents=renamed, called=id_by_name)
+
+
+def _check_one_name_per_agent(table: LabelTable, ids: Set[str], id_by_name: Mapping[str, str]) -> None:
+    """Check that no two names in a table of labels refer to the same agent of a run.
+
+    ids : ids of the agents in the run
+    id_by_name : id of the agent to which each other name in the table refers
+
+    Raises ConfigError [labels-alias].
+    """
     name_by_id = {name: name for name in table.agents if name in ids}
-    for name, agent_id in replacements.items():
+    for name, agent_id in id_by_name.items():
         first_name = name_by_id.setdefault(agent_id, name)
         if first_name != name:
             raise ConfigError(
@@ -82,9 +92,6 @@ def rename_to_agent_ids(table: LabelTable, agent_ids: Collection[str], aliases: 
                 f"'{name}'. Remove one of them.",
                 slug="labels-alias",
             )
-
-    renamed = tuple(replacements.get(name, name) for name in table.agents)
-    return replace(table, agents=renamed, called=replacements)
 
 
 def quote_with_suggestions(

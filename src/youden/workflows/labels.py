@@ -264,10 +264,10 @@ def _find_disagreements(
     gap = np.maximum(0, np.maximum(label_ranks.low - rank, rank - label_ranks.high))
     is_explained = (ranks_by_ability.low <= ranks_by_label.high) & (ranks_by_label.low <= ranks_by_ability.high)
 
+    largest_first = np.argsort(-gap, kind="stable")
+    n_disagreements = np.count_nonzero(gap)
     disagreements = []
-    for position in np.argsort(-gap, kind="stable").tolist():
-        if gap[position] == 0:
-            break
+    for position in largest_first[:n_disagreements].tolist():
         disagreement = Disagreement(
             agent=agents[position],
             label=float(label[position]),
@@ -384,26 +384,25 @@ def _describe_labelled_agents(table: LabelTable, ranking: Sequence[RankingRow]) 
     """
     ranked = dict.fromkeys(row.agent for row in ranking)
     labelled = dict.fromkeys(table.agents)
+    unknown = [agent for agent in labelled if agent not in ranked]
+    unlabelled = [agent for agent in ranked if agent not in labelled]
+    without_ability = [row.agent for row in ranking if row.ability is None and row.agent in labelled]
+
     notes = []
     if table.called:
         renamed = [f"'{name}' is '{agent}'" for name, agent in table.called.items()]
         notes.append(f"Labelled under another name: {', '.join(shorten_list(renamed))}.")
-
-    unknown = [agent for agent in labelled if agent not in ranked]
     if unknown:
         suggestions = ", ".join(quote_with_suggestions(unknown, ranked, labelled=labelled))
         notes.append(
             f"{len(unknown)} of {len(labelled)} labelled agents are not in this run and are left out: {suggestions}."
         )
-
-    unlabelled = [agent for agent in ranked if agent not in labelled]
     if unlabelled:
         names = ", ".join(shorten_list(unlabelled))
         notes.append(f"{len(unlabelled)} of {len(ranked)} agents have no label: {names}.")
-
-    unranked = [row.agent for row in ranking if row.ability is None and row.agent in labelled]
-    if unranked:
-        notes.append(f"Agents with a label but without an ability: {', '.join(shorten_list(unranked))}.")
+    if without_ability:
+        names = ", ".join(shorten_list(without_ability))
+        notes.append(f"Agents with a label but without an ability: {names}.")
     return notes
 
 

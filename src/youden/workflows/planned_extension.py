@@ -118,30 +118,32 @@ def plan_step(
 
 
 def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request: ExtensionRequest) -> PlannedExtension:
-    """Plan the step of a stopped extension again, with the same trials; nothing is written.
+    """Plan the last step of a stopped extension again, with the same trials, so that this command can finish it.
 
-    The cost cap is that of `config` or, without one, that of the stopped command. In the result, `resumed` is True.
+    An extension is one step, except that a search for the best agents has one step per round. Nothing is written. The cost
+    cap is that of `config` or, without one, that of the stopped command.
 
-    config : config of the run with the steps so far
-    unfinished : record of the stopped extension
+    config : config of the run, which may contain the step already
+    unfinished : record of the stopped extension in this config, with its last step
     request : options of this command
 
-    Raises RunFolderError [extend-unfinished] if the extension was started with other options, or if the contents of its
-    pool have changed.
+    Returns the planned step, with `resumed` set to True. Raises RunFolderError [extend-unfinished] if the extension was
+    started with other options, or if the contents of its pool have changed.
     """
     if not unfinished.is_same_request(request):
         raise _unfinished_error(config, unfinished, fault="is not finished")
+
+    config_before_step = config.model_copy(update={"extensions": config.extensions[: unfinished.number]})
     pools = {name: getattr(request, name) for name in POOLS}
     step = unfinished.step.model_copy(update=pools)
-    config_before = config.model_copy(update={"extensions": config.extensions[: unfinished.number]})
-    planned = plan_step(config_before, step, request, first=unfinished.first)
+    planned = plan_step(config_before_step, step, request, first=unfinished.first)
     if planned.unfinished.pool != unfinished.pool:
         fault = "was started with other contents of its pool, or of the run's own pool. Restore these contents"
         raise _unfinished_error(config, unfinished, fault=fault)
-    if config.max_cost is None:
-        capped = planned.unfinished.model_copy(update={"max_cost": unfinished.max_cost})
-        planned = replace(planned, unfinished=capped)
-    return replace(planned, resumed=True)
+
+    max_cost = unfinished.max_cost if config.max_cost is None else config.max_cost
+    record = planned.unfinished.model_copy(update={"max_cost": max_cost})
+    return replace(planned, unfinished=record, resumed=True)
 
 
 def _unfinished_error(config: RunConfig, unfinished: UnfinishedExtension, *, fault: str) -> RunFolderError:

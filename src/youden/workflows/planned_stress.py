@@ -225,8 +225,8 @@ def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Gen
 def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
     """Draw paired trials of each planted agent with every other agent of the attacked pool.
 
-    A pair gets the mean number of trials of a pair in `base`, on different items. Trials without a response of both agents to the
-    item are then left out.
+    A pair gets the mean number of trials of a pair in `base`, on different items. Trials without a response of both agents
+    to the item are then left out.
 
     base : plan before the attack
     planted : pool with the planted (adversarial) agents, and their positions, after all other agents
@@ -239,22 +239,37 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
     pairs = [(agent, partner) for agent in planted.agents for partner in range(agent)]
     n_pairs = len(pairs)
     agent_a, agent_b = rng.permutation(np.array(pairs, dtype=np.int32)).T
-    n_trials = min(round(trials_per_pair * n_pairs), n_pairs * base.n_items)
-
-    # Pairs and items are used in turn. After `period` trials, their combinations would repeat, so the items are shifted by one.
-    trial = np.arange(n_trials)
-    n_earlier_of_pair, pair = np.divmod(trial, n_pairs)
-    period = lcm(n_pairs, base.n_items)
     item_order = rng.permutation(base.n_items).astype(np.int32)
-    item = item_order[(trial + trial // period) % base.n_items]
+    n_trials = min(round(trials_per_pair * n_pairs), n_pairs * base.n_items)
+    item = _assign_items(item_order, n_trials=n_trials, n_pairs=n_pairs)
 
     # the order of the two texts alternates between the trials of a pair, beginning with a random one
+    n_earlier_of_pair, pair = np.divmod(np.arange(n_trials), n_pairs)
     initial_order = rng.integers(2, size=n_pairs)
     is_swapped = (n_earlier_of_pair + initial_order[pair]) % 2 == 1
     first = np.where(is_swapped, agent_b[pair], agent_a[pair])
     second = np.where(is_swapped, agent_a[pair], agent_b[pair])
-    has_texts = planted.pool.present[first, item] & planted.pool.present[second, item]
+
+    present = planted.pool.present
+    has_texts = present[first, item] & present[second, item]
     return Trials.paired(item, first, second).take(has_texts)
+
+
+def _assign_items(item_order: Ids, *, n_trials: int, n_pairs: int) -> Ids:
+    """Assign an item to each of `n_trials` trials, so that no pair of agents gets an item twice.
+
+    The trials use the pairs and the items in turn. These combinations would repeat after a period of lcm(n_pairs, n_items)
+    trials, so the items are shifted by one after each period.
+
+    item_order : int array (n_items,), the items in the order in which they are used
+
+    Returns an int array (n_trials,).
+    """
+    n_items = len(item_order)
+    trial = np.arange(n_trials)
+    n_shifts = trial // lcm(n_pairs, n_items)
+    item: Ids = item_order[(trial + n_shifts) % n_items]
+    return item
 
 
 def _draw_independent(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:

@@ -149,24 +149,7 @@ def _read_labels_of_frame(
     labelled, [quality-none] if no label remains, or [quality-scale] if a label is outside the scale; ImportFormatError
     [labels-value] if a label is not a number.
     """
-    if not hasattr(frame, "columns"):
-        raise ConfigError(
-            f"Labels are read from paths or a DataFrame: got {type(frame).__name__}. Pass a path, a list of paths or a DataFrame "
-            "with one row per label.",
-            slug="quality-column",
-        )
-    missing = [name for name in ("agent", "item", label) if name not in frame]
-    if missing:
-        remedy = "Rename the columns to agent and item, and pass the label's name as `label`."
-        if {"id", label}.issubset(frame.columns):
-            remedy = (
-                "Pass the path of the file that `youden label` wrote, because its .json contains the agents and items."
-            )
-        raise ConfigError(
-            f"The labels have no column {', '.join(missing)}: got {', '.join(map(str, frame))}. {remedy}",
-            slug="quality-column",
-        )
-
+    _check_label_columns(frame, label)
     has_label = frame[label].notna().to_numpy()
     labelled = frame[has_label]
     agents, items = (labelled[name].astype(str).tolist() for name in ("agent", "item"))
@@ -184,6 +167,30 @@ def _read_labels_of_frame(
         if agent in known_agents and not np.isnan(value)
     ]
     return _average_by_answer(agent_ids, rows, label=label, scale=scale)
+
+
+def _check_label_columns(frame: pd.DataFrame, label: str) -> None:
+    """Check that a value that a user passes is a data frame with the columns agent, item and `label`.
+
+    Raises ConfigError [quality-column]. The remedy depends on whether the frame is the table that `youden label` wrote.
+    """
+    if not hasattr(frame, "columns"):
+        raise ConfigError(
+            f"Labels are read from paths or a DataFrame: got {type(frame).__name__}. Pass a path, a list of paths or a DataFrame "
+            "with one row per label.",
+            slug="quality-column",
+        )
+    missing = [name for name in ("agent", "item", label) if name not in frame]
+    if not missing:
+        return
+
+    remedy = "Rename the columns to agent and item, and pass the label's name as `label`."
+    if {"id", label}.issubset(frame.columns):
+        remedy = "Pass the path of the file that `youden label` wrote, because its .json contains the agents and items."
+    raise ConfigError(
+        f"The labels have no column {', '.join(missing)}: got {', '.join(map(str, frame))}. {remedy}",
+        slug="quality-column",
+    )
 
 
 def _find_label_column(table: LabelTable, label: str | None) -> str:
@@ -224,7 +231,31 @@ def _average_by_answer(
     if not rows:
         raise ConfigError("No response of a ranked agent has a label. Add labels.", slug="quality-none")
     low, high = _parse_scale(scale)
-    values = [value for _, _, value in rows]
+    _check_labels_fit_scale([value for _, _, value in rows], low, high)
+
+    labels_by_response: dict[tuple[str, str], list[float]] = {}
+    for agent, item, value in rows:
+        labels_by_response.setdefault((agent, item), []).append(value)
+    means = [sum(labels) / len(labels) for labels in labels_by_response.values()]
+    agent_of_response, item_of_response = zip(*labels_by_response, strict=True)
+
+    agent_positions = {agent: position for position, agent in enumerate(agent_ids)}
+    item_numbers = {item: number for number, item in enumerate(dict.fromkeys(item_of_response))}
+    return LabelledAnswers(
+        agent=np.array([agent_positions[agent] for agent in agent_of_response], dtype=np.int64),
+        item=np.array([item_numbers[item] for item in item_of_response], dtype=np.int64),
+        value=np.array(means),
+        label=label,
+        scale=(low, high),
+        item_ids=item_of_response,
+    )
+
+
+def _check_labels_fit_scale(values: Sequence[float], low: float, high: float) -> None:
+    """Check that labels, at least one, are between the lowest and the highest possible label.
+
+    Raises ConfigError [quality-scale] otherwise, and if the lowest possible label is not below the highest one.
+    """
     outside = [value for value in values if not low <= value <= high]
     if outside or not low < high:
         example = outside[0] if outside else values[0]
@@ -233,25 +264,6 @@ def _average_by_answer(
             "lowest and the highest possible label, such as --scale 1,5.",
             slug="quality-scale",
         )
-
-    agent_positions = {agent: position for position, agent in enumerate(agent_ids)}
-    item_ids = list(dict.fromkeys(item for _, item, _ in rows))
-    item_numbers = {item: position for position, item in enumerate(item_ids)}
-    labels_by_answer: dict[tuple[int, int], list[float]] = {}
-    for agent, item, value in rows:
-        cell = (agent_positions[agent], item_numbers[item])
-        labels_by_answer.setdefault(cell, []).append(value)
-
-    cells = np.array(list(labels_by_answer), dtype=np.int64)
-    means = np.array([sum(labels) / len(labels) for labels in labels_by_answer.values()])
-    return LabelledAnswers(
-        agent=cells[:, 0],
-        item=cells[:, 1],
-        value=means,
-        label=label,
-        scale=(low, high),
-        item_ids=tuple(item_ids[position] for position in cells[:, 1].tolist()),
-    )
 
 
 def _parse_scale(scale: tuple[float, float] | None) -> tuple[float, float]:
@@ -303,21 +315,25 @@ def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: Q
     answers : labelled responses, with the scale of the labels
     fit : estimated qualities of the same agents in [0, 1], in the same order
     """
-    n_labels = np.bincount(answers.agent, minlength=len(agent_ids))
-    total = np.bincount(answers.agent, weights=answers.value, minlength=len(agent_ids))
+    n_agents = len(agent_ids)
+    n_labels = np.bincount(answers.agent, minlength=n_agents)
+    label_totals = np.bincount(answers.agent, weights=answers.value, minlength=n_agents)
+    label_means = np.divide(label_totals, n_labels, out=np.full(n_agents, np.nan), where=n_labels > 0)
     p_best = fit.best_probabilities()
+
     order = np.argsort(-np.nan_to_num(fit.quality, nan=-1.0), kind="stable").tolist()
     rows = []
     for rank, position in enumerate(order, 1):
+        has_estimate = not np.isnan(fit.quality[position])
         row = QualityRow(
             agent=agent_ids[position],
             n_labels=int(n_labels[position]),
-            label_mean=float(total[position] / n_labels[position]) if n_labels[position] else None,
+            label_mean=or_none(label_means[position]),
             quality=_to_label_units(fit.quality[position], answers.scale),
             low=_to_label_units(fit.low[position], answers.scale),
             high=_to_label_units(fit.high[position], answers.scale),
             label_weight=float(fit.label_weight[position]),
-            rank=None if np.isnan(fit.quality[position]) else rank,
+            rank=rank if has_estimate else None,
             p_best=float(p_best[position]),
             predicted=_to_label_units(fit.predicted[position], answers.scale),
             outlier=int(fit.is_outlier[position]),
@@ -484,16 +500,16 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
             "Add labels.",
             slug="quality-unknown",
         )
-    # posterior distribution of the difference, on the grid of all pairs of qualities
-    difference = (fit.grid[:, None] - fit.grid).ravel()
-    probability = (fit.density[a][:, None] * fit.density[b]).ravel()
-    order = np.argsort(difference)
-    sorted_differences = difference[order]
-    cumulative = np.cumsum(probability[order])
 
-    low_index = np.searchsorted(cumulative, (1 - level) / 2)
-    high_index = np.searchsorted(cumulative, (1 + level) / 2)
-    low, high = float(sorted_differences[low_index]), float(sorted_differences[high_index])
+    # posterior distribution of the difference, on the grid of all pairs of qualities
+    differences = (fit.grid[:, None] - fit.grid).ravel()
+    probabilities = (fit.density[a][:, None] * fit.density[b]).ravel()
+    ascending = np.argsort(differences)
+    cumulative = np.cumsum(probabilities[ascending])
+
+    tail_probabilities = ((1 - level) / 2, (1 + level) / 2)
+    tail_positions = np.searchsorted(cumulative, tail_probabilities)
+    low, high = differences[ascending][tail_positions].tolist()
     return float(fit.quality[a] - fit.quality[b]), low, high
 
 

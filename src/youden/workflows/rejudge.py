@@ -103,21 +103,9 @@ def plan_rejudge(
     PlanError
         If the run has too few trials for `calls`.
     """
-    if not run.has("plan.parquet"):
-        run.read_pool()
-        raise RunFolderError(
-            f"{run.path} was imported and has no trials to judge again. Run a dense or cyclic plan on its pool with "
-            "`youden run`, and compare both runs with `youden compare`.",
-            slug="rejudge-import",
-        )
-    run.check_information()
-    run.check_judged()
-    check_compares_agents(run.read_plan_without_trials(), "rejudge")
+    _check_has_trials(run)
     second_judge = load_judge_config(judge)
-
-    # name and folder of the new run, without characters that a name must not have
-    run_name = run.path.resolve().name
-    name = re.sub(r"[^\w .+-]+", "-", f"{run_name}-by-{second_judge.name}").lstrip("-. +")[:100]
+    name = _make_name(run, second_judge)
     parent = run.path.resolve().parent if run.path.name in ("", "..") else run.path.parent
     folder = Path(str(changes.get("out", parent / name)))
     if folder.resolve() == run.path.resolve():
@@ -153,6 +141,30 @@ def plan_rejudge(
         usual_store = str(folder / OWN_STORE)
     planned_run = plan_run(with_default_store(config, usual_store))
     return PlannedRejudge(run, first_judged, planned_run)
+
+
+def _check_has_trials(run: RunFolder) -> None:
+    """Check that a run has answered trials that another judge can answer, too.
+
+    Raises RunFolderError [rejudge-import] if the run was imported without trials, [run-unjudged] if it has no answers, and
+    other errors if it asks for preferences or does not compare agents.
+    """
+    if not run.has("plan.parquet"):
+        run.read_pool()
+        raise RunFolderError(
+            f"{run.path} was imported and has no trials to judge again. Run a dense or cyclic plan on its pool with "
+            "`youden run`, and compare both runs with `youden compare`.",
+            slug="rejudge-import",
+        )
+    run.check_information()
+    run.check_judged()
+    check_compares_agents(run.read_plan_without_trials(), "rejudge")
+
+
+def _make_name(run: RunFolder, judge: JudgeConfig) -> str:
+    """Make the default name of a run and of its folder, RUN-by-JUDGE, without characters that a name must not have."""
+    run_name = run.path.resolve().name
+    return re.sub(r"[^\w .+-]+", "-", f"{run_name}-by-{judge.name}").lstrip("-. +")[:100]
 
 
 def _find_config_of_earlier_part(folder: RunFolder, run: RunFolder) -> RunConfig | None:

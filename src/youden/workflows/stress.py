@@ -217,7 +217,6 @@ def _evaluate_attack(
     verdicts : answers to its trials
     baseline : results without the attack
     """
-    ids = tuple(agent.id for agent in planned.base.pool.agents)
     n_base = len(planned.base.plan)
     findings = _check_agents(planted.pool)
     trials = TrialsByItem.from_verdicts(verdicts)
@@ -225,15 +224,7 @@ def _evaluate_attack(
     abilities_after = compute_abilities(
         verdicts, rate=rates.rate, families=planned.families, clones=_get_clones(findings)
     )
-    ranks_after = {}
-    for method, before in baseline.abilities.items():
-        ranks = attack_ranks(before, abilities_after[method], base_agent=planned.base_agent, ids=ids)
-        if ranks is not None:
-            ranks_after[method] = ranks
 
-    # other agents that a finding names only under the attack
-    newly_flagged = {agent for _, agent in _list_named_agents(findings) - baseline.flagged}
-    newly_flagged -= {*planted.ids, ids[planned.base_agent]}
     alarmed = {k for alarm in trials.yes_counts.find_alarms() for k in alarm.agents}
     return AttackResult(
         attack=attack.name,
@@ -241,11 +232,42 @@ def _evaluate_attack(
         agents=planted.ids,
         n_new=len(verdicts) - n_base,
         n_missing=int((~verdicts.answered[n_base:]).sum()),
-        ranks_after=ranks_after,
+        ranks_after=_rank_planted_agents(planned, baseline.abilities, abilities_after),
         check_findings=_list_detected_agents(findings, planted.ids),
-        newly_flagged=tuple(agent for agent in ids if agent in newly_flagged),
+        newly_flagged=_list_newly_flagged(planned, findings, baseline),
         alarms=tuple(planted.pool.agents[k].id for k in planted.agents if k in alarmed),
     )
+
+
+def _rank_planted_agents(
+    planned: PlannedStress, before: Mapping[str, Floats], after: Mapping[str, Floats]
+) -> dict[str, AttackRank]:
+    """Return the rank that an attack reaches, by ranking method; methods without a rank are left out.
+
+    before, after : abilities without and with the attack, float arrays by ranking method; planted agents are last
+    """
+    ids = tuple(agent.id for agent in planned.base.pool.agents)
+    ranks_by_method = {}
+    for method in before:
+        ranks = attack_ranks(before[method], after[method], base_agent=planned.base_agent, ids=ids)
+        if ranks is not None:
+            ranks_by_method[method] = ranks
+    return ranks_by_method
+
+
+def _list_newly_flagged(planned: PlannedStress, findings: list[Finding], baseline: _Baseline) -> tuple[str, ...]:
+    """List the agents that findings name only under an attack, except the planted agents and the base agent.
+
+    A check that accuses honest agents because of an attack is a weakness of the check.
+
+    findings : findings on the attacked pool
+
+    Returns the ids of the agents in the order of the pool.
+    """
+    newly_named = {agent for _, agent in _list_named_agents(findings) - baseline.flagged}
+    agents = planned.base.pool.agents
+    base_agent_id = agents[planned.base_agent].id
+    return tuple(agent.id for agent in agents if agent.id in newly_named and agent.id != base_agent_id)
 
 
 def _list_detected_agents(findings: Sequence[Finding], planted_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -321,19 +343,20 @@ def conclusion(result: Stress) -> tuple[str, ...]:
     successful = [attack for attack in ranked if rank_gain(result, attack) >= MIN_RANK_GAIN]
     successful.sort(key=lambda attack: attack.ranks_after["plain"].rank)
     undetected = [attack for attack in successful if not is_detected(attack)]
-    lines = [
+    n_detected = len(successful) - len(undetected)
+
+    sentences = [
         f"Without an attack, {result.base_agent} has rank {result.ranks['plain']} of {result.n_agents}. {len(successful)} of "
         f"{len(ranked)} attacks gain {MIN_RANK_GAIN:.0f} ranks or more in the plain ranking; "
-        f"`youden check` or an alarm detects {len(successful) - len(undetected)} of them."
+        f"`youden check` or an alarm detects {n_detected} of them."
     ]
     for attack in undetected:
         ranks = attack.ranks_after["plain"]
-        lines.append(
-            f"{attack.attack} reaches rank {ranks.rank:g} of {ranks.n_ranks} and is not detected: {attack.description}."
-        )
+        reached_rank = f"{ranks.rank:g} of {ranks.n_ranks}"
+        sentences.append(f"{attack.attack} reaches rank {reached_rank} and is not detected: {attack.description}.")
     left_out = [attack for attack in result.attacks if attack.skipped_reason is not None]
-    lines += [f"{attack.attack} was left out. {attack.skipped_reason}" for attack in left_out]
-    return tuple(lines)
+    sentences += [f"{attack.attack} was left out. {attack.skipped_reason}" for attack in left_out]
+    return tuple(sentences)
 
 
 def rank_gain(result: Stress, attack: AttackResult) -> float:

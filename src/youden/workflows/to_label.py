@@ -25,9 +25,9 @@ from youden.errors import ConfigError
 from youden.pipeline.fitted_run import check_fit
 from youden.streams import stream
 from youden.text.spreadsheet_cells import guard
-from youden.types import Pool
+from youden.types import Item
 from youden.types.arguments import check_argument
-from youden.types.pool import Bools, Objects, Positions
+from youden.types.pool import Bools, Floats, Json, Objects, Positions
 from youden.workflows.quality import LabelledAnswers, fit_quality
 
 LabelsFor = Literal["best", "all"]
@@ -121,15 +121,13 @@ def choose_to_label(
             f"The number of responses to label must be at least 1: got {n}. Set, for example, 50.", slug="label-number"
         )
     _check_output_files(out)
-    key_file = label_key_path(out)
     folder.check_information()
     check_fit(folder)
-    pool = folder.read_judged_pool()
-    agent_ids = [row.agent for row in folder.read_ranking()]
-    pool_positions = {agent.id: k for k, agent in enumerate(pool.agents)}
-    texts = pool.texts[[pool_positions[agent] for agent in agent_ids]]
+    responses = _RankedResponses.read(folder)
     answers = _make_no_answers() if labelled is None else labelled
-    is_unlabelled = _find_unlabelled(pool, texts, answers)
+
+    # number of responses to label, by agent
+    is_unlabelled = _find_unlabelled(responses, answers)
     n_unlabelled = is_unlabelled.sum(axis=1)
     n_chosen = fit_quality(folder, answers).allocate_labels(n, n_unlabelled, for_best=purpose == "best")
     if not n_chosen.any():
@@ -140,13 +138,7 @@ def choose_to_label(
 
     rng = stream("answers to label", seed)
     chosen = _draw_responses(is_unlabelled, n_chosen, is_shared_order=purpose == "best", rng=rng)
-
-    # the key: agent and item of each chosen response, with the probability that it was chosen
-    probabilities = (n_chosen / np.maximum(n_unlabelled, 1)).tolist()
-    records = []
-    for id_, k, j in chosen:
-        record = {"id": id_, "agent": agent_ids[k], "item": pool.items[j].id, "probability": probabilities[k]}
-        records.append(record)
+    key_file = label_key_path(out)
     key = {
         "version": VERSION,
         "run": folder.path.resolve().name,
@@ -155,21 +147,75 @@ def choose_to_label(
         "why": _REASONS[purpose],
         "seed": seed,
         "n_known": len(answers.value),
-        "answers": records,
+        "answers": responses.list_key_records(chosen, n_chosen / np.maximum(n_unlabelled, 1)),
     }
     with atomic_write(key_file) as tmp_path:
         tmp_path.write_text(json.dumps(key, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    _write_table(out, *responses.make_table(chosen, rng, show_agents=show_agents))
 
-    rows = []
-    for id_, k, j in chosen:
-        shown_agent = [agent_ids[k]] if show_agents else []
-        other_texts = _shuffle_other_texts(texts[:, j], k, rng)
-        rows.append([id_, *shown_agent, pool.items[j].prompt or "", str(texts[k, j]), *other_texts])
-    agent_header = ["shown_agent"] if show_agents else []
-    other_headers = [f"other_{i + 1}" for i in range(len(agent_ids) - 1)]
-    _write_table(out, ["id", *agent_header, "prompt", "text", *other_headers, "label"], rows)
-    n_chosen_by_agent = {agent_ids[k]: count for k, count in enumerate(n_chosen.tolist()) if count}
+    n_chosen_by_agent = {responses.agent_ids[k]: count for k, count in enumerate(n_chosen.tolist()) if count}
     return ToLabel(out, key_file, n_chosen_by_agent, len(answers.value))
+
+
+@dataclass(frozen=True, eq=False)
+class _RankedResponses:
+    """Responses of the agents of a run, in the order of its ranking.
+
+    Attributes
+    ----------
+    agent_ids : list of str
+        Ids of the agents.
+    items : tuple of Item
+        Items of the pool.
+    texts : object array (n_agents, n_items)
+        First response of each agent to each item; None without a response.
+    """
+
+    agent_ids: list[str]
+    items: tuple[Item, ...]
+    texts: Objects
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> _RankedResponses:
+        """Read the ranking and the pool of a fitted run."""
+        pool = folder.read_judged_pool()
+        agent_ids = [row.agent for row in folder.read_ranking()]
+        pool_positions = {agent.id: position for position, agent in enumerate(pool.agents)}
+        texts = pool.texts[[pool_positions[agent_id] for agent_id in agent_ids]]
+        return cls(agent_ids, pool.items, texts)
+
+    def list_key_records(self, chosen: Sequence[_ChosenResponse], probability: Floats) -> list[dict[str, Json]]:
+        """List the agent and the item of chosen responses, with which labels are assigned to the responses later.
+
+        probability : float array (n_agents,), probability that a response of each agent was chosen
+        """
+        return [
+            {
+                "id": response.id,
+                "agent": self.agent_ids[response.agent],
+                "item": self.items[response.item].id,
+                "probability": float(probability[response.agent]),
+            }
+            for response in chosen
+        ]
+
+    def make_table(
+        self, chosen: Sequence[_ChosenResponse], rng: np.random.Generator, *, show_agents: bool
+    ) -> tuple[list[str], list[list[str]]]:
+        """Make the table of chosen responses: its header, and one row per response without the empty label.
+
+        rng : random order of the other agents' texts on the item
+        show_agents : whether the table has the agent of each response
+        """
+        rows = []
+        for id_, agent, item in chosen:
+            shown_agent = [self.agent_ids[agent]] if show_agents else []
+            other_texts = _shuffle_other_texts(self.texts[:, item], agent, rng)
+            rows.append([id_, *shown_agent, self.items[item].prompt or "", str(self.texts[agent, item]), *other_texts])
+
+        agent_header = ["shown_agent"] if show_agents else []
+        other_headers = [f"other_{number}" for number in range(1, len(self.agent_ids))]
+        return ["id", *agent_header, "prompt", "text", *other_headers, "label"], rows
 
 
 def _make_no_answers() -> LabelledAnswers:
@@ -202,15 +248,14 @@ def _check_output_files(out: Path) -> None:
         )
 
 
-def _find_unlabelled(pool: Pool, texts: Objects, answers: LabelledAnswers) -> Bools:
+def _find_unlabelled(responses: _RankedResponses, answers: LabelledAnswers) -> Bools:
     """Find the responses that have a text and no label yet: bool array (n_agents, n_items).
 
-    pool : pool of the run, whose items define the columns
-    texts : object array (n_agents, n_items) of str or None, with the agents in the order of the ranking
+    responses : responses of all agents, in the order of the ranking
     answers : labelled responses, whose agents are positions in the ranking
     """
-    is_unlabelled = np.array([[bool(text) for text in row] for row in texts], dtype=np.bool_)
-    item_positions = {item.id: position for position, item in enumerate(pool.items)}
+    is_unlabelled = np.array([[bool(text) for text in row] for row in responses.texts], dtype=np.bool_)
+    item_positions = {item.id: position for position, item in enumerate(responses.items)}
     for agent, item in zip(answers.agent.tolist(), answers.item_ids, strict=True):
         if item in item_positions:
             is_unlabelled[agent, item_positions[item]] = False

@@ -83,16 +83,22 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, options: E
         timestamp=str(int(fit_time)),
         organization=options.organization,
     )
+
     ranked = [row for row in rows if row.ability is not None]
     with create_export_folder(out) as tmp_folder:
         for row in ranked:
-            path = tmp_folder / _make_relative_path(run, row.agent)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps(_to_evaluation(run, row), ensure_ascii=False, allow_nan=False, indent=1)
-            path.write_text(text + "\n", encoding="utf-8", newline="\n")
+            _write_evaluation(run, row, tmp_folder)
     omitted = [row.agent for row in rows if row.ability is None]
     notes = (f"Agents without an ability are left out: {', '.join(omitted)}.",) if omitted else ()
     return Exported((out,), {"agents": len(ranked)}, notes)
+
+
+def _write_evaluation(run: _Run, row: RankingRow, folder: Path) -> None:
+    """Write the file of one agent, whose content is `_to_evaluation`, to the folder of an export."""
+    path = folder / _make_relative_path(run, row.agent)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(_to_evaluation(run, row), ensure_ascii=False, allow_nan=False, indent=1)
+    path.write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
 def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
@@ -158,29 +164,31 @@ def _to_evaluation_result(run: _Run, name: str, row: RankingRow) -> dict[str, Js
 
 
 def _to_score_details(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
-    """Convert one agent's row of a ranking to the `score_details` of the schema of Every Eval Ever.
+    """Convert one agent's row of a ranking to the object `score_details` of the schema of Every Eval Ever.
+
+    The schema has fields for a score and its uncertainty. All other columns of a row, and facts that the agents of a ranking
+    share, become `details`: the number of agents, the population that intervals refer to ("interval_speaks_of"), and whether
+    agents are ordered by this ranking ("heads_the_ranking").
 
     run : the run to export
     name : name of the ranking: "plain", or an alternative ranking such as "robust"
     row : the agent's row in this ranking
 
-    Returns the ability as `score`; the other columns of the row and facts on the ranking as `details`; and
-    `uncertainty`, if the ability has a standard error or an interval.
+    Returns the ability as `score`, the `details`, and the `uncertainty` if the ability has a standard error or an interval.
     """
     facts = run.facts
     details: dict[str, Json] = {
         column: value for column, value in fields_of(row).items() if column not in _OTHER_FIELDS
     }
-    # facts that are the same for all agents of this ranking
     details["n_agents"] = len(run.pool.agents)
     details["interval_speaks_of"] = facts.target
     details["heads_the_ranking"] = name == facts.ranked_by
 
-    score: dict[str, Json] = {"score": row.ability, "details": _to_strings(details)}
+    score_details: dict[str, Json] = {"score": row.ability, "details": _to_strings(details)}
     uncertainty = _describe_uncertainty(row, facts)
     if uncertainty:
-        score["uncertainty"] = uncertainty
-    return score
+        score_details["uncertainty"] = uncertainty
+    return score_details
 
 
 def _describe_uncertainty(row: RankingRow, facts: RunFacts) -> dict[str, Json]:
@@ -240,29 +248,33 @@ def _describe_judge(parts: Mapping[str, Json]) -> dict[str, Json] | None:
     detail = parts.get("judge_detail")
     if not isinstance(detail, dict):
         return None
-    members = detail.get("judges")
-    if not isinstance(members, list):
-        members = [detail]
-    judges = [judge for judge in members if isinstance(judge, dict) and judge.get("model")]
+    judges = _list_judges_with_model(detail)
     if not judges:
         return None
 
     descriptions: list[Json] = []
-    prompts = set()
     for judge in judges:
         model = str(judge["model"])
-        description: dict[str, Json] = {
-            "model_info": _describe_model(name=model, model_id=model),
-            "additional_details": _to_strings(judge),
-        }
-        descriptions.append(description)
-        prompts.add(f"{judge.get('prompt')} (digest {judge.get('prompt_digest')})")
+        model_info: Json = _describe_model(name=model, model_id=model)
+        descriptions.append({"model_info": model_info, "additional_details": _to_strings(judge)})
+    prompts = {f"{judge.get('prompt')} (digest {judge.get('prompt_digest')})" for judge in judges}
     prompt_names = ", ".join(sorted(prompts))
     return {
         "judges": descriptions,
         "input_prompt": f"Whether two responses come from the same item, with the prompt {prompt_names}.",
         "additional_details": _to_strings({"vote": detail.get("vote")}),
     }
+
+
+def _list_judges_with_model(detail: dict[str, Json]) -> list[dict[str, Json]]:
+    """List the settings of the judges that query a model: those of a jury, or of the single judge.
+
+    detail : settings of the judge of a run; the key "judges" lists the judges of a jury
+    """
+    judges = detail.get("judges")
+    if not isinstance(judges, list):
+        judges = [detail]
+    return [judge for judge in judges if isinstance(judge, dict) and judge.get("model")]
 
 
 def _describe_model(*, name: str, model_id: str) -> dict[str, Json]:

@@ -25,7 +25,7 @@ from youden.data.exporters.export_files import (
     format_card,
 )
 from youden.data.exporters.plain_tables import read_run_tables
-from youden.data.folder.extension_steps import POOLS
+from youden.data.folder.extension_steps import POOLS, ExtensionStep
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import FIT_FILES
 from youden.data.folder.run_folder import RunFolder
@@ -253,13 +253,18 @@ def _with_files_in_folder(config: RunConfig, folder: Path) -> RunConfig:
         changes["judge"] = _strip_folders_in_judge(config.judge)
     if config.trials_from is not None:
         changes["trials_from"] = _make_path_in_folder(config.trials_from, folder)
+    changes["extensions"] = [_with_pools_in_folder(step, folder) for step in config.extensions]
+    return config.model_copy(update=changes)
 
-    extensions = []
-    for step in config.extensions:
-        paths = {key: getattr(step, key) for key in POOLS}
-        new_paths = {key: _make_path_in_folder(path, folder) for key, path in paths.items() if path is not None}
-        extensions.append(step.model_copy(update=new_paths))
-    return config.model_copy(update={**changes, "extensions": extensions})
+
+def _with_pools_in_folder(step: ExtensionStep, folder: Path) -> ExtensionStep:
+    """Return a copy of an extension in which the paths of the added pools lead to files directly in `folder`."""
+    changes = {}
+    for key in POOLS:
+        path = getattr(step, key)
+        if path is not None:
+            changes[key] = _make_path_in_folder(path, folder)
+    return step.model_copy(update=changes)
 
 
 def _make_path_in_folder(path: str, folder: Path) -> str:

@@ -195,24 +195,27 @@ def _guard_formulas(table: pa.Table) -> pa.Table:
 
     If a text is changed, the table gets a column `guarded`, which lists the changed columns of each row.
     """
-    guarded_columns: list[list[str]] = [[] for _ in range(len(table))]
+    guarded_columns: list[list[str]] = [[] for _ in range(len(table))]  # names of the changed columns, by row
     for position, name in enumerate(table.column_names):
         if not pa.types.is_string(table.schema.field(name).type):
             continue
         texts = table.column(name).to_pylist()
-        guarded_rows = [
-            row for row, text in enumerate(texts) if text and is_run_by_spreadsheets(text) and not is_number(text)
-        ]
-        for row in guarded_rows:
+        formula_rows = [row for row, text in enumerate(texts) if _is_formula(text)]
+        for row in formula_rows:
             texts[row] = guard(texts[row])
             guarded_columns[row].append(name)
-        if guarded_rows:
+        if formula_rows:
             table = table.set_column(position, name, pa.array(texts, pa.string()))
 
     if not any(guarded_columns):
         return table
     joined_names = [" ".join(names) for names in guarded_columns]
     return table.append_column(GUARDED, pa.array(joined_names))
+
+
+def _is_formula(text: str | None) -> bool:
+    """Return whether a spreadsheet would run a text as a formula; a number such as −1 is shown as it is."""
+    return text is not None and is_run_by_spreadsheets(text) and not is_number(text)
 
 
 _TYPES = {"text": pa.string(), "whole": pa.int64(), "number": pa.float64()}

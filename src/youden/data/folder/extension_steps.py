@@ -145,6 +145,8 @@ class UnfinishedExtension(ExtensionRequest):
     def format_command(self, run: Path) -> str:
         """Return the command line, quoted for the shell, that finishes the extension.
 
+        It is the command with which the user started the extension. A repeated command continues an unfinished extension.
+
         Parameters
         ----------
         run : Path
@@ -155,19 +157,12 @@ class UnfinishedExtension(ExtensionRequest):
         str
             Such as `youden extend agents runs/demo new-agents --calls 4000`.
         """
-        # youden extend best RUN, youden extend half-width RUN X, or youden extend KIND RUN VALUE
-        positional_field: str | None = self.kind
-        if self.is_search:
-            positional_field = None
-        elif self.half_width and self.added_pool is None:
-            positional_field = "half_width"
-
-        words = ["youden", "extend"]
+        positional_field = self._get_positional_field()
         if positional_field is None:
-            words += ["best", str(run)]
+            words = ["youden", "extend", "best", str(run)]
         else:
             value = getattr(self, positional_field)
-            words += [_to_dashes(positional_field), str(run), _to_argument(value)]
+            words = ["youden", "extend", _to_dashes(positional_field), str(run), _to_argument(value)]
 
         for field in ("calls", "half_width", "top", "max_regret", "max_cost"):
             value = getattr(self, field)
@@ -176,6 +171,18 @@ class UnfinishedExtension(ExtensionRequest):
         for agent in self.focus:
             words += ["--focus", _to_argument(agent)]
         return printable.format_command(words)
+
+    def _get_positional_field(self) -> str | None:
+        """Return the field whose value follows the run on the command line, without the name of an option.
+
+        The forms are `youden extend KIND RUN VALUE`, `youden extend half-width RUN VALUE`, and `youden extend best RUN`, which
+        has no such field (None).
+        """
+        if self.is_search:
+            return None
+        if self.half_width and self.added_pool is None:
+            return "half_width"
+        return self.kind
 
     def is_same_request(self, request: ExtensionRequest) -> bool:
         """Return whether a request has the same options as this extension.

@@ -67,10 +67,9 @@ def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
         return pool
 
     summary = parse(path, read_bytes(path), TypeAdapter(PoolFile)).to_summary()
-    agent_ids = summary.agent_ids
-    item_ids = summary.item_ids
-    for n_agents, n_items in _list_initial_sizes(config, len(agent_ids), len(item_ids)):
-        initial_pool = find_subpool(pool, agent_ids[:n_agents], item_ids[:n_items], digest=initial_digest)
+    agents, items = summary.agent_ids, summary.item_ids
+    for n_agents, n_items in _list_initial_sizes(config, len(agents), len(items)):
+        initial_pool = find_subpool(pool, agents[:n_agents], items[:n_items], digest=initial_digest)
         if initial_pool is not None:
             return initial_pool
     return pool
@@ -109,17 +108,25 @@ def find_subpool(pool: Pool, agents: Sequence[str], items: Sequence[str], *, dig
     if len(rows) < len(agents) or len(columns) < len(items):
         return None
 
-    texts_by_repeat = [pool_texts[np.ix_(rows, columns)] for pool_texts in pool.texts_by_repeat]
-    while len(texts_by_repeat) > 1 and all(text is None for text in texts_by_repeat[-1].flat):
-        texts_by_repeat.pop()
-
     part_agents = tuple(pool.agents[row] for row in rows)
     part_items = tuple(pool.items[column] for column in columns)
+    texts_by_repeat = _drop_empty_repeats(_select_texts(pool, agents, items))
     for n_repeats in range(len(texts_by_repeat), 0, -1):
         part = Pool.from_repeats(part_agents, part_items, texts_by_repeat[:n_repeats], pool.name)
         if part.digest == digest:
             return part
     return None
+
+
+def _drop_empty_repeats(texts_by_repeat: Sequence[Objects]) -> list[Objects]:
+    """Drop the last repeats if no agent responded that often; the first responses are always kept.
+
+    texts_by_repeat : object arrays (n_agents, n_items) of first responses, second responses and so on, None without one
+    """
+    remaining = list(texts_by_repeat)
+    while len(remaining) > 1 and all(text is None for text in remaining[-1].flat):
+        remaining.pop()
+    return remaining
 
 
 def read_run_pool(config: RunConfig) -> Pool:
@@ -155,16 +162,17 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
     new_members = [member for member in getattr(new_pool, kind) if member.id not in existing_ids]
     if not new_members:
         raise _make_nothing_new_error(kind, new_pool)
+    _check_prompts(pool, new_pool)
+    _check_responses(pool, new_pool)
+
     agents = new_members if kind == "agents" else pool.agents
     items = new_members if kind == "items" else pool.items
     texts_by_repeat = _select_texts(new_pool, [agent.id for agent in agents], [item.id for item in items])
-
-    _check_prompts(pool, new_pool)
-    _check_responses(pool, new_pool)
     required = _find_required_items(pool, kind=kind, n_new_items=len(items))
     first_texts = texts_by_repeat[0]  # a cell without a first response is missing, see `Pool.present`
     for agent, texts in zip(agents, first_texts, strict=True):
-        _check_gaps(agent.id, [items[position].id for position in required if texts[position] is None])
+        missing_items = [items[position].id for position in required if texts[position] is None]
+        _check_gaps(agent.id, missing_items)
 
     if kind == "agents":
         return pool.with_agents(new_members, texts_by_repeat)

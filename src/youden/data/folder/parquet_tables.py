@@ -47,16 +47,19 @@ class TableMetadata(StrictFile):
 
 
 def encode_table(columns: Sequence[TableColumn], values: Mapping[str, NDArray[Any] | None], names: Names) -> pa.Table:
-    """Convert arrays to a table.
+    """Convert the arrays of a result to a table that can be written to a Parquet file.
+
+    Arrays contain numbers only. A text, such as the id of an agent, is represented by a whole number: its index in the list
+    of all possible texts of the column. The table contains the texts.
 
     Parameters
     ----------
     columns : sequence of TableColumn
         Columns of the table.
     values : mapping of str to array (n_rows,) or None
-        Values by name of a column, for each of `columns`; None for a column of nulls. A text is given by its position in
-        the column's `words` or in `names`. Missing values are −1 in texts and whole numbers, and NaN in other numbers. At
-        least one column has an array, which sets the number of rows.
+        Values by name of a column, for each of `columns`; None for a column of nulls. Texts are indices in the column's
+        `words` or in `names`. Missing values are −1 in texts and whole numbers, and NaN in other numbers. At least one
+        column has an array, which sets the number of rows.
     names : mapping of str to sequence of str
         Ids by kind: "agents", "items" or "models".
 

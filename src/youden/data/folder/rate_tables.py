@@ -173,7 +173,8 @@ def read_pairs(path: Path, *, ranking: Path) -> Pairs:
     Returns
     -------
     Pairs
-        Statistics of all pairs of agents.
+        Statistics of all pairs of agents; the share of the possible partners with which an agent was compared on an item
+        (`partners_seen`); and whether each pair has its own false-positive rate (`own_rates`).
 
     Raises
     ------
@@ -182,20 +183,22 @@ def read_pairs(path: Path, *, ranking: Path) -> Pairs:
     """
     table = read_table(path, PairsMetadata)
     metadata = table.metadata
-    n_agents = len(metadata.agents)
-    if metadata.ranking_digest != hashlib.sha256(read_bytes(ranking)).hexdigest():
+    ranking_digest = hashlib.sha256(read_bytes(ranking)).hexdigest()
+    if metadata.ranking_digest != ranking_digest:
         raise RunFolderError(
             f"{path} belongs to another ranking than ranking.csv. Run `youden fit {path.parent}` to fit the run again.",
             slug="pairs-stale",
         )
-    if len(metadata.ability) != n_agents or len(table) != n_agents * (n_agents - 1):
-        raise damaged_file_error(
-            path, f"it contains {len(table)} pairs and {len(metadata.ability)} abilities for {n_agents} agents"
-        )
+
+    n_pairs, n_abilities, n_agents = len(table), len(metadata.ability), len(metadata.agents)
+    n_expected_pairs = n_agents * (n_agents - 1)
+    if n_abilities != n_agents or n_pairs != n_expected_pairs:
+        fault = f"it contains {n_pairs} pairs and {n_abilities} abilities for {n_agents} agents"
+        raise damaged_file_error(path, fault)
 
     return Pairs(
         **_read_pair_matrices(table),
-        ability=np.array([np.nan if value is None else value for value in metadata.ability]),
+        ability=np.array(metadata.ability, dtype=np.float64),
         partners_seen=metadata.partners_seen,
         own_rates=metadata.own_rates,
     )

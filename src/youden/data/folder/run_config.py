@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
@@ -215,10 +215,11 @@ class RunConfig(RunKeys, BaseModel):
             raise ValueError(f"question: preference requires the target items-like-these: got {self.target}")
 
     def _check_rounds(self) -> None:
-        """Raise ValueError if `half_width`, `top` or `max_regret` does not fit the design, its options or each other.
+        """Raise ValueError if a key that samples trials in rounds contradicts the design, its options or another key.
 
-        With each of these keys, the trials of a cyclic design are sampled in rounds: with `half_width` until the intervals
-        are short enough, with the other two until the best agents are found.
+        Such a run is judged in several rounds, and the answers so far determine the trials of the next round. With
+        `half_width`, rounds are added until the intervals are short enough. With `top` or `max_regret`, the
+        rounds search for the best agents. Only a cyclic design can be sampled in rounds.
         """
         search_keys = [name for name in ("top", "max_regret") if getattr(self, name) is not None]
         if self.half_width is None and not search_keys:
@@ -398,13 +399,11 @@ def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
     keys = {key: resolve_paths(key, value, folder) for key, value in file_keys.items()}
     keys |= changes
 
-    judge_name = None
-    judge = keys.get("judge")
-    if isinstance(judge, str):
-        judge_path = find_nearby_judge(judge, folder)
-        if judge_path is not None:
-            judge_name = judge
-            keys["judge"] = str(judge_path)
+    judge, judge_name = keys.get("judge"), None
+    judge_path = find_nearby_judge(judge, folder) if isinstance(judge, str) else None
+    if judge_path is not None:
+        judge_name = judge
+        keys["judge"] = str(judge_path)
 
     config = run_config_from_keys(keys, origin=str(path))
     # set as cached properties, because they are not part of the run's definition
@@ -594,13 +593,18 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
     # the record of an unfinished extension has the keys of an extension, and contains another one under `step`
     unfinished = data.get("unfinished", {})
     for extension in (*data["extensions"], unfinished, unfinished.get("step", {})):
-        for key in extension.keys() & POOLS:
-            extension[key] = make_relative("pool", extension[key], folder)
-        if extension.get("focus") == []:  # the default
-            del extension["focus"]
+        _shorten_extension(extension, folder)
 
     _remove_defaults(data, config)
     if config.store is not None:
         data["store"] = redact_location(data["store"])
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
     return _CREDENTIALS.sub("", text)
+
+
+def _shorten_extension(extension: dict[str, Any], folder: Path) -> None:
+    """Make the paths of pools in an extension relative to a folder, and remove the key `focus` if it has its default."""
+    for key in extension.keys() & POOLS:
+        extension[key] = make_relative("pool", extension[key], folder)
+    if extension.get("focus") == []:
+        del extension["focus"]

@@ -22,7 +22,7 @@ from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, format_excerpt
 from youden.data.pools.tidy_reader import read_csv, read_frame, read_parquet
 from youden.errors import ConfigError, PoolError
 from youden.resources import find_resource, report_shadow_at
-from youden.text.json_text import MAX_DEPTH, JSONDecodeError, is_nested_deeper, parse_json
+from youden.text.json_text import MAX_DEPTH, JSONDecodeError, ParsedJson, is_nested_deeper, parse_json
 from youden.text.printable import format_command
 from youden.types import Agent, Item, Pool
 from youden.types.pool import Json, Positions
@@ -140,21 +140,33 @@ def _read_folder(folder: Path) -> Pool:
     Raises: PoolError if a file is missing, or a line is not valid.
     """
     _check_files_exist(folder)
-    agents = [Agent(*fields) for fields in _read_agents_or_items(Source(folder / AGENTS), "agent", "group")]
-    items = [Item(*fields) for fields in _read_agents_or_items(Source(folder / ITEMS), "item", "prompt")]
-    rows_by_agent = {agent.id: row for row, agent in enumerate(agents)}
-    columns_by_item = {item.id: column for column, item in enumerate(items)}
+    agents = tuple(Agent(*fields) for fields in _read_agents_or_items(Source(folder / AGENTS), "agent", "group"))
+    items = tuple(Item(*fields) for fields in _read_agents_or_items(Source(folder / ITEMS), "item", "prompt"))
+    agent_ids = [agent.id for agent in agents]
+    item_ids = [item.id for item in items]
 
-    responses = _ResponseLines(Source(folder / RESPONSES), rows_by_agent, columns_by_item)
-    for first_line, lines in _read_line_chunks(responses.source):
+    source = Source(folder / RESPONSES)
+    cells = _read_responses(source, agent_ids, item_ids)
+    texts, repeat_texts = cells.to_texts(source, agents=agent_ids, items=item_ids)
+    source.log_replaced()
+    return Pool(agents, items, texts, name=folder.resolve().name, repeat_texts=repeat_texts)
+
+
+def _read_responses(source: Source, agent_ids: Sequence[str], item_ids: Sequence[str]) -> PoolCells:
+    """Read the responses of a pool from responses.jsonl, in the order of its lines.
+
+    source : the file, which error messages name
+    agent_ids, item_ids : ids in the order of agents.jsonl and items.jsonl, which the responses refer to
+
+    Raises PoolError if a line is not valid.
+    """
+    rows_by_agent = {agent_id: row for row, agent_id in enumerate(agent_ids)}
+    columns_by_item = {item_id: column for column, item_id in enumerate(item_ids)}
+    responses = _ResponseLines(source, rows_by_agent, columns_by_item)
+    for first_line, lines in _read_line_chunks(source):
         if not responses.add_at_once(lines, first_line):
             responses.add_one_by_one(lines, first_line)
-
-    texts, repeat_texts = responses.cells.to_texts(
-        responses.source, agents=list(rows_by_agent), items=list(columns_by_item)
-    )
-    responses.source.log_replaced()
-    return Pool(tuple(agents), tuple(items), texts, name=folder.resolve().name, repeat_texts=repeat_texts)
+    return responses.cells
 
 
 def _check_files_exist(folder: Path) -> None:
@@ -190,8 +202,9 @@ class _ResponseLines:
     def add_at_once(self, lines: Sequence[bytes], first_line: int) -> bool:
         """Add the responses in many lines in one step, which is faster than line by line.
 
-        Nothing is added if a line is blank or not valid, or has a repeat number or a very long text. The caller then
-        adds the lines one by one, which handles these cases and reports errors.
+        This works only if each line is a valid response with exactly the keys agent, item and text, and no text is very long.
+        Otherwise, nothing is added. The caller must then add the lines one by one, which also handles blank lines and
+        numbers of repeats, and reports errors.
 
         lines : consecutive lines of the file
         first_line : number of the first of these lines in the file, from 1
@@ -207,15 +220,15 @@ class _ResponseLines:
         except (orjson.JSONDecodeError, KeyError, TypeError):
             return False
 
-        # a fourth field is a repeat, or unknown
-        has_other_fields = any(len(record) > len(_RESPONSE) for record in records)
+        has_other_keys = any(len(record) > len(_RESPONSE) for record in records)
         lengths = _to_int64(map(len, texts))
-        if has_other_fields or lengths.max() > LONG_TEXT:
+        if has_other_keys or lengths.max() > LONG_TEXT:
             return False
 
-        spool = self.cells.extend(rows, columns, np.arange(first_line, first_line + len(lines)))
+        line_numbers = np.arange(first_line, first_line + len(lines))
+        stored_texts = self.cells.extend(rows, columns, line_numbers)
         n_bytes = _to_int64(map(len, encoded_texts))
-        spool.extend(SEPARATOR.join(encoded_texts), n_bytes=n_bytes, lengths=lengths)
+        stored_texts.extend(SEPARATOR.join(encoded_texts), n_bytes=n_bytes, lengths=lengths)
         return True
 
     def add_one_by_one(self, lines: Sequence[bytes], first_line: int) -> None:
@@ -287,19 +300,7 @@ def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple
                 slug="pool-duplicate",
             )
 
-        value = record.get(key)
-        is_empty_group = key == "group" and value == ""
-        if not isinstance(value, str | None) or is_empty_group:
-            raise source.make_error(
-                line,
-                f"the {key} is not a string: got {format_excerpt(value)}. Set a string, or remove the {key}.",
-                slug="pool-key",
-            )
-        if value and key == "prompt":
-            source.warn_if_long(value, key, line)
-        if value and key == "group":
-            source.check_name(value, key, line)
-
+        value = _require_prompt_or_group(source, record.get(key), key, line)
         meta = record.get("meta", {})
         if not isinstance(meta, dict):
             raise source.make_error(
@@ -312,6 +313,28 @@ def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple
     source.log_replaced()
     if not line_by_id:
         raise source.make_error(None, f"it has no rows. Add one line per {noun}.", slug="pool-empty")
+
+
+def _require_prompt_or_group(source: Source, value: Json, key: str, line: int) -> str | None:
+    """Return the prompt of an item, or the group of an agent, if it is valid or missing (None).
+
+    source, line : file and number of the line, which error messages name
+    key : "prompt" or "group"; a prompt may be empty, and causes a warning if it is very long
+
+    Raises PoolError [pool-key] if the value is not a string, and another one if it is not the valid name of a group.
+    """
+    is_empty_group = key == "group" and value == ""
+    if not isinstance(value, str | None) or is_empty_group:
+        raise source.make_error(
+            line,
+            f"the {key} is not a string: got {format_excerpt(value)}. Set a string, or remove the {key}.",
+            slug="pool-key",
+        )
+    if value and key == "prompt":
+        source.warn_if_long(value, key, line)
+    if value and key == "group":
+        source.check_name(value, key, line)
+    return value
 
 
 def _read_line_chunks(source: Source) -> Iterator[tuple[int, list[bytes]]]:
@@ -371,21 +394,29 @@ def _parse_line(source: Source, line: bytes, number: int) -> Json:
         number, or is nested too deeply.
     """
     text = source.decode(line, number)
-    remedy = "Write one object per line"
     try:
         parsed = parse_json(text)
     except JSONDecodeError as error:
-        problem = f"it is not JSON ({error.msg}, column {error.colno}). {remedy}."
+        problem = f"it is not JSON ({error.msg}, column {error.colno}). {_JSON_REMEDY}"
         raise source.make_error(number, problem, slug="pool-json") from error
-    if parsed.n_nonfinite:
-        problem = f"it is not JSON: it contains a number that is NaN or infinite. {remedy}."
-        raise source.make_error(number, problem, slug="pool-json")
-    if is_nested_deeper(parsed.value, MAX_DEPTH):
-        problem = f"its lists and objects are nested more than {MAX_DEPTH} levels deep. {remedy}."
-        raise source.make_error(number, problem, slug="pool-json")
+    if fault := _find_json_fault(parsed):
+        raise source.make_error(number, f"{fault}. {_JSON_REMEDY}", slug="pool-json")
+
     source.replaced.add(n_texts=parsed.n_replaced_texts, location=f"{source.path}, line {number}")
     value: Json = parsed.value
     return value
+
+
+_JSON_REMEDY = "Write one object per line."
+
+
+def _find_json_fault(parsed: ParsedJson) -> str | None:
+    """Describe why a parsed value is not allowed in a pool: a number that is not finite, or deep nesting."""
+    if parsed.n_nonfinite:
+        return "it is not JSON: it contains a number that is NaN or infinite"
+    if is_nested_deeper(parsed.value, MAX_DEPTH):
+        return f"its lists and objects are nested more than {MAX_DEPTH} levels deep"
+    return None
 
 
 def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
@@ -410,10 +441,10 @@ def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
 
 
 def find_foreign_file(agents: Sequence[Agent], items: Sequence[Item], folder: Path) -> Path | None:
-    """Find a file in a folder that belongs to another pool, and that writing a pool would replace.
+    """Find a file in a folder that belongs to another pool, and that writing a pool there would replace.
 
-    A file belongs to another pool if it exists and does not have exactly the agents or items of the pool to write.
-    Only agents.jsonl and items.jsonl are compared.
+    A file belongs to another pool if it does not list exactly the agents or items of the pool to write. Only agents.jsonl
+    and items.jsonl are compared.
 
     Parameters
     ----------
@@ -425,7 +456,7 @@ def find_foreign_file(agents: Sequence[Agent], items: Sequence[Item], folder: Pa
     Returns
     -------
     Path or None
-        The first such file; None if there is none.
+        The first file of another pool; None if the folder contains no such file.
     """
     lines_by_path = {folder / AGENTS: _encode_agents(agents), folder / ITEMS: _encode_items(items)}
     for path, lines in lines_by_path.items():

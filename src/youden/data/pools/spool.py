@@ -80,9 +80,8 @@ class Spool:
         n_bytes_with_separator = n_bytes + len(SEPARATOR)
         starts = np.cumsum(n_bytes_with_separator) - n_bytes_with_separator  # Σ over the texts before
         if self._file is None:
-            bounds = zip(starts.tolist(), (starts + n_bytes).tolist(), strict=True)
             texts = np.full(shape, None, dtype=np.object_)
-            texts.ravel()[cells] = [self._data[start:end].decode() for start, end in bounds]
+            texts.ravel()[cells] = self._decode_texts(starts, starts + n_bytes)
             return texts
 
         with _explain_full_disk():
@@ -95,6 +94,14 @@ class Spool:
             lengths=_place_in_cells(lengths, cells, shape, default=0),
         )
         return cast(Objects, texts_in_file)  # which is indexed like an array of objects
+
+    def _decode_texts(self, starts: Positions, ends: Positions) -> list[str]:
+        """Return all texts that are kept in memory.
+
+        starts, ends : int arrays (n_texts,), position of the first byte of each text, and of the byte after its last one
+        """
+        bounds = zip(starts.tolist(), ends.tolist(), strict=True)
+        return [self._data[start:end].decode() for start, end in bounds]
 
     def _store_encoded(self, data: bytes | memoryview) -> None:
         """Store the bytes of further texts after those of the earlier texts.
@@ -452,19 +459,24 @@ class PoolCells:
         n_agents, n_items = len(agents), len(items)
         self._check_size(source, n_agents, n_items)
 
-        cell = np.frombuffer(self._agent, dtype=np.int64) * n_items + np.frombuffer(self._item, dtype=np.int64)
+        # cells are counted agent by agent, like the elements of an array (n_agents, n_items)
+        agent = np.frombuffer(self._agent, dtype=np.int64)
+        item = np.frombuffer(self._item, dtype=np.int64)
+        cell = agent * n_items + item
         order, is_same_cell, is_duplicate = self._sort_by_cell(cell)
         if is_duplicate.any():
             first, second = _find_first_duplicate(order, is_duplicate)
-            agent = agents[self._agent[second]]
-            item = items[self._item[second]]
-            raise self._make_duplicate_error(source, agent, item, first=first, second=second)
+            raise self._make_duplicate_error(
+                source, agents[agent[second]], items[item[second]], first=first, second=second
+            )
         if not is_same_cell.any():
             return self._texts.to_array(cell, (n_agents, n_items)), None
 
+        # the cells of all second responses follow those of all first responses, and so on
         rank = _rank_in_cells(order, is_same_cell)
         n_repeats = int(rank.max()) + 1
-        all_texts = self._texts.to_array(cell + rank * (n_agents * n_items), (n_repeats * n_agents, n_items))
+        cell_of_repeat = cell + rank * (n_agents * n_items)
+        all_texts = self._texts.to_array(cell_of_repeat, (n_repeats * n_agents, n_items))
         return _split_rows(all_texts, n_agents)
 
     def _sort_by_cell(self, cell: Positions) -> tuple[Positions, Bools, Bools]:

@@ -9,7 +9,7 @@ import codecs
 import csv
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import isnan
 from pathlib import Path
@@ -68,20 +68,31 @@ def read_csv(path: Path) -> Pool:
         _check_column_names(source, [name for name in header if name != GUARDED], number=header_line)
         positions = {name: header.index(name) for name in (*columns, GUARDED) if name in header}
         for line, record in records:
-            if len(record) != len(header):
-                raise source.make_error(
-                    line,
-                    f"it does not fit the header: got {len(record)} fields, expected {len(header)}. "
-                    "Put texts with commas, quotes or line breaks in double quotes.",
-                    slug="pool-csv",
-                )
-            if record == header:
-                raise source.make_error(line, "it repeats the header. Remove it.", slug="pool-csv")
+            _check_csv_record(source, record, header, line)
             row = {name: record[position] for name, position in positions.items()}
             if GUARDED in row:
                 row = remove_guards(row)
             rows.add([row.get(name) for name in columns], number=line)
     return rows.to_pool()
+
+
+def _check_csv_record(source: Source, record: list[str], header: list[str], line: int) -> None:
+    """Check that a record of a CSV file has as many fields as its header, and does not repeat the header.
+
+    source : the file, which error messages name
+    line : number of the line on which the record starts, for error messages
+
+    Raises PoolError [pool-csv].
+    """
+    if len(record) != len(header):
+        raise source.make_error(
+            line,
+            f"it does not fit the header: got {len(record)} fields, expected {len(header)}. "
+            "Put texts with commas, quotes or line breaks in double quotes.",
+            slug="pool-csv",
+        )
+    if record == header:
+        raise source.make_error(line, "it repeats the header. Remove it.", slug="pool-csv")
 
 
 def read_parquet(path: Path) -> Pool:
@@ -108,18 +119,14 @@ def read_parquet(path: Path) -> Pool:
     """
     source = Source(path, unit="row")
     rows = _TidyRows(source)
-    n_rows_read = 0
+    first_row = 1
     with source.open() as file:
         table = _open_table(source, file)
         for batch in _read_batches(source, table):
             columns = _get_pool_columns(batch)
-            first_row = n_rows_read + 1
             if not rows.add_batch(columns, number=first_row):
-                records = zip(*(column.cast(pa.large_binary()).to_pylist() for column in columns), strict=True)
-                for number, record in enumerate(records, first_row):
-                    fields = [raw if raw is None else source.decode(raw, number) for raw in record]
-                    rows.add(fields, number=number)
-            n_rows_read += len(batch)
+                rows.add_one_by_one(columns, first_row)
+            first_row += len(batch)
     return rows.to_pool()
 
 
@@ -227,13 +234,26 @@ def read_frame(frame: pd.DataFrame) -> Pool:
         elif agent is not None:
             agents_with_missing_text[agent] = None
     source.log_replaced()
+
     pool = rows.to_pool()
-    agents_with_text = {agent.id for agent in pool.agents}
-    for agent_id in agents_with_missing_text:
-        if agent_id not in agents_with_text:
+    _check_agents_have_response(source, agents_with_missing_text, pool)
+    return pool
+
+
+def _check_agents_have_response(source: Source, agent_ids: Iterable[str], pool: Pool) -> None:
+    """Check that agents with a row without a text also have a row with a text, so that no agent is lost silently.
+
+    source : the table, which the error message names
+    agent_ids : ids of the agents with such a row
+    pool : pool of the rows with a text
+
+    Raises PoolError [pool-agent] for the first agent without a response.
+    """
+    ids_with_text = {agent.id for agent in pool.agents}
+    for agent_id in agent_ids:
+        if agent_id not in ids_with_text:
             problem = f"agent {agent_id!r} has no response. Add its responses, or remove the agent."
             raise source.make_error(None, problem, slug="pool-agent")
-    return pool
 
 
 def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
@@ -365,6 +385,19 @@ class _TidyRows:
             self._source.check_name(group, "group", number)
             self._set_prompt_or_group(self._groups, agent, group, f"group of agent {agent!r}", number)
 
+    def add_one_by_one(self, columns: Sequence[pa.LargeStringArray], first_number: int) -> None:
+        """Check and add many rows one by one, which is slower than `add_batch` but handles all rows.
+
+        columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
+        first_number : number of the first row in the table, from 1
+
+        Raises PoolError for the first invalid row.
+        """
+        bytes_columns = [column.cast(pa.large_binary()).to_pylist() for column in columns]
+        for number, record in enumerate(zip(*bytes_columns, strict=True), first_number):
+            fields = [raw if raw is None else self._source.decode(raw, number) for raw in record]
+            self.add(fields, number=number)
+
     def add_batch(self, columns: Sequence[pa.LargeStringArray], *, number: int) -> bool:
         """Add many rows at once, if all are valid, none has a repeat and no text is long; return whether they were added.
 
@@ -375,18 +408,15 @@ class _TidyRows:
         columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
         number : number of the first row in the table, from 1
         """
-        agent, item, text, prompt, group, repeat = columns
-        has_missing_values = any(column.null_count > 0 for column in (agent, item, text))
-        has_repeats = repeat.null_count < len(repeat)
-        if has_missing_values or has_repeats or not _is_utf8(columns) or not _are_names_valid(group):
+        if not _have_simple_fields(columns):
             return False
 
         import pyarrow.compute as pc  # takes as long to import as a small table to read
 
+        agent, item, text, prompt, group, _ = columns
         lengths = _to_int64(pc.utf8_length(text))
         if lengths.max(initial=0) > LONG_TEXT:
             return False
-
         agents = _look_up_ids(agent, self._agents)
         items = _look_up_ids(item, self._items)
         if agents is None or items is None:
@@ -397,8 +427,9 @@ class _TidyRows:
             return False
 
         # all rows are valid
-        spool = self._cells.extend(agents, items, np.arange(number, number + len(text)))
-        spool.extend(_join_texts(text), n_bytes=_to_int64(pc.binary_length(text)), lengths=lengths)
+        row_numbers = np.arange(number, number + len(text))
+        stored_texts = self._cells.extend(agents, items, row_numbers)
+        stored_texts.extend(_join_texts(text), n_bytes=_to_int64(pc.binary_length(text)), lengths=lengths)
         return True
 
     def _set_prompt_or_group(
@@ -426,14 +457,33 @@ class _TidyRows:
         agent_ids = list(self._agents)
         item_ids = list(self._items)
         texts, repeat_texts = self._cells.to_texts(self._source, agents=agent_ids, items=item_ids)
-        for noun, ids in {"agents": agent_ids, "items": item_ids}.items():
-            if note := describe_similar_names(ids):
-                _LOG.warning("%s, %s: %s", printable(str(self._source.path)), noun, printable(note))
+        self._warn_if_similar("agents", agent_ids)
+        self._warn_if_similar("items", item_ids)
+
         groups = {agent_id: group for agent_id, (group, _) in self._groups.items()}
         prompts = {item_id: prompt for item_id, (prompt, _) in self._prompts.items()}
         agents = tuple(Agent(agent_id, group=groups.get(agent_id)) for agent_id in agent_ids)
         items = tuple(Item(item_id, prompt=prompts.get(item_id)) for item_id in item_ids)
         return Pool(agents, items, texts, name=self._source.path.stem, repeat_texts=repeat_texts)
+
+    def _warn_if_similar(self, noun: str, ids: list[str]) -> None:
+        """Log a warning if some ids of agents or items (`noun`) differ so little that they may be misspelt."""
+        note = describe_similar_names(ids)
+        if note:
+            _LOG.warning("%s, %s: %s", printable(str(self._source.path)), noun, printable(note))
+
+
+def _have_simple_fields(columns: Sequence[pa.LargeStringArray]) -> bool:
+    """Return whether rows can be added at once: all have an agent, an item and a text, none has a repeat, and all are valid.
+
+    columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
+    """
+    agent, item, text, _, group, repeat = columns
+    has_missing_values = any(column.null_count > 0 for column in (agent, item, text))
+    has_repeats = repeat.null_count < len(repeat)
+    if has_missing_values or has_repeats:
+        return False
+    return _is_utf8(columns) and _are_names_valid(group)
 
 
 def _is_utf8(columns: Sequence[pa.LargeStringArray]) -> bool:
@@ -587,31 +637,26 @@ def _check_column_names(source: Source, names: list[str], *, number: int | None)
 
     Raises PoolError [pool-columns]. The message lists the allowed names.
     """
-    allowed = (*REQUIRED, *OPTIONAL)
     missing = [name for name in REQUIRED if name not in names]
     duplicates = sorted(name for name, n in Counter(names).items() if n > 1)
-    unknown = [name for name in names if name not in allowed]
+    unknown = [name for name in names if name not in (*REQUIRED, *OPTIONAL)]
+    if missing:
+        problem = f"no column {', '.join(missing)}: got {format_excerpt(', '.join(names))}."
+    elif duplicates:
+        problem = f"the column {duplicates[0]} occurs twice."
+    elif unknown:
+        problem = f"the column {format_excerpt(unknown[0])} is unknown. Remove it, or pass a folder with meta."
+    else:
+        return
+    raise source.make_error(number, f"{problem} {_suggest_columns(source)}", slug="pool-columns")
 
+
+def _suggest_columns(source: Source) -> str:
+    """Return the remedy for a table with wrong columns: the allowed names, and another layout or command to use."""
     remedy = f"Name the columns {', '.join(REQUIRED)} and, if there are any, {', '.join(OPTIONAL)}"
     if source.path == _FRAME:
-        remedy += "; or pass one row per item, with the column item and one column per agent."
-    else:
-        remedy += f", separated by commas; or run `youden init {source.path.name}` to detect the columns."
-
-    if missing:
-        raise source.make_error(
-            number,
-            f"no column {', '.join(missing)}: got {format_excerpt(', '.join(names))}. {remedy}",
-            slug="pool-columns",
-        )
-    if duplicates:
-        raise source.make_error(number, f"the column {duplicates[0]} occurs twice. {remedy}", slug="pool-columns")
-    if unknown:
-        raise source.make_error(
-            number,
-            f"the column {format_excerpt(unknown[0])} is unknown. Remove it, or pass a folder with meta. {remedy}",
-            slug="pool-columns",
-        )
+        return f"{remedy}; or pass one row per item, with the column item and one column per agent."
+    return f"{remedy}, separated by commas; or run `youden init {source.path.name}` to detect the columns."
 
 
 def _check_column_type(source: Source, name: str, kind: pa.DataType) -> None:
