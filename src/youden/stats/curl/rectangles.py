@@ -199,7 +199,7 @@ def _select_shared_columns_at_once(row_pairs: _RowPairs, sampled: Positions, ran
     pair_starts = np.cumsum(n_shared) - n_shared
 
     index = pair_starts[index_of_pair][:, None] + ranks
-    return shared_columns[index]
+    return np.asarray(shared_columns[index])
 
 
 def no_rectangles_error(observed: Bools) -> StatisticsError:
