@@ -195,7 +195,7 @@ def _select_shared_columns_at_once(row_pairs: _RowPairs, sampled: Positions, ran
 
     # columns that each pair shares, one pair after the other, and the index at which each pair begins
     is_shared = row_pairs.rows[row_pairs.upper[pairs]] & row_pairs.rows[row_pairs.lower[pairs]]
-    _, shared_columns = np.nonzero(is_shared)
+    shared_columns = np.flatnonzero(is_shared) % is_shared.shape[1]
     pair_starts = np.cumsum(n_shared) - n_shared
 
     index = pair_starts[index_of_pair][:, None] + ranks

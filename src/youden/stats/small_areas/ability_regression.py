@@ -172,12 +172,12 @@ class _Regression:
         lower_point = position.astype(np.int64)
         fraction = position - lower_point
 
-        # index of [sd_index, lower_point, agent] in the flattened array, faster than three indices; the next grid point is
-        # n_agents further
+        # [sd_index, lower_point, agent] and [sd_index, lower_point + 1, agent] as indices in the flattened array
         lower = (sd_index * n_grid + lower_point) * n_agents + np.arange(n_agents)
+        upper = lower + n_agents
         flat_likelihood = self.likelihood.reshape(-1)
         at_lower = flat_likelihood[lower]
-        at_upper = flat_likelihood[lower + n_agents]
+        at_upper = flat_likelihood[upper]
         interpolated = at_lower + (at_upper - at_lower) * fraction
         return _Interpolation(interpolated, lower, fraction)
 
