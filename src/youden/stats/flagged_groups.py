@@ -380,13 +380,19 @@ def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupT
     max_excess_of_group = max_excess.sum() / 2
     total = pairs.total[in_group].sum() / 2
 
-    # probability of a sum of at least `total`, if the corrected agreement equals the bar
-    mean_at_bar = 1 - (1 - bar) * max_excess_of_group / n_of_group
-    with np.errstate(divide="ignore"):
-        log_p = float(np.log(betainc(total, n_of_group - total + 1, mean_at_bar)))
-
+    mean_at_bar = 1 - (1 - bar) * max_excess_of_group / n_of_group  # if the corrected agreement equals the bar
+    log_p = _compute_log_binomial_tail(total, n_of_group, mean_at_bar)
     log_alpha = _compute_log_alpha(len(pairs.n), len(group))
     return _GroupTest(members, log_p, log_p - log_alpha)
+
+
+def _compute_log_binomial_tail(total: float, n: float, mean: float) -> float:
+    """Compute the logarithm of the probability that n answers of the given mean have at least the sum `total`.
+
+    The answers are treated as independent values of 0 or 1. `total` and `n` need not be integers.
+    """
+    with np.errstate(divide="ignore"):
+        return float(np.log(betainc(total, n - total + 1, mean)))
 
 
 def _compute_log_alpha(n_agents: int, size: int) -> float:

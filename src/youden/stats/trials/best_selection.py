@@ -567,6 +567,19 @@ def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level:
     return _bisect(cdf, one_comparison, bonferroni, level)
 
 
+def _divide_by_total_errors(control_errors: Floats, std_error: Floats) -> Floats:
+    """Divide standard errors of a control by those of its differences from the agents, √(control_error² + std_error²).
+
+    control_errors : float array (n_sizes,), standard errors of the control
+    std_error : float array (n_agents,), standard errors of the agents
+
+    Returns a float array (n_sizes, n_agents), √½ if both errors are 0.
+    """
+    total_error = np.hypot(control_errors[:, None], std_error)
+    equal_shares = np.full(total_error.shape, np.sqrt(0.5))
+    return np.divide(control_errors[:, None], total_error, out=equal_shares, where=total_error > 0)
+
+
 def _compute_range_quantile(K: int, level: float) -> float:
     """Compute the `level` quantile of the largest standardized difference of K agents, the studentized range / √2.
 

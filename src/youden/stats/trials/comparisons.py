@@ -259,7 +259,7 @@ class Differences(ReadOnly):
         return _ranks_from(is_better)
 
     def _compute_shrinkage_factor(self) -> float:
-        """Compute the factor √(1 − Σ SE²/Σ value²), by which sampling errors require differences to shrink.
+        """Compute the factor √(1 − Σ SE²/Σ value²), which removes the part of differences that is due to sampling errors.
 
         The sums are over all pairs of agents that can be compared. The factor is 0 if the errors outweigh the differences.
         """

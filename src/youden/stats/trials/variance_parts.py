@@ -335,8 +335,8 @@ def _group_by_item(item: Ids, max_items: int) -> list[Positions]:
 def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
     """Make a centred design matrix of the trials of one item, by agents or by responses (units).
 
-    An entry is 1 if the trial shows the unit, else 0, minus the mean of the column. The effects of the units, multiplied by
-    this matrix, are what they contribute to the answers, apart from the mean of the item.
+    An entry is 1 if the trial shows the unit, else 0, minus the mean of the column. The product of the matrix and the effects
+    of the units is what the units add to the answers, relative to the mean of the item.
 
     first_unit, second_unit : int arrays (n_trials,), numbers of the two agents, or of the two responses, of each trial
 
