@@ -242,14 +242,13 @@ def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
     is_in_group = np.zeros(pairs.is_candidate.shape, dtype=np.bool_)
     n_groups = 0
     for agent, partner in zip(first[order].tolist(), second[order].tolist(), strict=True):
-        if is_in_group[agent, partner]:
-            continue
-        group = _grow_group(pairs, [agent, partner])
-        yield group
-        is_in_group[np.ix_(group, group)] = True
-        n_groups += 1
         if n_groups == MAX_GROUPS:
             return
+        if not is_in_group[agent, partner]:
+            group = _grow_group(pairs, [agent, partner])
+            is_in_group[np.ix_(group, group)] = True
+            n_groups += 1
+            yield group
 
 
 def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
@@ -267,25 +266,24 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
 
 
 def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
-    """Find the agent with the largest corrected agreement with a group, Σ excess / Σ max_excess.
+    """Find the agent that agrees most with a group, if it agrees with the members like they agree with each other.
 
+    Agreement is measured by the corrected agreement Σ excess / Σ max_excess over pairs of agents: the part of the largest
+    possible agreement, beyond what the abilities predict, that the answers reach.
+
+    pairs : answers to all pairs of agents, and their excess
     group : positions of the members
 
-    Returns the position of the agent, or None if no agent agrees with the members like they agree with each other.
+    Returns the position of the agent, or None if no agent agrees enough.
     """
+    is_eligible = _find_eligible_agents(pairs, group)
+    if not is_eligible.any():
+        return None
+
     # sums over the pairs of each agent with the members
     n_answers = pairs.n[:, group].sum(axis=1)
     excess = pairs.excess[:, group].sum(axis=1)
     max_excess = pairs.max_excess[:, group].sum(axis=1)
-
-    # an agent is eligible if all its compared pairs with members are candidates, and half of the pairs were compared
-    is_compared = pairs.n[:, group] > 0
-    is_possible_pair = pairs.is_candidate[:, group] | ~is_compared
-    has_enough_pairs = 2 * is_compared.sum(axis=1) >= len(group)
-    is_eligible = is_possible_pair.all(axis=1) & has_enough_pairs & (max_excess > 0)
-    is_eligible[group] = False
-    if not is_eligible.any():
-        return None
 
     # the eligible agent with the largest corrected agreement; ties are broken by numbers of answers and by effects
     no_agreement = np.full(len(excess), -np.inf)
@@ -293,12 +291,30 @@ def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
     order = np.lexsort((pairs.effect, -n_answers, -np.round(corrected, _DECIMALS)))
     newcomer = int(order[0])
 
-    # compare it with the members among themselves; each pair is in the sums twice
+    # compare the agent with the members among themselves; each pair is in the sums twice
     in_group = np.ix_(group, group)
     corrected_of_group = pairs.excess[in_group].sum() / pairs.max_excess[in_group].sum()
     n_answers_of_group = pairs.n[in_group].sum() / 2
     is_similar = _agrees_like_group(corrected[newcomer], n_answers[newcomer], corrected_of_group, n_answers_of_group)
     return newcomer if is_similar else None
+
+
+def _find_eligible_agents(pairs: PairAgreement, group: list[int]) -> Bools:
+    """Find the agents that may join a group, bool array (n_agents,).
+
+    All compared pairs of an eligible agent with the members are candidates, pairs that agree far more than predicted. At
+    least half of its pairs with the members were compared. The members themselves are not eligible.
+
+    pairs : answers to all pairs of agents, and the candidates among the pairs
+    group : positions of the members
+    """
+    is_compared = pairs.n[:, group] > 0
+    is_possible_pair = pairs.is_candidate[:, group] | ~is_compared
+    has_enough_pairs = 2 * is_compared.sum(axis=1) >= len(group)
+    has_max_excess = pairs.max_excess[:, group].sum(axis=1) > 0
+    is_eligible = is_possible_pair.all(axis=1) & has_enough_pairs & has_max_excess
+    is_eligible[group] = False
+    return np.asarray(is_eligible)
 
 
 def _agrees_like_group(
@@ -348,9 +364,8 @@ def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupT
 
     Returns the result of the test. The p-value is 1 if a member agrees too little with the others (see `_has_weak_member`).
     """
-    size = len(group)
     members = tuple(sorted(group))
-    bar = GROUP_BARS[min(size - 2, len(GROUP_BARS) - 1)]
+    bar = GROUP_BARS[min(len(group) - 2, len(GROUP_BARS) - 1)]
 
     # sums over the pairs of each member with the others
     in_group = np.ix_(members, members)
@@ -365,15 +380,28 @@ def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupT
     max_excess_of_group = max_excess.sum() / 2
     total = pairs.total[in_group].sum() / 2
 
-    # probability of a sum of at least `total`, if the corrected agreement equals the bar
-    mean_at_bar = 1 - (1 - bar) * max_excess_of_group / n_of_group
-    with np.errstate(divide="ignore"):
-        log_p = float(np.log(betainc(total, n_of_group - total + 1, mean_at_bar)))
-
-    # significance level of all pairs together, divided among the groups of this size
-    n_agents = len(pairs.n)
-    log_alpha = float(np.log(ALPHA) + _log_n_subsets(n_agents, 2) - _log_n_subsets(n_agents, size))
+    mean_at_bar = 1 - (1 - bar) * max_excess_of_group / n_of_group  # if the corrected agreement equals the bar
+    log_p = _compute_log_binomial_tail(total, n_of_group, mean_at_bar)
+    log_alpha = _compute_log_alpha(len(pairs.n), len(group))
     return _GroupTest(members, log_p, log_p - log_alpha)
+
+
+def _compute_log_binomial_tail(total: float, n: float, mean: float) -> float:
+    """Compute the logarithm of the probability that n answers of the given mean have at least the sum `total`.
+
+    The answers are treated as independent values of 0 or 1. `total` and `n` need not be integers.
+    """
+    with np.errstate(divide="ignore"):
+        return float(np.log(betainc(total, n - total + 1, mean)))
+
+
+def _compute_log_alpha(n_agents: int, size: int) -> float:
+    """Compute the logarithm of the significance level of the test of one group of `size` agents.
+
+    The groups of each size together have the same level as all pairs together, `ALPHA` times the number of pairs. This level
+    is divided equally among all possible groups of the size.
+    """
+    return float(np.log(ALPHA) + _log_n_subsets(n_agents, 2) - _log_n_subsets(n_agents, size))
 
 
 def _has_weak_member(n: Floats, excess: Floats, max_excess: Floats, *, bar: float) -> bool:

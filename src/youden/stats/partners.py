@@ -61,12 +61,15 @@ class PairTotals:
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[PairChunk], n_agents: int) -> PairTotals:
-        """Sum the answers of some chunks, each minus the mean of its item.
+        """Sum the answers to comparisons of agents by ordered pair of agents.
+
+        The mean answer on the same item is subtracted from each answer, so that pairs that were compared on different
+        items are comparable.
 
         Parameters
         ----------
         chunks : iterable of PairChunk
-            Answers; all answers on an item are in one chunk, because their mean is subtracted.
+            Parts of the answers. All answers on an item must be in one part, because their mean is subtracted.
         n_agents : int
             Number of agents.
 
@@ -92,20 +95,25 @@ class PairTotals:
         return totals
 
     def add(self, chunk: PairChunk) -> None:
-        """Add the answers of a chunk to the sums, in place, minus the means of their items.
+        """Add the answers of a chunk to all sums by ordered pair of agents, in place.
+
+        These are the sums of the weights, of the weighted answers and of their weighted squares. The mean answer on the
+        same item is subtracted from each answer, except in `uncentred_total`.
 
         Parameters
         ----------
         chunk : PairChunk
             Answers on items that no other chunk contains.
         """
-        weight, centred = chunk.weight, _centre_by_item(chunk)
         n_agents = len(self.weight)
         pair = index_pairs(chunk, n_agents)
-        self.total += sum_by_pair(pair, weight * centred, n_agents)
-        self.weight += sum_by_pair(pair, weight, n_agents)
-        self.squares += sum_by_pair(pair, weight * centred**2, n_agents)
+        weight = chunk.weight
+        centred_answer = _centre_by_item(chunk)
+
         self.n_rows += sum_by_pair(pair, weight > 0, n_agents)
+        self.weight += sum_by_pair(pair, weight, n_agents)
+        self.total += sum_by_pair(pair, weight * centred_answer, n_agents)
+        self.squares += sum_by_pair(pair, weight * centred_answer**2, n_agents)
         self.uncentred_total += sum_by_pair(pair, weight * chunk.value, n_agents)
 
     @property
@@ -152,28 +160,28 @@ def _centre_by_item(chunk: PairChunk) -> Floats:
 def _add_std_errors(mean: Floats, weight: Floats, n_answers: Floats, squares: Floats) -> PairMeans:
     """Add standard errors to the mean answers to pairs of agents.
 
+    The variance of an answer is estimated from all pairs of an agent, because one pair has few answers. The variance for a
+    pair is the largest of those of its two agents and of all agents.
+
     All arrays are symmetric float arrays (n_agents, n_agents), with one entry per pair.
 
     mean : mean answer, NaN for a pair that was not compared
     weight, n_answers : total weight and number of the answers
     squares : weighted sums of the squared deviations of the answers from `mean`
     """
-    n_agents = len(weight)
-    shape = n_agents, n_agents
-
     # degrees of freedom of each pair, times the mean weight of its answers, because `squares` is weighted
-    mean_weight = np.divide(weight, n_answers, out=np.zeros(shape), where=n_answers > 0)
+    mean_weight = np.divide(weight, n_answers, out=np.zeros(weight.shape), where=n_answers > 0)
     weighted_df = np.maximum(n_answers - 1, 0) * mean_weight
 
-    # variances around the means of pairs: v of all answers, and v_i of the answers to the pairs of agent i
+    # variances around the means of pairs: of all answers, and of the answers to the pairs of each agent
     overall_variance = float(squares.sum() / max(weighted_df.sum(), 1.0))
     df_of_agent = weighted_df.sum(axis=1)
-    default = np.full(n_agents, overall_variance)
-    agent_variance = np.divide(squares.sum(axis=1), df_of_agent, out=default, where=df_of_agent > 0)
+    agent_variance = np.full(len(weight), overall_variance)
+    np.divide(squares.sum(axis=1), df_of_agent, out=agent_variance, where=df_of_agent > 0)
 
-    # √(max(v, v_i, v_k)/n) for agents i and k
-    variance = np.maximum(overall_variance, np.maximum(agent_variance[:, None], agent_variance))
-    squared_error = np.divide(variance, weight, out=np.full(shape, np.nan), where=weight > 0)
+    largest_variance = np.maximum(agent_variance, overall_variance)
+    variance = np.maximum(largest_variance[:, None], largest_variance)
+    squared_error = np.divide(variance, weight, out=np.full(weight.shape, np.nan), where=weight > 0)
     return PairMeans(mean, np.sqrt(squared_error), weight)
 
 

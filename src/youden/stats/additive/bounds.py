@@ -270,30 +270,24 @@ def _update_bounds_in_use(equations: Equations, active: OnBound, point: _BoxPoin
 
     Returns the effects on the bounds for the next round.
     """
-    revised = OnBound(active.rows.copy(), active.columns.copy())
-    row_tolerance = TOLERANCE * equations.row_weight.max()
-    column_tolerance = TOLERANCE * equations.column_weight.max()
-    for k, (bound, sign) in enumerate(zip(point.bounds, SIGNS, strict=True)):
-        has_effects = not np.isnan(bound)
-        if not has_effects:
-            continue
+    # arrays have one row per bound; comparisons with the position of an empty bound, NaN, are False
+    sign = np.array(SIGNS)[:, None]
+    bound = point.bounds[:, None]
 
-        # effects stay on the bound, of sign e, if their gradients ∂x and ∂y have the right sign: e·∂x ≤ 0, e·∂y ≥ 0
-        stays_row = sign * point.gradient.rows <= row_tolerance
-        stays_column = sign * point.gradient.columns >= -column_tolerance
+    # effects stay on the bound, of sign e, if their gradients ∂x and ∂y have the right sign: e·∂x ≤ 0, e·∂y ≥ 0
+    stays_row = sign * point.gradient.rows <= TOLERANCE * equations.row_weight.max()
+    stays_column = sign * point.gradient.columns >= -TOLERANCE * equations.column_weight.max()
 
-        # free effects x and y are beyond the bound, at position v, if e(x − v) > 0, e(y − v + e) < 0
-        is_beyond_row = sign * (point.effects.rows - bound) > TOLERANCE
-        is_beyond_column = sign * (point.effects.columns - bound + sign) < -TOLERANCE
+    # free effects x and y are beyond the bound, at position v, if e(x − v) > 0, e(y − v + e) < 0
+    is_beyond_row = sign * (point.effects.rows - bound) > TOLERANCE
+    is_beyond_column = sign * (point.effects.columns - bound + sign) < -TOLERANCE
 
-        rows = np.where(active.rows[k], stays_row, is_beyond_row) & (equations.row_weight > 0)
-        columns = np.where(active.columns[k], stays_column, is_beyond_column) & (equations.column_weight > 0)
+    rows = np.where(active.rows, stays_row, is_beyond_row) & (equations.row_weight > 0)
+    columns = np.where(active.columns, stays_column, is_beyond_column) & (equations.column_weight > 0)
 
-        # a bound needs row effects and column effects, because the gradients on it sum to 0
-        is_needed = rows.any() and columns.any()
-        revised.rows[k] = rows & is_needed
-        revised.columns[k] = columns & is_needed
-    return revised
+    # a bound needs row effects and column effects, because the gradients on it sum to 0
+    is_needed = rows.any(axis=1, keepdims=True) & columns.any(axis=1, keepdims=True)
+    return OnBound(rows & is_needed, columns & is_needed)
 
 
 def _add_crossed_bounds(equations: Equations, effects: Effects, active: OnBound) -> OnBound:
@@ -310,45 +304,41 @@ def _add_crossed_bounds(equations: Equations, effects: Effects, active: OnBound)
     is_observed_row = equations.row_weight > 0
     is_observed_column = equations.column_weight > 0
     extended = OnBound(active.rows.copy(), active.columns.copy())
-    for k, sign in enumerate(SIGNS):
-        has_effects = active.rows[k].any()
-        if has_effects:
-            continue
-
+    empty_bounds = np.flatnonzero(~active.rows.any(axis=1))
+    for k in empty_bounds:
         # after this transformation, each bound limits row effects from above and column effects from below
-        row_effect = sign * effects.rows
-        column_effect = sign * effects.columns + 1
+        row_effect = SIGNS[k] * effects.rows
+        column_effect = SIGNS[k] * effects.columns + 1
         low = column_effect[is_observed_column].min()
         high = row_effect[is_observed_row].max()
-        is_crossed = high - low > TOLERANCE
-        if not is_crossed:
-            continue
 
-        low, high = _bracket_bound(equations, row_effect, column_effect, low, high)
-        extended.rows[k] = (row_effect >= low) & is_observed_row
-        extended.columns[k] = (column_effect <= high) & is_observed_column
+        is_crossed = high - low > TOLERANCE
+        if is_crossed:
+            low, high = _bracket_bound(equations, row_effect, column_effect, low, high)
+            extended.rows[k] = (row_effect >= low) & is_observed_row
+            extended.columns[k] = (column_effect <= high) & is_observed_column
     return extended
 
 
 def _bracket_bound(
     equations: Equations, row_effect: Floats, column_effect: Floats, low: float, high: float
 ) -> tuple[float, float]:
-    """Narrow an interval that contains the position of a bound to `BISECTION_WIDTH`.
+    """Narrow the interval in which a bound is placed to the width `BISECTION_WIDTH`, by bisection.
 
-    The position v solves Σ n·(x − v)₊ = Σ m·(v − y)₊. The left side is the excess of row effects x above v, the right side
-    that of column effects y below v. n and m are the total weights of rows and columns.
+    A bound is a number that row effects may not exceed and that column effects may not fall below. It is placed where the
+    weighted sum of the row effects' excess above it equals the weighted sum of the column effects' shortfall below it.
 
-    row_effect, column_effect : float arrays (n_rows,), (n_columns,), effects x and y, transformed so that the bound
-        limits x from above and y from below
-    low, high : ends of the interval
+    row_effect, column_effect : float arrays (n_rows,), (n_columns,), effects, transformed so that the bound limits row
+        effects from above and column effects from below
+    low, high : ends of the interval, which contains the bound
 
     Returns the ends of the narrowed interval.
     """
     while high - low > BISECTION_WIDTH:
         midpoint = (low + high) / 2
-        row_excess = float(equations.row_weight @ np.maximum(row_effect - midpoint, 0))
-        column_excess = float(equations.column_weight @ np.maximum(midpoint - column_effect, 0))
-        if row_excess > column_excess:
+        row_excess = np.maximum(row_effect - midpoint, 0)
+        column_shortfall = np.maximum(midpoint - column_effect, 0)
+        if equations.row_weight @ row_excess > equations.column_weight @ column_shortfall:
             low = midpoint
         else:
             high = midpoint
@@ -424,13 +414,11 @@ def fit_censored(cells: Cells, equations: Equations) -> Fit:
         The effects. If `n_rounds` is `MAX_CENSORED_ROUNDS`, they may not have converged. In this case, `kkt_residual`
         is large.
     """
-    row_total, column_total = equations.row_total, equations.column_total
     saturated = _Saturated(cells, equations)
-    effects, n_iterations = solve(equations, row_total, column_total)
+    effects, n_iterations = solve(equations, equations.row_total, equations.column_total)
     excess = saturated.excess(effects)
     kkt_residual = saturated.compute_kkt_residual(effects, excess)
-    largest_total = max(float(np.abs(row_total).max()), float(np.abs(column_total).max()))
-    tolerance = RELATIVE_TOLERANCE * largest_total
+    tolerance = RELATIVE_TOLERANCE * equations.max_total
 
     n_rounds = 1
     is_settled = False
@@ -440,18 +428,20 @@ def fit_censored(cells: Cells, equations: Equations) -> Fit:
         target, n_solver_iterations = saturated.fit_without(is_exceeded)
         step = Effects(target.rows - effects.rows, target.columns - effects.columns)
         length = saturated.line_search(effects, step)
-        is_full_step = length == 1
-        if not is_full_step:
-            target = Effects(effects.rows + length * step.rows, effects.columns + length * step.columns)
-        effects = target
+        effects = target if length == 1 else _take_part_of_step(effects, step, length)
 
         # the fit is exact if the predictions after a full step exceed the same scores
         excess = saturated.excess(effects)
         kkt_residual = saturated.compute_kkt_residual(effects, excess)
-        is_settled = is_full_step and np.array_equal(is_exceeded, excess != 0)
+        is_settled = length == 1 and np.array_equal(is_exceeded, excess != 0)
         n_rounds += 1
         n_iterations += n_solver_iterations
     return Fit(effects, kkt_residual, n_rounds, n_iterations)
+
+
+def _take_part_of_step(start: Effects, step: Effects, length: float) -> Effects:
+    """Return the effects at `start` plus `length` times `step`."""
+    return Effects(start.rows + length * step.rows, start.columns + length * step.columns)
 
 
 class _Saturated:
@@ -476,8 +466,11 @@ class _Saturated:
 
         The excess has the sign of the score in the direction of the rows.
         """
-        prediction = effects.rows[self._row] - effects.columns[self._column]
-        return self._excess_of(prediction)
+        return self._excess_of(self._predict(effects))
+
+    def _predict(self, effects: Effects) -> Floats:
+        """Predict the saturated cells by row effect − column effect, float array (n_saturated,)."""
+        return effects.rows[self._row] - effects.columns[self._column]
 
     def _excess_of(self, prediction: Floats) -> Floats:
         """Compute the excess of predictions in the direction of the rows, float array (n_saturated,)."""
@@ -530,8 +523,9 @@ class _Saturated:
     def line_search(self, effects: Effects, step: Effects) -> float:
         """Find the multiple of a step, in (0, 1], that minimizes the objective.
 
-        The derivative of the objective along the step is the derivative of the plain fit minus the contribution of
-        exceeded scores. It is piecewise linear and increasing.
+        The plain objective penalizes every deviation of a prediction from its score. The objective of the censored fit does
+        not penalize predictions beyond a score of ±1. Its derivative along the step is therefore the derivative of the plain
+        objective minus the part from these predictions. The derivative is piecewise linear and increasing.
 
         Parameters
         ----------
@@ -546,18 +540,16 @@ class _Saturated:
             Multiple of the step. It is 1 if the objective falls until the end of the step, or does not fall at its
             beginning.
         """
-        equations = self._equations
-        row_total, column_total = equations.row_total, equations.column_total
-        end = Effects(effects.rows + step.rows, effects.columns + step.columns)
-        plain_slope_at_start = _compute_inner_product(equations.gradient(effects, row_total, column_total), step)
-        plain_slope_at_end = _compute_inner_product(equations.gradient(end, row_total, column_total), step)
-        prediction = effects.rows[self._row] - effects.columns[self._column]
-        prediction_change = step.rows[self._row] - step.columns[self._column]
+        end = _take_part_of_step(effects, step, 1.0)
+        plain_slope_at_start = self._compute_plain_slope(effects, step)
+        plain_slope_change = self._compute_plain_slope(end, step) - plain_slope_at_start
+        prediction_at_start = self._predict(effects)
+        prediction_change = self._predict(step)
 
         def slope(length: float) -> float:
             """Compute half the derivative of the objective after `length` of the step."""
-            plain_slope = plain_slope_at_start + length * (plain_slope_at_end - plain_slope_at_start)
-            excess = self._excess_of(prediction + length * prediction_change)
+            plain_slope = plain_slope_at_start + length * plain_slope_change
+            excess = self._excess_of(prediction_at_start + length * prediction_change)
             return plain_slope - float((self._weight * prediction_change) @ excess)
 
         slope_at_start = slope(0.0)
@@ -569,7 +561,7 @@ class _Saturated:
 
         return float(brentq(slope, 0.0, 1.0, xtol=1e-15))
 
-
-def _compute_inner_product(gradient: Effects, step: Effects) -> float:
-    """Compute the inner product of a gradient and a step, over rows and columns."""
-    return float(gradient.rows @ step.rows + gradient.columns @ step.columns)
+    def _compute_plain_slope(self, effects: Effects, step: Effects) -> float:
+        """Compute half the derivative of the plain objective along a step; this objective penalizes every deviation."""
+        gradient = self._equations.gradient(effects, self._equations.row_total, self._equations.column_total)
+        return float(gradient.rows @ step.rows + gradient.columns @ step.columns)

@@ -305,7 +305,11 @@ def _check_positions(positions: Ids | Positions, *, size: int, noun: str) -> Non
 def _normalize_cells(scores: Scores | ArrayLike) -> ScoredCells:
     """Select the observed cells of scores, and scale their weights to a mean of 1.
 
-    scores : scores with weights, or array (n_agents, n_items) with NaN for unobserved cells and equal weights for others
+    A cell is an agent and an item. It was observed if its weight is above 0, or in an array, if its score is not NaN.
+
+    scores : scores with weights, or array (n_agents, n_items), in which all observed cells have the same weight
+
+    Returns the scores and the scaled weights of the observed cells, with the agent and the item of each.
 
     Raises StatisticsError [scores-empty] if no cell was observed.
     """
@@ -320,7 +324,8 @@ def _normalize_cells(scores: Scores | ArrayLike) -> ScoredCells:
     index = cells.cell_index
     if not len(index):
         raise no_cells_error(f"{index.n_agents} × {index.n_items}, all unobserved")
-    return cells._replace(weight=cells.weight * (len(index) / cells.weight.sum()))
+    weight_scale = len(index) / cells.weight.sum()
+    return cells._replace(weight=cells.weight * weight_scale)
 
 
 def r_squared(value: Floats, residual: Floats, weight: Floats | None = None) -> float:
@@ -329,7 +334,7 @@ def r_squared(value: Floats, residual: Floats, weight: Floats | None = None) -> 
     Parameters
     ----------
     value, residual : float array (n,)
-        Observed values, and what a model leaves of them, without NaN.
+        Observed values, and their residuals, observed minus predicted value, without NaN.
     weight : float array (n,), optional
         Weight w of each value, also in the mean. Default: 1.
 

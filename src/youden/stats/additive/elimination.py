@@ -110,6 +110,16 @@ class Equations:
     swapped: bool
 
     @property
+    def agent_weight(self) -> Floats:
+        """Sum of the weights of each agent's cells, float array (n_agents,)."""
+        return self.column_weight if self.swapped else self.row_weight
+
+    @property
+    def max_total(self) -> float:
+        """Largest absolute sum of weight × score over a row or column, the scale of the residuals of the equations."""
+        return max(float(np.abs(self.row_total).max()), float(np.abs(self.column_total).max()))
+
+    @property
     def uses_cholesky(self) -> bool:
         """Whether a Cholesky factorization solves for the row effects, because its matrix is cheap to form."""
         if len(self.row_weight) > MAX_CHOLESKY_ROWS:
@@ -218,18 +228,16 @@ def make_normal_equations(cells: Cells, *, ridge: float) -> Equations:
     weights = _make_weight_matrix(row, column, weight, shape=(n_rows, n_columns))
     row_weight = np.asarray(weights.sum(axis=1), dtype=np.float64)
     column_weight = np.asarray(weights.sum(axis=0), dtype=np.float64)
-    row_total = np.bincount(row, weighted_score, n_rows).astype(np.float64)
-    column_total = np.bincount(column, weighted_score, n_columns).astype(np.float64)
 
-    # the effects of the observed items sum to 0
+    # the effects of the observed items, which are on one side only, sum to 0
     is_item_row = (row_weight > 0) & swapped
     is_item_column = (column_weight > 0) & (not swapped)
     return Equations(
         weights=weights,
         row_weight=row_weight,
         column_weight=column_weight,
-        row_total=row_total,
-        column_total=column_total,
+        row_total=np.bincount(row, weighted_score, n_rows).astype(np.float64),
+        column_total=np.bincount(column, weighted_score, n_columns).astype(np.float64),
         row_constraint=is_item_row.astype(np.float64),
         column_constraint=is_item_column.astype(np.float64),
         ridge=ridge,

@@ -316,9 +316,12 @@ def _compute_leverages(index: CellIndex, weight: Floats, share_of_item: Floats, 
         agent = index.agent[cells]
         item = index.item[cells]
         column = item - items.start  # of the item in the arrays of the chunk
-        prediction_variance = ability_variance[agent] - 2 * covariance[agent, column]
-        prediction_variance += 1 / item_weight[item]
-        prediction_variance += variance_from_abilities[column]
+        prediction_variance = (
+            ability_variance[agent]
+            - 2 * covariance[agent, column]
+            + 1 / item_weight[item]
+            + variance_from_abilities[column]
+        )
         leverage[cells] = weight[cells] * prediction_variance
     return leverage
 
@@ -331,24 +334,25 @@ def _divide_or_0(part: Floats, total: Floats) -> Floats:
 def _find_groups_linked_by(free_cells: CellIndex, component: Ids) -> list[Bools]:
     """Find, in each component, the largest group of two or more agents that free cells link.
 
-    If removing a cell would separate agents, its leverage is 1, and it is not free. The agents of a group therefore stay
-    linked after the removal of any single cell.
+    A cell links its agent to the other agents with a cell on the same item. A free cell has a leverage below 1: its
+    prediction does not follow its score exactly. If removing a cell would separate agents, its leverage is 1. The agents of
+    a group therefore stay linked after the removal of any single cell.
 
-    free_cells : cells of leverage below 1
-    component : int array (n_agents,), component of each agent, from 0
+    free_cells : agents and items of the free cells
+    component : int array (n_agents,), number of the set of agents, linked by any cells, that each agent belongs to
 
     Returns the members of each group as a mask, bool array (n_agents,). Components without a group are skipped.
     """
-    group = agent_components(
+    group_of_agent = agent_components(
         free_cells.agent, free_cells.item, n_agents=free_cells.n_agents, n_items=free_cells.n_items
     )
+    has_free_cell = group_of_agent >= 0
+
     groups = []
-    for label in range(int(component.max()) + 1):
-        has_group = (component == label) & (group >= 0)
-        if not has_group.any():
-            continue
-        largest_group = np.bincount(group[has_group]).argmax()
-        is_member = group == largest_group
+    for label in np.unique(component[has_free_cell]):
+        groups_in_component = group_of_agent[has_free_cell & (component == label)]
+        largest_group = np.bincount(groups_in_component).argmax()
+        is_member = group_of_agent == largest_group
         if is_member.sum() > 1:
             groups.append(is_member)
     return groups

@@ -105,18 +105,18 @@ class Rasch(Estimator):
             [scores-numeric], [scores-shape], [scores-infinite], [scores-range]: if the scores cannot be fitted.
         """
         link = self._check_parameters()
-        value = observed_scores(scores)
-        agent, item = np.nonzero(~np.isnan(value))
-        cells = _Cells(agent, item, value[agent, item], shape=(value.shape[0], value.shape[1]), ridge=self.ridge)
+        cells = _Cells.from_matrix(observed_scores(scores), ridge=self.ridge)
         solution = cells.fit(link.forward(cells.score))
         self.n_rounds_ = 1
         self.status_, self.message_ = solution.status, solution.message
 
         if self.method == "quasi":
             solution, self.n_rounds_ = _maximize_quasi_likelihood(cells, link, start=solution)
-            if self.n_rounds_ > _MAX_ROUNDS:
+            has_converged = self.n_rounds_ <= _MAX_ROUNDS
+            if not has_converged:
                 self.status_ = "not_converged"
                 self.message_ = f"Quasi-likelihood did not converge in {_MAX_ROUNDS} rounds. Set a larger ridge."
+
         self.ability_, self.difficulty_ = solution.ability, solution.difficulty
         self.link_ = link
         return self
@@ -181,6 +181,21 @@ class _Cells:
     score: Floats
     shape: tuple[int, int]
     ridge: float
+
+    @classmethod
+    def from_matrix(cls, score: Floats, *, ridge: float) -> Self:
+        """Select the observed cells of a matrix of scores.
+
+        Parameters
+        ----------
+        score : float array (n_agents, n_items)
+            Scores; NaN for an unobserved cell.
+        ridge : float
+            Ridge penalty of the fits.
+        """
+        n_agents, n_items = score.shape
+        agent, item = np.nonzero(~np.isnan(score))
+        return cls(agent, item, score[agent, item], shape=(n_agents, n_items), ridge=ridge)
 
     def fit(self, value: Floats, weight: Floats | None = None) -> Solution:
         """Fit the additive model without a constraint.
@@ -247,27 +262,37 @@ def _maximize_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) ->
     """
     fit = start
     eta = cells.predict(fit)  # predictions on the scale of the link
-    objective = _penalized_likelihood(cells, link, fit)
     for n_rounds in range(1, _MAX_ROUNDS + 1):
         target = _fit_linearized_scores(cells, link, eta)
-
-        # halve the step from the fit to the target until the objective does not fall
-        step = 1.0
-        for _ in range(_MAX_HALVINGS):
-            trial = _interpolate_solutions(fit, target, step)
-            trial_objective = _penalized_likelihood(cells, link, trial)
-            if trial_objective >= objective:
-                break
-            step /= 2
-        else:  # no step improves the fit
+        better_fit = _find_better_fit(cells, link, fit, target)
+        if better_fit is None:
             return fit, n_rounds
 
-        trial_eta = cells.predict(trial)
-        change = float(np.abs(trial_eta - eta).max())
-        fit, eta, objective = trial, trial_eta, trial_objective
-        if change < _TOLERANCE:
+        fit = better_fit
+        previous_eta, eta = eta, cells.predict(fit)
+        max_change = np.abs(eta - previous_eta).max()
+        if max_change < _TOLERANCE:
             return fit, n_rounds
     return fit, _MAX_ROUNDS + 1
+
+
+def _find_better_fit(cells: _Cells, link: Link, fit: Solution, target: Solution) -> Solution | None:
+    """Find a fit on the line to a target whose penalized quasi-likelihood is not lower than that of the current fit.
+
+    The target itself is tried first. The step from the current fit is then halved up to `_MAX_HALVINGS` − 1 times.
+
+    cells : observed cells with their scores
+    link : link function, which transforms scores to the scale of the effects
+    fit, target : current fit, and the fit that a full scoring step leads to
+
+    Returns None if every step lowers the quasi-likelihood.
+    """
+    objective = _penalized_likelihood(cells, link, fit)
+    for n_halvings in range(_MAX_HALVINGS):
+        trial = _interpolate_solutions(fit, target, step=0.5**n_halvings)
+        if _penalized_likelihood(cells, link, trial) >= objective:
+            return trial
+    return None
 
 
 def _penalized_likelihood(cells: _Cells, link: Link, fit: Solution) -> float:

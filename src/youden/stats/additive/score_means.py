@@ -193,6 +193,9 @@ def _compare_models(
 ) -> tuple[Differences, Bools]:
     """Compare all pairs of models, and find the pairs with the same difference on all common items (constant pairs).
 
+    The observed variance of a constant difference is 0. Its half-width therefore does not come from the variance: see
+    `_compute_constant_half_width`.
+
     residual : float array (n_agents, n_items), residuals of the fit, NaN for missing cells
     mean : float array (n_agents,), mean scores of the models
     covariance : covariance of the mean scores
@@ -208,12 +211,7 @@ def _compare_models(
     if not observed.all():
         differences = _widen_for_few_items(differences, residual, component)
 
-    # A constant difference d may be −1 or 1 on a share q of all items. A sample of n common items contains none of them with
-    # probability (1 − q)ⁿ. The largest q for which this probability is at least (1 − level)/2 gives the half-width
-    # q·(1 + |d|).
-    alpha_of_side = (1 - level) / 2
-    max_unseen_share = 1 - alpha_of_side ** (1 / n_common_items)
-    constant_half_width = max_unseen_share * (1 + np.abs(differences.value))
+    constant_half_width = _compute_constant_half_width(differences.value, n_common_items, level)
     half_width = np.where(is_constant, constant_half_width, differences.half_width)
 
     # standard error that gives the same half-width
@@ -223,6 +221,23 @@ def _compare_models(
     is_better = np.asarray(differences.value > half_width)
     compared = Differences(differences.value, std_error, differences.df, half_width, is_better, level)
     return compared, is_constant
+
+
+def _compute_constant_half_width(difference: Floats, n_common_items: Floats, level: float) -> Floats:
+    """Compute the half-width of a difference that is the same on all common items, so that its observed variance is 0.
+
+    A difference d may be −1 or 1 on a share q of all items. A sample of n items contains none of them with probability
+    (1 − q)ⁿ. The half-width is q·(1 + |d|), with the largest q for which this probability is at least (1 − level)/2.
+
+    difference : float array (n_agents, n_agents), difference d of each pair of models
+    n_common_items : float array (n_agents, n_agents), number of items on which both models have a score, at least 1
+    level : confidence level
+
+    Returns a float array (n_agents, n_agents).
+    """
+    alpha_of_side = (1 - level) / 2
+    max_unseen_share = 1 - alpha_of_side ** (1 / n_common_items)
+    return np.asarray(max_unseen_share * (1 + np.abs(difference)))
 
 
 def _widen_for_few_items(differences: Differences, residual: Floats, component: Ids) -> Differences:
@@ -294,19 +309,19 @@ def _compute_wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, l
 
     Returns the lower and upper bounds, float arrays (n_agents,), NaN if the variance is NaN.
     """
-    z = float(ndtri((1 + level) / 2))
-    t = np.asarray(stdtrit(np.maximum(df, 1), (1 + level) / 2), dtype=np.float64)
+    probability = (1 + level) / 2
+    z = float(ndtri(probability))
+    t = np.asarray(stdtrit(np.maximum(df, 1), probability), dtype=np.float64)
     size = _compute_effective_sizes(mean, variance, n, z / t)
 
     # Wilson (1927): (θ + z²/2n* ± z·√(θ(1 − θ)/n* + z²/4n*²)) / (1 + z²/n*)
     denominator = 1 + z**2 / size
     centre = (mean + z**2 / (2 * size)) / denominator
-    half_width = z / denominator * np.sqrt(mean * (1 - mean) / size + z**2 / (4 * size**2))
-    low = np.maximum(centre - half_width, 0)
-    high = np.minimum(centre + half_width, 1)
+    root = np.sqrt(mean * (1 - mean) / size + z**2 / (4 * size**2))
+    half_width = z / denominator * root
 
-    is_unknown = np.isnan(variance)
-    return np.where(is_unknown, np.nan, low), np.where(is_unknown, np.nan, high)
+    half_width[np.isnan(variance)] = np.nan
+    return np.maximum(centre - half_width, 0), np.minimum(centre + half_width, 1)
 
 
 def _compute_effective_sizes(mean: Floats, variance: Floats, n: Ids, quantile_ratio: Floats) -> Floats:

@@ -176,7 +176,7 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
         ability, difficulty = row_effect, column_effect
     component, n_components = _label_components(linking_cells, equations, is_complete=linking_cells is cells)
 
-    scale = float(max(np.abs(equations.row_total).max(), np.abs(equations.column_total).max()))
+    scale = equations.max_total
     message = describe_components(component)
     status: SolutionStatus = "ok" if n_components == 1 else "disconnected"
     has_converged = fit.kkt_residual <= _CONVERGED * scale  # False if NaN
@@ -211,16 +211,18 @@ def _fit(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
 def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) -> tuple[Ids, int]:
     """Label the sets of agents that chains of cells connect, and count the sets.
 
+    A cell, an agent's score on an item, connects the agent to all agents with a cell on the same item. Abilities can be
+    compared within a set only.
+
     cells : cells that connect agents and items
-    equations : normal equations of all observed cells
+    equations : equations of the least-squares fit to all observed cells, which contain the weight of each agent and item
     is_complete : whether `cells` are all observed cells
 
     Returns the label of each agent, int32 array (n_agents,), −1 for an agent without a cell, and the number of sets.
     """
     # a fast check, which recognizes most sets of cells that connect all agents
     if is_complete and reaches_all_rows(equations):
-        agent_weight = equations.column_weight if equations.swapped else equations.row_weight
-        has_cell = agent_weight > 0
+        has_cell = equations.agent_weight > 0
         return np.where(has_cell, np.int32(0), np.int32(-1)), 1
 
     component = agent_components(cells.agent, cells.item, n_agents=cells.n_agents, n_items=cells.n_items)
@@ -231,6 +233,9 @@ def _select_heavy_cells(cells: Cells, *, ridge: float) -> Cells:
     """Select the heavy cells, whose weight is not negligible compared with the ridge penalty.
 
     Only heavy cells make agents comparable. Returns `cells` itself if all of them are heavy.
+
+    cells : observed cells; without weights, all cells are heavy
+    ridge : ridge penalty of the fit
 
     Raises: StatisticsError [weights-scale] if an agent or item has cells but no heavy ones, or if the sum of the weights
         may overflow.
@@ -243,23 +248,31 @@ def _select_heavy_cells(cells: Cells, *, ridge: float) -> Cells:
             "Pass weights divided by the largest.",
             slug="weights-scale",
         )
+
     is_heavy = cells.weight >= _MIN_RELATIVE_WEIGHT * ridge
     if is_heavy.all():
         return cells
-
-    for ids, noun in ((cells.agent, "agent"), (cells.item, "item")):
-        without_heavy_cells = np.setdiff1d(ids, ids[is_heavy])  # ascending
-        if not without_heavy_cells.size:
-            continue
-
-        position = int(without_heavy_cells[0])
-        max_weight = cells.weight[ids == position].max()
-        raise StatisticsError(
-            f"The ridge outweighs all cells of {noun} {position}: got ridge = {ridge:g} for a largest weight of "
-            f"{max_weight:.3g}. Pass numbers of trials as weights, or set a ridge far below them.",
-            slug="weights-scale",
-        )
+    for positions, noun in ((cells.agent, "agent"), (cells.item, "item")):
+        positions_without = np.setdiff1d(positions, positions[is_heavy])  # without a heavy cell, ascending
+        if positions_without.size:
+            position = int(positions_without[0])
+            max_weight = float(cells.weight[positions == position].max())
+            raise _make_outweighed_error(f"{noun} {position}", max_weight, ridge)
     return cells.where(is_heavy)
+
+
+def _make_outweighed_error(name: str, max_weight: float, ridge: float) -> StatisticsError:
+    """Make the error for an agent or item whose cells all have a negligible weight compared with the ridge.
+
+    name : agent or item and its position, such as "agent 3"
+    max_weight : largest weight of its cells
+    ridge : ridge penalty of the fit
+    """
+    return StatisticsError(
+        f"The ridge outweighs all cells of {name}: got ridge = {ridge:g} for a largest weight of {max_weight:.3g}. "
+        "Pass numbers of trials as weights, or set a ridge far below them.",
+        slug="weights-scale",
+    )
 
 
 def _format_not_converged(kkt: float, scale: float) -> str:

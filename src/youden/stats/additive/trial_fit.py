@@ -195,7 +195,9 @@ def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
 def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: Any) -> None:
     """Add the trials of a chunk to the normal equations for the agent effects in `sums`, in place.
 
-    The effects of items or blocks (effect groups) are eliminated from these equations.
+    An answer is modelled as the effects of the two agents of the trial plus the effect of its group, an item or a block.
+    The group effects are eliminated: each trial is compared with the mean of its group, so that only the effects of the
+    agents are unknown.
 
     chunk : trials, with their agents (`first`, `second`), answers (`value`), weights and effect groups
     agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
@@ -207,18 +209,17 @@ def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: A
     matrix = pair_weight + pair_weight.T + np.diag(agent_weight.sum(axis=1))
 
     # right-hand side before the elimination: the weighted sum of the answers to each agent's trials
-    group_answers_of_agent = _sum_by_group(chunk, chunk.weight * chunk.value, n_agents)
-    target = group_answers_of_agent.sum(axis=1)
+    agent_answers = _sum_by_group(chunk, chunk.weight * chunk.value, n_agents)  # (n_agents, n_groups)
+    target = agent_answers.sum(axis=1)
 
     # weight and mean answer of each group; sums over agents count each trial twice
     group_weight = agent_weight.sum(axis=0) / 2
-    group_answers = group_answers_of_agent.sum(axis=0) / 2
-    group_mean = np.divide(group_answers, group_weight, out=np.zeros(len(group_weight)), where=group_weight > 0)
-
-    # eliminate the effect of each group: subtract the mean design row and the mean answer of the group
     positive_group_weight = np.maximum(group_weight, np.finfo(np.float64).tiny)
-    mean_design_row = agent_weight / positive_group_weight  # one column for each group
-    sums.normal_matrix += matrix - mean_design_row @ agent_weight.T
+    group_mean = agent_answers.sum(axis=0) / 2 / positive_group_weight
+
+    # eliminate the effect of each group: subtract its mean design row, the shares of the agents in its weight, and its mean
+    agent_share = agent_weight / positive_group_weight  # (n_agents, n_groups)
+    sums.normal_matrix += matrix - agent_share @ agent_weight.T
     sums.normal_target += target - agent_weight @ group_mean
 
 
@@ -406,9 +407,10 @@ class _ResidualComponents:
 
 
 def _sum_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
-    """Sum the values of trials by agent and effect group. A trial counts for both of its agents.
+    """Sum the values of trials by agent and effect group. The value of a trial is added for each of its two agents.
 
-    The trials of a block are an effect group. Without blocks, the trials of an item are one.
+    An effect group is a set of trials with one common effect: the trials of a block, or those of an item if the plan has no
+    blocks. Most agents have no trial in a given block, so that a sparse array saves memory.
 
     chunk : trials, with their agents and effect groups
     column : float array (n_trials,), values
@@ -423,8 +425,9 @@ def _sum_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
         return sum_by_effect_group(chunk, column, n_agents)
 
     agents = np.concatenate([chunk.first, chunk.second])
-    groups = np.tile(chunk.effect_groups, 2)
-    return coo_array((np.tile(column, 2), (agents, groups)), shape=(n_agents, n_groups)).tocsr()
+    groups = np.tile(chunk.effect_group, 2)
+    values = np.tile(column, 2)
+    return coo_array((values, (agents, groups)), shape=(n_agents, n_groups)).tocsr()
 
 
 def _average_by_item(chunk: PairChunk, group_effect: Floats) -> Floats:

@@ -294,17 +294,10 @@ def _sort_differences(scores: Floats) -> _SortedDifferences:
 
     Raises StatisticsError [curl-too-large] if there are too many differences.
     """
-    n_rows, n_columns = scores.shape
-    n_differences = n_rows * (n_rows - 1) // 2 * n_columns
-    if n_differences > _MAX_DIFFERENCES:
-        raise StatisticsError(
-            f"The matrix is too large for exact curl: got {n_rows} × {n_columns}, which needs {n_differences:,} "
-            f"differences, at most {_MAX_DIFFERENCES:,}. Pass a subset of agents or items.",
-            slug="curl-too-large",
-        )
-    upper, lower = np.triu_indices(n_rows, 1)
+    _check_n_differences(*scores.shape)
 
     # differences of each pair of rows, ascending, measured from the smallest one; NaN comes last
+    upper, lower = np.triu_indices(len(scores), 1)
     difference = np.sort(scores[upper] - scores[lower], axis=1)
     is_defined = ~np.isnan(difference)
     n_by_pair = is_defined.sum(axis=1)
@@ -326,6 +319,17 @@ def _sort_differences(scores: Floats) -> _SortedDifferences:
         unit=unit,
         largest=int(steps.max()),
     )
+
+
+def _check_n_differences(n_rows: int, n_columns: int) -> None:
+    """Raise StatisticsError [curl-too-large] if the differences between all pairs of rows would need too much memory."""
+    n_differences = n_rows * (n_rows - 1) // 2 * n_columns
+    if n_differences > _MAX_DIFFERENCES:
+        raise StatisticsError(
+            f"The matrix is too large for exact curl: got {n_rows} × {n_columns}, which needs {n_differences:,} "
+            f"differences, at most {_MAX_DIFFERENCES:,}. Pass a subset of agents or items.",
+            slug="curl-too-large",
+        )
 
 
 Coincident = Literal["drop", "keep"]
@@ -480,15 +484,12 @@ def _resample_medians(
         # positions in the original matrix
         i, k = agents[corners.i], agents[corners.k]
         j, m = items[corners.j], items[corners.m]
-        if coincident == "drop":
-            is_distinct = (i != k) & (j != m)
-            i, k, j, m = i[is_distinct], k[is_distinct], j[is_distinct], m[is_distinct]
-        if not i.size:
-            continue
 
-        difference = values[:, i, j] - values[:, k, j] - values[:, i, m] + values[:, k, m]
-        curl = np.abs(difference).reshape(len(values), -1)
-        medians.append(np.median(curl, axis=1))
+        curl = np.abs(values[:, i, j] - values[:, k, j] - values[:, i, m] + values[:, k, m])
+        if coincident == "drop":
+            curl = curl[:, (i != k) & (j != m)]
+        if curl.size:
+            medians.append(np.median(curl.reshape(len(values), -1), axis=1))
     return np.array(medians, dtype=np.float64).reshape(-1, len(values))
 
 

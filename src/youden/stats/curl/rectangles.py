@@ -73,18 +73,22 @@ def shared_columns(rows: Bools) -> Positions:
     >>> shared_columns(np.array([[True, False], [True, True]])).tolist()
     [[1, 1], [1, 2]]
     """
+    # The counts are the product of the matrix with its transpose. If few cells were observed, a sparse product is faster.
+    n_rows, n_columns = rows.shape
     n_by_column = np.count_nonzero(rows, axis=0).astype(np.float64)
-    is_sparse_faster = _DENSE_SPEEDUP * (n_by_column**2).sum() < rows.size * len(rows)
-    if is_sparse_faster:
+    n_sparse_products = (n_by_column**2).sum()
+    n_dense_products = n_rows**2 * n_columns
+    if _DENSE_SPEEDUP * n_sparse_products < n_dense_products:
         cells = csr_array(rows, dtype=np.int64)
         return np.asarray(csr_array(cells @ cells.T).toarray(), dtype=np.int64)
 
-    step = max(1, _CELLS_PER_CHUNK // max(len(rows), 1))
-    shared = np.zeros((len(rows), len(rows)))
-    for start in range(0, rows.shape[1], step):
-        chunk = rows[:, start : start + step].astype(np.float32)
-        shared += chunk @ chunk.T
-    return np.rint(shared).astype(np.int64)
+    # otherwise, sum the dense products of chunks of columns that fit into the cache of a processor
+    n_chunk_columns = max(1, _CELLS_PER_CHUNK // max(n_rows, 1))
+    n_shared = np.zeros((n_rows, n_rows))
+    for start in range(0, n_columns, n_chunk_columns):
+        chunk = rows[:, start : start + n_chunk_columns].astype(np.float32)
+        n_shared += chunk @ chunk.T
+    return np.rint(n_shared).astype(np.int64)
 
 
 class Corners(NamedTuple):
@@ -167,32 +171,35 @@ def sample_rectangles(
 def _select_shared_columns(row_pairs: _RowPairs, sampled: Positions, ranks: Positions) -> Positions:
     """Select the two columns of each sampled rectangle by their ranks among the columns observed in both rows.
 
+    The samples are processed in chunks, because the masks of all sampled pairs together may exceed the memory.
+
     sampled : int64 array (n_pairs,), ascending positions in `row_pairs`, possibly repeated
-    ranks : int64 array (2, n_pairs, n_per_pair), from 0, as the result
+    ranks : int64 array (2, n_pairs, n_per_pair), from 0
+
+    Returns the positions of the columns, int64 array of the shape of `ranks`.
     """
-    rows, upper, lower, n_shared = row_pairs
-    n_columns = rows.shape[1]
-    distinct_pairs, n_samples = np.unique(sampled, return_counts=True)
-    columns = np.empty_like(ranks)
+    n_columns = row_pairs.rows.shape[1]
+    n_chunk_pairs = max(1, _SAMPLED_CELLS_PER_CHUNK // n_columns)
+    _, first_sample_of_pair = np.unique(sampled, return_index=True)
+    chunk_starts = first_sample_of_pair[n_chunk_pairs::n_chunk_pairs]  # of the second and later chunks
 
-    # chunks of distinct pairs, because masks of all pairs may exceed the memory
-    step = max(1, _SAMPLED_CELLS_PER_CHUNK // n_columns)
-    n_done = 0
-    for start in range(0, len(distinct_pairs), step):
-        pairs = distinct_pairs[start : start + step]
-        n_samples_of_pair = n_samples[start : start + step]
+    chunks = zip(np.split(sampled, chunk_starts), np.split(ranks, chunk_starts, axis=1), strict=True)
+    columns = [_select_shared_columns_at_once(row_pairs, pairs, pair_ranks) for pairs, pair_ranks in chunks]
+    return np.concatenate(columns, axis=1)
 
-        # columns that each pair shares, one pair after the other, and the index at which each pair begins
-        is_shared = rows[upper[pairs]] & rows[lower[pairs]]
-        shared_columns = np.flatnonzero(is_shared) % n_columns
-        pair_starts = np.cumsum(n_shared[pairs]) - n_shared[pairs]
 
-        # select the columns of all samples of these pairs; the samples are consecutive
-        samples = slice(n_done, n_done + int(n_samples_of_pair.sum()))
-        start_of_sample = np.repeat(pair_starts, n_samples_of_pair)[:, None]
-        columns[:, samples] = shared_columns[start_of_sample + ranks[:, samples]]
-        n_done = samples.stop
-    return columns
+def _select_shared_columns_at_once(row_pairs: _RowPairs, sampled: Positions, ranks: Positions) -> Positions:
+    """Select the columns of sampled rectangles as `_select_shared_columns` does, without chunks."""
+    pairs, index_of_pair = np.unique(sampled, return_inverse=True)
+    n_shared = row_pairs.n_shared[pairs]
+
+    # columns that each pair shares, one pair after the other, and the index at which each pair begins
+    is_shared = row_pairs.rows[row_pairs.upper[pairs]] & row_pairs.rows[row_pairs.lower[pairs]]
+    shared_columns = np.flatnonzero(is_shared) % is_shared.shape[1]
+    pair_starts = np.cumsum(n_shared) - n_shared
+
+    index = pair_starts[index_of_pair][:, None] + ranks
+    return np.asarray(shared_columns[index])
 
 
 def no_rectangles_error(observed: Bools) -> StatisticsError:

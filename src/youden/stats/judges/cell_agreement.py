@@ -14,7 +14,7 @@ from scipy.stats import t as student
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import check_level
 from youden.stats.base.metrics import Metric, rank_correlation, shape_error
-from youden.types.pool import Bools, Floats
+from youden.types.pool import Bools, Floats, Positions
 
 
 def cohen_kappa(a: Floats, b: Floats) -> float:
@@ -226,25 +226,37 @@ def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -
     if np.isnan(rho):
         return Metric(rho, rho, rho, level, "none: nothing varies")
 
-    # assign the observed items to groups in turn
-    _, item = np.nonzero(has_both)
-    _, observed_item = np.unique(item, return_inverse=True)
-    group = observed_item % _MAX_GROUPS
-    n_groups = int(group.max()) + 1
-    if n_groups < _MIN_ITEMS:
-        return Metric(rho, np.nan, np.nan, level, f"none: {n_groups} items are too few")
+    n_items = int(has_both.any(axis=0).sum())
+    if n_items < _MIN_ITEMS:
+        return Metric(rho, np.nan, np.nan, level, f"none: {n_items} items are too few")
 
-    without_group = []
-    for left_out in range(n_groups):
-        is_used = group != left_out
-        without_group.append(_correlate_ranks(value_a[is_used], value_b[is_used]))
-    jackknife = np.array(without_group)
+    _, item = np.nonzero(has_both)
+    jackknife = _correlate_without_each_group(value_a, value_b, item)
     max_rho = max(abs(rho), *np.abs(jackknife))
     if np.isnan(jackknife).any() or max_rho > 1 - 1e-12:
         return Metric(rho, np.nan, np.nan, level, "none: without some items, the cells do not vary or ρ is ±1")
 
     low, high = _compute_jackknife_bounds(rho, jackknife, level)
-    return Metric(rho, low, high, level, f"Fisher z, jackknife over items in {n_groups} groups")
+    return Metric(rho, low, high, level, f"Fisher z, jackknife over items in {len(jackknife)} groups")
+
+
+def _correlate_without_each_group(value_a: Floats, value_b: Floats, item: Positions) -> Floats:
+    """Compute Spearman's ρ of two columns of values without the values of each group of items in turn (jackknife).
+
+    The items are assigned in turn to `_MAX_GROUPS` groups. If there are fewer items, each item is a group.
+
+    value_a, value_b : float arrays (n_cells,), both values of each cell
+    item : int array (n_cells,), item of each cell
+
+    Returns the correlations, float array (n_groups,); NaN if the other values are constant.
+    """
+    _, item_number = np.unique(item, return_inverse=True)
+    group = item_number % _MAX_GROUPS
+    rhos = []
+    for left_out in range(int(group.max()) + 1):
+        is_used = group != left_out
+        rhos.append(_correlate_ranks(value_a[is_used], value_b[is_used]))
+    return np.array(rhos)
 
 
 def _compute_jackknife_bounds(rho: float, jackknife: Floats, level: float) -> tuple[float, float]:

@@ -141,14 +141,14 @@ def curved_relation(
     # fixed part: 1, x_i + x_k, x_i² + x_k², r and r(x_i + x_k)
     sum_of_x = is_in_trial @ x
     fixed = np.column_stack([np.ones(n_trials), sum_of_x, is_in_trial @ x**2, deviation, deviation * sum_of_x])
-    design = _remove_fixed_part(fixed, is_in_trial, answer)
+    design = _make_adjusted_design(fixed, is_in_trial, answer)
     ratio, _ = _fit_variance_ratio(design)
     inverse = np.linalg.inv(np.eye(n_agents) + ratio * design.agent_products)
 
     # labels: the first judge's answer replaces the curve, which is subtracted with its errors
     first_answer = deviation + is_in_trial @ ability
     label_fixed = np.column_stack([np.ones(n_trials), first_answer])
-    label_design = _remove_fixed_part(label_fixed, is_in_trial, answer)
+    label_design = _make_adjusted_design(label_fixed, is_in_trial, answer)
     score, information, variance = _compute_label_statistics(label_design, x, x_variance, ratio)
 
     # shifts of single agents
@@ -215,14 +215,17 @@ def parabola_r2(ability: Floats, has_label: Floats) -> float:
     return 1 - residual_squares / total_squares * (n_agents - 1) / (n_agents - 3)
 
 
-def _remove_fixed_part(fixed: Floats, is_in_trial: Floats, answer: Floats) -> _AdjustedDesign:
-    """Regress the columns of agents and the answers on the fixed part of a model, and multiply the residuals.
+def _make_adjusted_design(fixed: Floats, is_in_trial: Floats, answer: Floats) -> _AdjustedDesign:
+    """Remove the fixed part of a model from trials, and compute the matrices from which the effects of agents are estimated.
+
+    The columns of the agents and the answers are regressed on the columns of the fixed part, such as the intercept. Their
+    residuals do not depend on the coefficients of the fixed part.
 
     fixed : float array (n_trials, n_columns), columns of the fixed part, which may be collinear
     is_in_trial : float array (n_trials, n_agents), 1 for the two agents of a trial
-    answer : float array (n_trials,)
+    answer : float array (n_trials,), answers to the trials
 
-    Returns the cross products of the residuals.
+    Returns the products of the residuals, summed over trials, and the degrees of freedom that remain.
     """
     # orthonormal basis of the fixed part; directions with smaller singular values are due to rounding
     left, singular_values, _ = np.linalg.svd(fixed, full_matrices=False)

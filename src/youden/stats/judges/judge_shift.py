@@ -197,15 +197,15 @@ def _fit_effects(
     # normal matrix: number of trials of each pair, and of each agent on the diagonal
     n_ordered = np.zeros((n_agents, n_agents))
     np.add.at(n_ordered, (first, second), 1.0)
-    normal_matrix = n_ordered + n_ordered.T
-    np.fill_diagonal(normal_matrix, np.bincount(np.append(first, second), minlength=n_agents))
+    n_by_agent = np.bincount(np.append(first, second), minlength=n_agents)
+    normal_matrix = n_ordered + n_ordered.T + np.diag(n_by_agent)
     target = _sum_by_agent(first, second, answer, n_agents)
 
     # one more row and column for the coefficient β
     if covariate is not None:
-        agent_sums = _sum_by_agent(first, second, covariate, n_agents)[:, None]
-        squares = np.array([[float(covariate @ covariate)]])
-        normal_matrix = np.block([[normal_matrix, agent_sums], [agent_sums.T, squares]])
+        agent_products = _sum_by_agent(first, second, covariate, n_agents)[:, None]
+        covariate_square = covariate @ covariate
+        normal_matrix = np.block([[normal_matrix, agent_products], [agent_products.T, covariate_square]])
         target = np.append(target, covariate @ answer)
 
     inverse = np.asarray(np.linalg.pinv(normal_matrix, rcond=1e-10, hermitian=True), dtype=np.float64)

@@ -91,26 +91,30 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
 def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_draws: int) -> Floats:
     """Draw the true effects of the agents under judge B from their posterior distribution.
 
-    The effects under judge B are modelled as a linear function of the effects under judge A, plus deviations. The prior of
-    the function is flat. `_draw_prior_variances` draws the prior variances of the deviations.
+    The true effects under judge B are modelled as a line, a linear function of the effects under judge A, plus deviations.
+    All lines are equally likely a priori. The deviations are normally distributed around 0, with variances that
+    `_draw_prior_variances` draws.
 
     shift : estimated effects of the agents under both judges, with the covariance of those under judge B
     x : float array (n_agents,), effects under judge A, centred and divided by their length √Σx²
     n_draws : number of draws
 
-    Returns a float array (n_draws, n_agents).
+    Returns a float array (n_draws, n_agents), effects up to a constant, which does not change ranks.
     """
-    basis, sampling_variance = _make_nonlinear_basis(shift, x)
+    # estimated deviations from the line in each direction of the basis; rounding may make variances negative
+    basis = _make_nonlinear_basis(shift.covariance, x)
     deviation = basis.T @ shift.effect_b
-    slope = x @ shift.effect_b
-    prior_variance = _draw_prior_variances(deviation, sampling_variance, float(slope), rng=rng, n_draws=n_draws)
+    sampling_variance = (basis * (shift.covariance @ basis)).sum(axis=0).clip(0) + 1e-12
+
+    slope = float(x @ shift.effect_b)
+    prior_variance = _draw_prior_variances(deviation, sampling_variance, slope, rng=rng, n_draws=n_draws)
 
     # posterior of the deviations from the line: N(w·deviation, w·sampling variance), w = prior/(prior + sampling variance)
     data_weight = prior_variance / (prior_variance + sampling_variance)
     noise = rng.standard_normal((n_draws, len(deviation)))
     drawn_deviation = data_weight * deviation + np.sqrt(data_weight * sampling_variance) * noise
 
-    # the slope of the line has a flat prior; its intercept does not change ranks
+    # posterior of the slope of the line; the intercept is left out
     slope_sd = np.sqrt(max(float(x @ shift.covariance @ x), 0.0))
     drawn_slope = slope + slope_sd * rng.standard_normal(n_draws)
     return np.asarray(drawn_slope[:, None] * x + drawn_deviation @ basis.T)
@@ -132,14 +136,14 @@ def _draw_prior_variances(
     """
     # grid of τ² (rows) and the variance of the quadratic term (columns)
     max_size = max(float(np.abs(deviation).max()), float(np.sqrt(sampling_variance.max())))
-    tau_square = ((np.linspace(0, 3, 301) * max_size) ** 2)[:, None]
+    tau = np.linspace(0, 3, 301) * max_size
+    tau_square = tau[:, None] ** 2
     quadratic_prior_variance = tau_square + (_RELATIVE_QUADRATIC_SDS * slope) ** 2
 
     # log-likelihood on the grid; that of the other deviations does not depend on the column
-    other_variances = sampling_variance[:-1] + tau_square
-    quadratic_variances = sampling_variance[-1] + quadratic_prior_variance
-    other_log_likelihood = _log_density(deviation[:-1], other_variances).sum(axis=1)
-    log_likelihood = other_log_likelihood[:, None] + _log_density(deviation[-1], quadratic_variances)
+    other_log_densities = _log_density(deviation[:-1], sampling_variance[:-1] + tau_square)
+    quadratic_log_density = _log_density(deviation[-1], sampling_variance[-1] + quadratic_prior_variance)
+    log_likelihood = other_log_densities.sum(axis=1, keepdims=True) + quadratic_log_density
 
     # draw points of the grid with probabilities proportional to their likelihood
     weight = np.exp(log_likelihood - log_likelihood.max()).ravel()
@@ -150,17 +154,17 @@ def _draw_prior_variances(
     return prior_variance
 
 
-def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]:
-    """Make an orthonormal basis of the space orthogonal to all linear functions of x.
+def _make_nonlinear_basis(covariance: Floats, x: Floats) -> Floats:
+    """Make directions in which the effects of agents under two judges can deviate from a line.
 
-    The last vector is the part of x² in this space; it is 0 for 3 agents. In the directions of the other vectors, the
-    sampling errors of the effects under judge B are uncorrelated.
+    The directions are orthonormal vectors (n_agents,) that are orthogonal to a constant and to x, so that they contain no
+    linear function of x. The last one is quadratic in x. In the others, sampling errors are uncorrelated.
 
-    shift : effects under both judges, with the covariance of the effects under judge B
+    covariance : float array (n_agents, n_agents), covariance of the sampling errors of the effects under judge B
     x : float array (n_agents,), effects under judge A, centred and divided by their length √Σx²
 
-    Returns the basis vectors as columns, float array (n_agents, n_vectors), and the sampling variance of the effects under
-    judge B along each vector, float array (n_vectors,).
+    Returns the directions as columns, float array (n_agents, n_vectors). The last column is 0 for 3 agents, and if x² is
+    a linear function of x, because x has two distinct values.
     """
     # orthonormal columns: the linear functions of x, and the part of x² that is orthogonal to them
     n_agents = len(x)
@@ -169,23 +173,15 @@ def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]
     if n_agents > 3:
         linear_part = linear @ (linear.T @ x**2)
         quadratic = _normalize(x**2 - linear_part)
-    functions = linear
-    if quadratic.any():
-        functions = np.column_stack([linear, quadratic])
+    functions = np.column_stack([linear, quadratic]) if quadratic.any() else linear
 
     # basis of the vectors orthogonal to these functions: the remaining left singular vectors
     left, _, _ = np.linalg.svd(functions, full_matrices=True)
     complement = left[:, functions.shape[1] :]
 
     # rotate the basis to the eigenvectors of the covariance, so that sampling errors are uncorrelated
-    complement_covariance = complement.T @ shift.covariance @ complement
-    complement_variance, rotation = np.linalg.eigh(complement_covariance)
-    basis = np.column_stack([complement @ rotation, quadratic])
-
-    # rounding may make variances negative
-    quadratic_variance = float(quadratic @ shift.covariance @ quadratic)
-    variance = np.append(complement_variance, quadratic_variance).clip(0) + 1e-12
-    return basis, variance
+    _, rotation = np.linalg.eigh(complement.T @ covariance @ complement)
+    return np.column_stack([complement @ rotation, quadratic])
 
 
 def _log_density(value: Floats, variance: Floats) -> Floats:

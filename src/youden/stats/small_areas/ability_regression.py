@@ -149,11 +149,12 @@ class _Regression:
     prior: float
 
     def interpolate_likelihood(self, intercepts: Floats, slopes: Floats, tau: float) -> _Interpolation:
-        """Interpolate the likelihood of each agent's labels for each intercept and slope, if the agent is not an outlier.
+        """Interpolate the likelihood of each agent's labels for each intercept and slope of the regression.
 
-        The logit quality of an agent has the mean a + b·x and the SD √(τ² + (b·std_error)²), with a the intercept, b the
-        slope and x the transformed ability. The likelihood is interpolated between the two nearest means on the grid, at
-        the nearest SD.
+        The regression applies to agents that are not outliers. It predicts the logit of an agent's quality with the mean
+        a + b·x and the SD √(τ² + (b·std_error)²), with a the intercept, b the slope and x the transformed ability. The
+        likelihood was computed on a grid of means and SDs. It is interpolated between the two nearest means, at the nearest
+        SD.
 
         intercepts : float array (n_intercepts,)
         slopes : float array (n_slopes,)
@@ -162,7 +163,6 @@ class _Regression:
         Returns the likelihoods (not logarithms), with the indices and fractions of the interpolation.
         """
         _, n_grid, n_agents = self.likelihood.shape
-
         sd = np.hypot(tau, slopes[:, None] * self.std_error)
         sd_index = _find_nearest_sd(sd)  # (n_slopes, n_agents)
 
@@ -172,11 +172,12 @@ class _Regression:
         lower_point = position.astype(np.int64)
         fraction = position - lower_point
 
-        # index of [sd_index, lower_point, agent] in the flattened array; the next mean is n_agents further
+        # [sd_index, lower_point, agent] and [sd_index, lower_point + 1, agent] as indices in the flattened array
         lower = (sd_index * n_grid + lower_point) * n_agents + np.arange(n_agents)
+        upper = lower + n_agents
         flat_likelihood = self.likelihood.reshape(-1)
         at_lower = flat_likelihood[lower]
-        at_upper = flat_likelihood[lower + n_agents]
+        at_upper = flat_likelihood[upper]
         interpolated = at_lower + (at_upper - at_lower) * fraction
         return _Interpolation(interpolated, lower, fraction)
 
@@ -200,15 +201,7 @@ class _Regression:
                 mixture = self.mix_with_outliers(likelihood, share)
                 log_weight[tau_index, share_index] = np.log(mixture).sum(axis=2)
 
-        # prior of the share of outliers, and normal prior of the intercept: its density times the step of the grid
-        log_share_prior = np.log(_OUTLIER_PRIOR)[:, None, None]
-        intercept_step = intercepts[1] - intercepts[0]
-        log_weight += log_share_prior - 0.5 * (intercepts[:, None] / _INTERCEPT_SD) ** 2 + np.log(intercept_step)
-
-        # prior of the regression, and prior of τ
-        tau_prior = _TAU_PRIOR_WITH_SLOPE if self.has_slope else _TAU_PRIOR_WITHOUT_SLOPE
-        log_weight += np.log(self.prior * tau_prior / tau_prior.sum())[:, None, None, None]
-
+        self._add_intercept_and_scale_priors(log_weight, intercepts)
         if self.has_slope:
             self._add_slope_prior(log_weight, slopes)
         return log_weight
@@ -216,6 +209,23 @@ class _Regression:
     def mix_with_outliers(self, likelihood: Floats, share: float) -> Floats:
         """Mix the likelihood (…, n_agents) of agents that are not outliers with that of outliers, a share of the agents."""
         return np.asarray((1 - share) * likelihood + share * self.outlier_likelihood)
+
+    def _add_intercept_and_scale_priors(self, log_weight: Floats, intercepts: Floats) -> None:
+        """Add the log priors of the regression, of τ, of the share of outliers and of the intercept, in place.
+
+        The prior of the intercept is a normal density times the step of the grid, up to a constant.
+
+        log_weight : float array (n_taus, n_outlier_shares, n_intercepts, n_slopes)
+        intercepts : float array (n_intercepts,), equidistant
+        """
+        log_share_prior = np.log(_OUTLIER_PRIOR)[:, None, None]
+        log_intercept_density = -0.5 * (intercepts[:, None] / _INTERCEPT_SD) ** 2
+        intercept_step = intercepts[1] - intercepts[0]
+        log_weight += log_share_prior + log_intercept_density + np.log(intercept_step)
+
+        tau_prior = _TAU_PRIOR_WITH_SLOPE if self.has_slope else _TAU_PRIOR_WITHOUT_SLOPE
+        prior = self.prior * tau_prior / tau_prior.sum()  # (n_taus,)
+        log_weight += np.log(prior)[:, None, None, None]
 
     def _add_slope_prior(self, log_weight: Floats, slopes: Floats) -> None:
         """Add the log prior of each slope, a normal density times the step of the grid, to the last axis, in place."""
@@ -247,6 +257,15 @@ class _PosteriorGrid:
     intercepts: Floats
     slopes: Floats
     weight: Floats
+
+    def p_slope_below(self, value: Floats | float) -> Floats:
+        """Compute the posterior probability that this regression holds and that its slope is below each value.
+
+        value : number or float array (n,); the result has the same shape
+        """
+        weight = self.weight.sum(axis=(0, 1, 2))  # by slope
+        p_below = np.cumsum(weight) - weight / 2  # half of the weight of a grid point is below it
+        return np.asarray(np.interp(value, self.slopes, p_below))
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,16 +304,11 @@ class RegressionPosterior:
         float
             Quantile. It is exactly 0 for a range of p, because the slope is 0 with a positive probability.
         """
-        # P(slope < s) and P(slope < 0) of the regressions with a slope, summed over their grids
+        # distribution function of the slope over the regressions with a slope
         sloped_grids = [grid for grid in self.grids if grid.regression.has_slope]
         slopes = np.sort(np.concatenate([grid.slopes for grid in sloped_grids]))
-        p_below = np.zeros(len(slopes))
-        p_negative = 0.0
-        for grid in sloped_grids:
-            weight = grid.weight.sum(axis=(0, 1, 2))  # by slope
-            p_below_in_grid = np.cumsum(weight) - weight / 2  # half of the weight of a point is below it
-            p_below += np.interp(slopes, grid.slopes, p_below_in_grid)
-            p_negative += float(np.interp(0, grid.slopes, p_below_in_grid))
+        p_below = np.sum([grid.p_slope_below(slopes) for grid in sloped_grids], axis=0)
+        p_negative = sum(float(grid.p_slope_below(0.0)) for grid in sloped_grids)
 
         # the regressions without a slope add a jump at 0 to this distribution function, from p_negative by p_zero
         p_zero = self.p_zero_slope
@@ -369,21 +383,20 @@ class RegressionPosterior:
         To leave out the agent's own labels, the posterior weight of each regression is divided by their likelihood. The
         logit quality of an agent that is not an outlier is a mixture of normal distributions over the regressions.
         """
-        # flattened weights of the normal distributions in each agent's mixture, by SD, mean (a grid point) and agent
+        # weights of the normal distributions in each agent's mixture, by SD, mean (a grid point) and agent, flattened
         regression = self.grids[0].regression
-        shape = regression.likelihood.shape  # (n_sds, n_grid, n_agents)
         flat_weight = np.zeros(regression.likelihood.size)
-        outlier_weight = np.zeros(shape[2])
+        outlier_weight = np.zeros(len(regression.x))
         for grid in self.grids:
             for tau_index, tau in enumerate(_TAUS):
                 if grid.weight[tau_index].sum() >= _NEGLIGIBLE_WEIGHT:
                     _add_prediction_weights(flat_weight, outlier_weight, grid, tau_index, tau)
 
         # density of each agent (k) at each logit (h): sum of weight × normal density over SDs (s) and means (g)
-        mixture_weight = flat_weight.reshape(shape)
-        is_used = mixture_weight.any(axis=(1, 2))
+        mixture_weight = flat_weight.reshape(regression.likelihood.shape)
+        is_used_sd = mixture_weight.any(axis=(1, 2))
         kernels = _make_normal_kernels(regression.step)
-        density = np.einsum("sgk,sgh->kh", mixture_weight[is_used], kernels[is_used], optimize=True)
+        density = np.einsum("sgk,sgh->kh", mixture_weight[is_used_sd], kernels[is_used_sd], optimize=True)
 
         total = density.sum(axis=1) + outlier_weight
         return density / total[:, None], outlier_weight / total
@@ -430,13 +443,13 @@ def _add_prediction_weights(
         regular_weight += (1 - share) * weight_without_own
         outlier_weight += share * weight_without_own.sum(axis=(0, 1))
 
-    # divide each weight between the grid points below and above the mean; their indices differ by n_agents
-    n_agents = len(outlier_weight)
+    # divide each weight between the grid points below and above the mean
     lower = interpolation.lower.ravel()
+    upper = lower + len(outlier_weight)  # the next grid point of the same agent
     weight_of_lower = (regular_weight * (1 - interpolation.fraction)).ravel()
     weight_of_upper = (regular_weight * interpolation.fraction).ravel()
-    flat_weight += np.bincount(lower, weights=weight_of_lower, minlength=flat_weight.size)
-    flat_weight += np.bincount(lower + n_agents, weights=weight_of_upper, minlength=flat_weight.size)
+    flat_weight += np.bincount(lower, weight_of_lower, flat_weight.size)
+    flat_weight += np.bincount(upper, weight_of_upper, flat_weight.size)
 
 
 def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Floats) -> RegressionPosterior:

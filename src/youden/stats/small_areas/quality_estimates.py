@@ -294,14 +294,17 @@ def _estimate_relative_variance(agent: Positions, value: Floats, mean: Floats) -
 def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates:
     """Estimate the quality of agents from their labels alone, by label means with Wilson intervals.
 
+    The labels are used as if they were 0 or 1. Qualities are not predicted from abilities, and outliers are not identified.
+
     labels : label means and numbers of labels of the agents
     level : confidence level
 
-    The posterior densities are those of a uniform prior of quality. The estimate is NaN for an agent without a label.
+    Returns the estimates, NaN for an agent without a label, with posterior densities for a uniform prior of quality.
     """
     mean, n_labels = labels.mean, labels.n
     is_labelled = n_labels > 0
-    intervals = [proportion(m * n, n, level=level) for m, n in zip(mean, n_labels, strict=True)]
+    n_positive = mean * n_labels
+    intervals = [proportion(n_yes, n, level=level) for n_yes, n in zip(n_positive, n_labels, strict=True)]
 
     # if quality q is uniform, its logit has the density q·(1 − q)
     logits = logit_grid(_STEP)

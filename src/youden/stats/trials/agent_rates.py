@@ -262,18 +262,23 @@ class IndependentTotals:
 
         is_used = np.full(len(answer), True) if is_training is None else is_training
         for_first, for_second = (True, True) if counts_for is None else counts_for
-        self._add_by_agent(first, item, answer, counts=is_used & for_first)
-        self._add_by_agent(second, other_item, answer, counts=is_used & for_second)
+        self._add_by_agent(first, item, answer, is_counted=is_used & for_first)
+        self._add_by_agent(second, other_item, answer, is_counted=is_used & for_second)
 
-    def _add_by_agent(self, agent: Ids | Positions, item: Ids | Positions, answer: Floats, *, counts: Bools) -> None:
-        """Add answers to the sums by agent and by cell (an agent on an item), for one side of the trials, in place.
+    def _add_by_agent(
+        self, agent: Ids | Positions, item: Ids | Positions, answer: Floats, *, is_counted: Bools
+    ) -> None:
+        """Add the answers of trials to the sums of one of their two agents, and of the agent's cell, in place.
 
-        agent, item : int arrays (n_trials,), agent and item of the first text of each trial, or of the second one
+        A trial compares two texts. Each text was written by an agent in response to an item, and this agent and item
+        are a cell. The method is called once for the first and once for the second texts.
+
+        agent, item : int arrays (n_trials,), agent and item of the text
         answer : float array (n_trials,)
-        counts : bool array (n_trials,), whether a trial counts for this agent
+        is_counted : bool array (n_trials,), whether the answer is added for this agent
         """
         n_agents = len(self.n)
-        agent, item, answer = agent[counts], item[counts], answer[counts]
+        agent, item, answer = agent[is_counted], item[is_counted], answer[is_counted]
         self.n += np.bincount(agent, minlength=n_agents)
         self.total += np.bincount(agent, answer, n_agents)
         self.squares += np.bincount(agent, answer**2, n_agents)
@@ -472,6 +477,10 @@ class IndependentTotals:
 def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> float:
     """Forecast the variance that false-positive rates add to an ability.
 
+    An ability is a true-positive rate minus the false-positive rate, which is estimated from independent trials: a yes
+    to two texts that respond to different items is a false positive. The forecast shows how precise this estimate will be
+    before the trials are judged.
+
     Parameters
     ----------
     n_trials : float
@@ -493,14 +502,17 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
     >>> [round(expected_rate_variance(n, rate=0.02, n_agents=20), 5) for n in (10, 40, 160)]
     [0.0002, 3e-05, 1e-05]
     """
-    # sums of the expected answers; a trial counts for both of its agents, and yes is 1, so squares equal answers
-    totals = IndependentTotals(n_agents, 1)
+    # expected number of yes answers by agent
+    totals = IndependentTotals(n_agents, n_items=1)
     totals.n += n_trials
     totals.total += n_trials * rate
-    n_all = max(1, round(n_agents * n_trials / 2))
-    totals.training_n = n_all
-    totals.training_total = totals.training_squares = n_all * rate
 
+    # The same over all trials, of which there are half as many, because each trial has two agents. A yes answer is 1, so that
+    # the sum of the squared answers is the sum of the answers.
+    totals.training_n = max(1, round(n_agents * n_trials / 2))
+    totals.training_total = totals.training_squares = totals.training_n * rate
+
+    # variance of the difference from the mean rate, averaged over agents
     covariance = totals.estimate_rates(items_vary=False).covariance
     return float(np.diag(covariance).mean() - covariance.mean())
 
@@ -526,6 +538,44 @@ class _Posterior(NamedTuple):
     variance: Floats
     squared_error_variance: Floats
     log_likelihood: Floats
+
+    def expect_squared_errors(self, rate: Floats) -> Floats:
+        """Compute the expected squared error of each estimated rate, given κ.
+
+        rate : float array (n_agents,), estimated rates
+
+        Returns a float array (n_kappa, n_agents).
+        """
+        return np.asarray(self.variance + (self.mean - rate) ** 2)
+
+    def compute_squared_error_variance(self, rate: Floats, weight: Floats) -> Floats:
+        """Compute the variance of the squared error of each estimated rate, over κ and the rate itself.
+
+        It is the variance of the expectation given κ, plus the mean of the variance given κ.
+
+        rate : float array (n_agents,), estimated rates
+        weight : float array (n_kappa, 1) or (n_kappa, n_agents), probabilities of κ
+
+        Returns a float array (n_agents,).
+        """
+        expected_square = self.expect_squared_errors(rate)
+        mean_square = (weight * expected_square).sum(axis=0)
+        variance_of_expectation = (weight * expected_square**2).sum(axis=0) - mean_square**2
+        mean_variance = (weight * self.squared_error_variance).sum(axis=0)
+        return np.asarray(variance_of_expectation + mean_variance)
+
+
+class _Moments(NamedTuple):
+    """Means and variances of the distributions of rates.
+
+    Attributes
+    ----------
+    mean, variance : float array (n_kappa, n_agents) or (n_agents,)
+        Mean and variance of each rate.
+    """
+
+    mean: Floats
+    variance: Floats
 
 
 class _RateFit:
@@ -585,23 +635,16 @@ class _RateFit:
 
         # For κ = 0, the first row, regular rates equal the mean rate. For other κ, their prior is a gamma distribution of
         # shape 1/κ² with this mean.
+        exposure = n / dispersion
         prior_shape = 1 / _KAPPA[1:, None] ** 2
-        gamma_mean, gamma_variance = _update_gamma(self._mean, prior_shape, n_yes, n / dispersion)
+        gamma = _update_gamma(self._mean, prior_shape, n_yes, exposure)
         zero = np.zeros((1, len(n)))
-        regular_mean = np.vstack([zero + self._mean, gamma_mean])
-        regular_variance = np.vstack([zero, gamma_variance])
-        squared_error_variance = np.vstack([zero, 2 * gamma_variance**2 / (prior_shape + n_yes)])
-        outlier_mean, outlier_variance = _update_gamma(
-            _OUTLIER_FACTOR * self._mean, _OUTLIER_SHAPE, n_yes, n / dispersion
-        )
+        regular = _Moments(np.vstack([zero + self._mean, gamma.mean]), np.vstack([zero, gamma.variance]))
+        squared_error_variance = np.vstack([zero, 2 * gamma.variance**2 / (prior_shape + n_yes)])
 
-        # mean and variance of the mixture of regular rates and outliers
-        p_regular = 1 - p_outlier
-        mean = p_regular * regular_mean + p_outlier * outlier_mean
-        regular_square = regular_variance + (regular_mean - mean) ** 2
-        outlier_square = outlier_variance + (outlier_mean - mean) ** 2
-        variance = p_regular * regular_square + p_outlier * outlier_square
-        return _Posterior(mean, variance, squared_error_variance, log_likelihood)
+        outlier = _update_gamma(_OUTLIER_FACTOR * self._mean, _OUTLIER_SHAPE, n_yes, exposure)
+        mixture = _mix_moments(regular, outlier, p_outlier)
+        return _Posterior(mixture.mean, mixture.variance, squared_error_variance, log_likelihood)
 
     def _compute_kappa_weights(self, prior: Floats) -> Floats:
         """Compute the posterior probabilities of the κ on the grid from prior ones: float array (n_kappa,)."""
@@ -621,20 +664,20 @@ class _RateFit:
         if not totals.training_n:
             return AgentRates.unknown(n_agents)
         if self._is_equal:
-            return self._shift_rates(self.shrunk_rate, np.zeros((n_agents, n_agents)), np.zeros(n_agents), totals.n)
+            return self._make_agent_rates(
+                self.shrunk_rate, np.zeros((n_agents, n_agents)), np.zeros(n_agents), totals.n
+            )
 
-        # The prior probability of equal rates (κ = 0) shrinks the rates, but not this covariance of their errors. Given κ,
-        # the errors of different agents are independent, and have the mean `bias`: (n_kappa, n_agents).
-        posterior, weight = self._posterior, self._compute_kappa_weights(_PRIOR)
+        # given κ, the errors of different agents are independent, and have the mean `bias`: (n_kappa, n_agents)
+        posterior = self._posterior
+        kappa_weight = self._compute_kappa_weights(_PRIOR)[:, None]
         bias = posterior.mean - self.shrunk_rate
-        mean_bias_product = (bias * weight[:, None]).T @ bias
-        covariance = np.diag(weight @ posterior.variance) + mean_bias_product
+        mean_variance = (kappa_weight * posterior.variance).sum(axis=0)
+        mean_bias_product = (kappa_weight * bias).T @ bias
+        covariance = np.diag(mean_variance) + mean_bias_product
 
-        # variance of the squared errors: that of their expectation over κ, plus the mean of that given κ
-        expected_square = posterior.variance + bias**2
-        squared_error_variance = weight @ expected_square**2 - (weight @ expected_square) ** 2
-        squared_error_variance += weight @ posterior.squared_error_variance
-        return self._shift_rates(self.shrunk_rate, covariance, squared_error_variance, totals.n)
+        squared_error_variance = posterior.compute_squared_error_variance(self.shrunk_rate, kappa_weight)
+        return self._make_agent_rates(self.shrunk_rate, covariance, squared_error_variance, totals.n)
 
     def estimate_linked_rates(self, n: Floats, answer_sum: Floats) -> AgentRates:
         """Estimate the false-positive rates of agents that joined later, with the fitted distribution as their prior.
@@ -656,24 +699,19 @@ class _RateFit:
 
         # as in `to_rates`, the prior probability of equal rates (κ = 0) shrinks the rates, but not their error variances
         rate = (kappa_weights(_SHRINKING_PRIOR) * posterior.mean).sum(axis=0)
-
-        # variance of the error: the mean over κ of the expected squared error given κ, (n_kappa, n_linked)
         weight = kappa_weights(_PRIOR)
-        expected_square = posterior.variance + (posterior.mean - rate) ** 2
-        error_variance = (weight * expected_square).sum(axis=0)
+        error_variance = (weight * posterior.expect_squared_errors(rate)).sum(axis=0)
+        squared_error_variance = posterior.compute_squared_error_variance(rate, weight)
+        return self._make_agent_rates(rate, np.diag(error_variance), squared_error_variance, n)
 
-        # variance of the squared errors: that of their expectation over κ, plus the mean of that given κ
-        squared_error_variance = (weight * expected_square**2).sum(axis=0) - error_variance**2
-        squared_error_variance += (weight * posterior.squared_error_variance).sum(axis=0)
-        return self._shift_rates(rate, np.diag(error_variance), squared_error_variance, n)
-
-    def _shift_rates(
+    def _make_agent_rates(
         self, rate: Floats, covariance: Floats, squared_error_variance: Floats, n_trials: Floats
     ) -> AgentRates:
         """Make the result for false-positive rates: shift them to the mean answer, and add 95% intervals.
 
         Shrinkage changes the mean of the rates. The shift, which is the same for all agents, makes the mean rate of the fitted
-        agents equal to the mean answer of all training trials again, unless a rate would leave [0, 1].
+        agents equal to the mean answer of all training trials again, unless a rate would leave [0, 1]. The uncertainty of the
+        mean rate is added to the given errors.
 
         rate : float array (n_agents,), posterior means of the rates
         covariance : float array (n_agents, n_agents), covariance of the errors of the rates, given their mean
@@ -687,7 +725,8 @@ class _RateFit:
 
         # interval of a gamma distribution with the mean and the variance of the rate
         variance = covariance_factor * np.diag(covariance) + mean_variance
-        shape, scale = rate**2 / variance, variance / rate
+        shape = rate**2 / variance
+        scale = variance / rate
         low = scale * gammaincinv(shape, 0.025)
         high = scale * gammaincinv(shape, 0.975)
 
@@ -710,11 +749,23 @@ class _RateFit:
         )
 
 
-def _update_gamma(prior_mean: float, prior_shape: Floats | float, n_yes: Floats, n: Floats) -> tuple[Floats, Floats]:
+def _update_gamma(prior_mean: float, prior_shape: Floats | float, n_yes: Floats, n: Floats) -> _Moments:
     """Compute posterior mean and variance of rates with a gamma prior, from `n_yes` events in n trials."""
     shape = prior_shape + n_yes
     inverse_scale = prior_shape / prior_mean + n
-    return shape / inverse_scale, shape / inverse_scale**2
+    return _Moments(shape / inverse_scale, shape / inverse_scale**2)
+
+
+def _mix_moments(regular: _Moments, outlier: _Moments, p_outlier: Floats) -> _Moments:
+    """Compute mean and variance of each rate from those of a regular rate and of an outlier.
+
+    p_outlier : float array (n_kappa, n_agents), probability that the rate is an outlier
+    """
+    p_regular = 1 - p_outlier
+    mean = p_regular * regular.mean + p_outlier * outlier.mean
+    regular_square = regular.variance + (regular.mean - mean) ** 2
+    outlier_square = outlier.variance + (outlier.mean - mean) ** 2
+    return _Moments(mean, p_regular * regular_square + p_outlier * outlier_square)
 
 
 def _log_likelihoods(n_yes: Floats, expected_n_yes: Floats) -> tuple[Floats, Floats]:

@@ -143,11 +143,7 @@ class AnchorScale:
         self.residual_variance = between_variance = 0.0
         if df > 0:
             self.residual_variance = squares_within / df
-
-            # on average, the square of the mean of n residuals exceeds the squared effect of the item by residual_variance/n
-            is_observed = n_by_item > 0
-            squared_effect = item_mean[is_observed] ** 2 - self.residual_variance / n_by_item[is_observed]
-            between_variance = max(0.0, float(squared_effect.mean()))
+            between_variance = _estimate_effect_variance(item_mean, n_by_item, self.residual_variance)
 
         # Item means are shrunk by their reliability, σ²_b/(σ²_b + σ²/n), with the variances σ²_b between items and σ² of an
         # answer.
@@ -198,18 +194,16 @@ class AnchorScale:
         Returns the cell variance and the pair variance, at least 0.
         """
         n_anchors = len(self.effect)
-        product_sum = 0.0
-        n_products = 0
         pair_sums = np.zeros((3, n_anchors, n_anchors))
+        product_sums = np.zeros(2)
         for items, chunk in _with_items(chunks()):
             residual = self._residuals(chunk) - self.item_effect[items][chunk.item]
-            pair_sums += _sum_by_pair(chunk, residual, n_anchors)
+            pair_sums += _sum_residuals_by_pair(chunk, residual, n_anchors)
             if chunk.effect_group is not None:
-                chunk_sum, n_chunk_products = _sum_products_in_blocks(chunk, residual, n_anchors)
-                product_sum += chunk_sum
-                n_products += n_chunk_products
-
+                product_sums += _sum_products_in_blocks(chunk, residual, n_anchors)
         pair_variance = _estimate_pair_variance(*pair_sums)
+
+        product_sum, n_products = product_sums.tolist()
         if not n_products:
             return 0.0, pair_variance
 
@@ -219,7 +213,7 @@ class AnchorScale:
         return min(max(0.0, mean_product), max_cell_variance), pair_variance
 
 
-def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) -> tuple[float, int]:
+def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) -> Floats:
     """Multiply the two residuals of each anchor in each block, and sum the products.
 
     An anchor appears at most twice in a block. If it appears only once, it has no product.
@@ -228,7 +222,7 @@ def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) 
     residual : float array (n_trials,), residual of each of them
     n_anchors : number of anchors
 
-    Returns the sum and the number of the products.
+    Returns the sum and the number of the products, float array (2,).
     """
     n_in_block = sum_by_effect_group(chunk, np.ones(len(residual)), n_anchors)
     has_two = n_in_block == 2
@@ -237,20 +231,26 @@ def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) 
     square_of_sum = sum_by_effect_group(chunk, residual, n_anchors) ** 2
     sum_of_squares = sum_by_effect_group(chunk, residual**2, n_anchors)
     twice_product = square_of_sum - sum_of_squares
-    return float(twice_product[has_two].sum()) / 2, int(has_two.sum())
+    return np.array([twice_product[has_two].sum() / 2, has_two.sum()])
 
 
-def _sum_by_pair(chunk: PairChunk, residual: Floats, n_anchors: int) -> Floats:
+def _sum_residuals_by_pair(chunk: PairChunk, residual: Floats, n_anchors: int) -> Floats:
     """Compute number, sum and sum of squares of the residuals of each unordered pair of anchors.
 
-    residual : float array (n_trials,)
+    Anchors are the agents of the original run, on whose scale agents are placed that are added later.
 
-    Returns a float array (3, n_anchors, n_anchors), filled above the diagonal.
+    chunk : trials between anchors
+    residual : float array (n_trials,), residual of each of them
+    n_anchors : number of anchors
+
+    Returns a float array (3, n_anchors, n_anchors), in which a pair is the entry above the diagonal.
     """
-    low, high = np.minimum(chunk.first, chunk.second), np.maximum(chunk.first, chunk.second)
-    pair = low.astype(np.int64) * n_anchors + high
-    columns = (np.ones(len(pair)), residual, residual**2)
-    sums = [np.bincount(pair, column, n_anchors**2) for column in columns]
+    lower = np.minimum(chunk.first, chunk.second).astype(np.int64)
+    higher = np.maximum(chunk.first, chunk.second)
+    pair = lower * n_anchors + higher  # index in a flattened matrix
+
+    powers = (np.ones(len(pair)), residual, residual**2)
+    sums = [np.bincount(pair, power, n_anchors**2) for power in powers]
     return np.reshape(sums, (3, n_anchors, n_anchors))
 
 
@@ -286,9 +286,20 @@ def _estimate_pair_variance(n_residuals: Floats, total: Floats, squares: Floats)
     # variance of the residuals of one pair
     squares_within = squares[is_compared] - n * mean**2
     variance_within = float(squares_within.sum()) / df_within
+    return _estimate_effect_variance(mean, n, variance_within)
 
-    # the square of the mean of n residuals exceeds the squared effect by variance_within/n on average
-    squared_effect = mean**2 - variance_within / n
+
+def _estimate_effect_variance(mean: Floats, n: Floats | Positions, residual_variance: float) -> float:
+    """Estimate the variance of the effects of items or pairs, whose mean is 0, from the means of their residuals.
+
+    mean, n : arrays (n_effects,), mean and number of the residuals of each item or pair; an effect with n = 0 is left out
+    residual_variance : variance of the residuals of one item or pair
+
+    Returns a variance of at least 0.
+    """
+    # on average, the square of the mean of n residuals exceeds the squared effect by residual_variance/n
+    is_observed = n > 0
+    squared_effect = mean[is_observed] ** 2 - residual_variance / n[is_observed]
     return max(0.0, float(squared_effect.mean()))
 
 
@@ -418,17 +429,11 @@ def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats
     effect, n : float arrays (n_agents,), effects of the agents on this scale, and their numbers of trials
     """
     n_agents = len(n)
-    squares, n_blocks, item_linking_variance, share_squares = np.zeros((4, n_agents))
+    item_linking_variance, share_squares = np.zeros((2, n_agents))
+    block_sums = np.zeros((2, n_agents))
     for items, chunk in _with_items(chunks()):
         residual = _linking_residuals(chunk, items, scale) - effect[chunk.agent]
-
-        # sum of the residuals of each agent in each of its blocks; the code of a combination is block · n_agents + agent
-        code = chunk.block.astype(np.int64) * n_agents + chunk.agent
-        distinct_codes, index = np.unique(code, return_inverse=True)
-        residual_sum = np.bincount(index, residual)
-        agent = distinct_codes % n_agents
-        squares += np.bincount(agent, residual_sum**2, n_agents)
-        n_blocks += np.bincount(agent, minlength=n_agents)
+        block_sums += _sum_squares_over_blocks(chunk, residual, n_agents)
 
         # the error of an item's effect counts with the difference between two shares of the item: in the trials of the
         # agent, and in the trials that define the scale
@@ -437,7 +442,27 @@ def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats
         share_difference = item_share - scale.item_share[items]
         item_linking_variance += share_difference**2 @ scale.item_effect_variance[items]
         share_squares += (item_share**2).sum(axis=1)
+    squares, n_blocks = block_sums
     return _ClusterSums(squares, n_blocks, item_linking_variance, share_squares)
+
+
+def _sum_squares_over_blocks(chunk: LinkingChunk, residual: Floats, n_agents: int) -> Floats:
+    """Sum the residuals of each agent in each of its blocks, and sum the squares of these sums over the blocks.
+
+    A block contains trials on one item, whose answers may correlate.
+
+    residual : float array (n_rows,), residual of each row of the chunk
+
+    Returns the sum of squares and the number of blocks of each agent, float array (2, n_agents).
+    """
+    code = chunk.block.astype(np.int64) * n_agents + chunk.agent  # of a combination of block and agent
+    distinct_codes, index = np.unique(code, return_inverse=True)
+    residual_sum = np.bincount(index, residual)
+
+    agent = distinct_codes % n_agents
+    squares = np.bincount(agent, residual_sum**2, n_agents)
+    n_blocks = np.bincount(agent, minlength=n_agents)
+    return np.array([squares, n_blocks], dtype=np.float64)
 
 
 def _linking_residuals(chunk: LinkingChunk, items: slice, scale: AnchorScale) -> Floats:
@@ -456,6 +481,13 @@ def _count_by_agent(agent: Ids, unit: Ids, n_agents: int, n_units: int) -> Float
     """
     counts = np.bincount(agent.astype(np.int64) * n_units + unit, minlength=n_agents * n_units)
     return np.asarray(counts.reshape(n_agents, n_units), dtype=np.float64)
+
+
+def _sum_by_agent_and_item(chunk: LinkingChunk, column: Floats, n_agents: int) -> Floats:
+    """Sum a column of a chunk, float array (n_rows,), by agent and item: float array (n_agents, n_chunk_items)."""
+    cell = chunk.agent.astype(np.int64) * chunk.n_items + chunk.item  # index in the flattened array
+    sums = np.bincount(cell, column, n_agents * chunk.n_items)
+    return np.asarray(sums.reshape(n_agents, chunk.n_items), dtype=np.float64)
 
 
 def compute_linked_influence(
@@ -510,13 +542,11 @@ def compute_linked_influence(
         for items, chunk in _with_items(chunks()):
             # through the residuals of the agent's own trials on the item
             residual = _linking_residuals(chunk, items, scale) - linked.effect[chunk.agent]
-            cell = chunk.agent.astype(np.int64) * chunk.n_items + chunk.item  # index in the flattened array
-            residual_sum = np.bincount(cell, residual, n_agents * chunk.n_items).reshape(n_agents, chunk.n_items)
-            through_trials = residual_sum / n_trials
+            through_trials = _sum_by_agent_and_item(chunk, residual, n_agents) / n_trials
 
             # through the centre of the scale, which contains the anchors' mean residual on the item
-            remaining_share = (1 - mean_beta)[:, None]
-            through_centre = remaining_share * scale.item_share[items] * scale.item_residual[items]
+            influence_on_centre = scale.item_share[items] * scale.item_residual[items]
+            through_centre = (1 - mean_beta)[:, None] * influence_on_centre
 
             # through the effects of the anchors, measured from their mean, with which the agent was compared
             influence_on_anchors = anchors(items)

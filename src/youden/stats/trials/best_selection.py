@@ -27,6 +27,8 @@ MARGIN, MIN_INCREASE = 1.2, 0.5
 so far."""
 _N_GRID, _N_PRIOR_STEPS = 400, 10
 """Grid points of abilities, and EM steps that estimate the prior."""
+_TINY = np.finfo(np.float64).tiny
+"""Smallest probability, which avoids the logarithm of 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,12 +341,16 @@ def next_allocation(
 def _split_std_errors(differences: Differences) -> Floats:
     """Derive a standard error of each ability from those of pairwise differences, as if abilities were independent.
 
-    The standard errors e satisfy √(e_i² + e_k²) ≈ SE of the difference of agents i and k, by least squares.
+    The standard errors e satisfy √(e_i² + e_k²) ≈ SE of the difference of agents i and k, by least squares. Two agents have
+    the same standard error, because one difference does not show how they share its variance.
+
+    differences : pairwise differences of the abilities, all of which can be compared
 
     Returns a float array (n_agents,).
     """
     K = len(differences.std_error)
-    difference_variance = np.where(np.eye(K, dtype=np.bool_), 0.0, differences.std_error) ** 2
+    difference_variance = differences.std_error**2
+    np.fill_diagonal(difference_variance, 0.0)
     row_sum = difference_variance.sum(axis=1)
     if K == 2:
         return np.asarray(np.sqrt(row_sum / 2))
@@ -352,8 +358,10 @@ def _split_std_errors(differences: Differences) -> Floats:
     # least squares: row_sum_i = (K − 2)·e_i² + Σ_k e_k², and Σ_k e_k² = Σ_i row_sum_i/(2K − 2)
     sum_of_squares = row_sum.sum() / (2 * K - 2)
     squared_error = (row_sum - sum_of_squares) / (K - 2)
-    minimum = 1e-3 * float(difference_variance.mean())
-    return np.asarray(np.sqrt(np.maximum(squared_error, minimum)))
+
+    # the solution may be negative for an agent with a small error, so that it needs a minimum
+    min_squared_error = 1e-3 * difference_variance.mean()
+    return np.asarray(np.sqrt(np.maximum(squared_error, min_squared_error)))
 
 
 def best_probabilities(ability: Floats, differences: Differences) -> tuple[Floats, float]:
@@ -374,24 +382,37 @@ def best_probabilities(ability: Floats, differences: Differences) -> tuple[Float
         return np.asarray(is_highest / is_highest.sum()), 0.0
 
     grid, posterior = _estimate_posteriors(ability, std_error)
-    cumulative = np.cumsum(posterior, axis=1)
-    tiny = np.finfo(np.float64).tiny  # avoids the logarithm of 0
+    mean_of_highest_estimate = float(posterior[np.argmax(ability)] @ grid)
+    expected_regret = _compute_mean_of_best(grid, posterior) - mean_of_highest_estimate
+    return _compute_p_best(posterior), max(expected_regret, 0.0)
 
+
+def _compute_p_best(posterior: Floats) -> Floats:
+    """Compute the probability of each agent to have the highest ability, float array (n_agents,) with the sum 1.
+
+    posterior : float array (n_agents, n_grid), probabilities of the abilities of a grid, independent between agents
+    """
     # P(θ_i < x) of each agent; half of the probability of the grid point x itself counts as below it
-    p_below = np.maximum(cumulative - posterior / 2, tiny)
+    p_below = np.cumsum(posterior, axis=1) - posterior / 2
 
     # P(k is best) = Σ_x p_k(x)·Π_{i≠k} P(θ_i < x)
-    log_p_below = np.log(p_below)
+    log_p_below = np.log(np.maximum(p_below, _TINY))
     log_p_others_below = log_p_below.sum(axis=0) - log_p_below
     p_best = (posterior * np.exp(log_p_others_below)).sum(axis=1)
+    return np.asarray(p_best / p_best.sum())
 
-    # the best ability has the distribution function Π_i P(θ_i ≤ x), whose steps are its probabilities
-    log_cumulative = np.log(np.maximum(cumulative, tiny))
-    distribution_of_best = np.exp(log_cumulative.sum(axis=0))
-    mean_of_best = float(np.diff(distribution_of_best, prepend=0.0) @ grid)
 
-    mean_of_highest_estimate = float(posterior[np.argmax(ability)] @ grid)
-    return np.asarray(p_best / p_best.sum()), max(mean_of_best - mean_of_highest_estimate, 0.0)
+def _compute_mean_of_best(grid: Floats, posterior: Floats) -> float:
+    """Compute the expected value of the highest ability of all agents.
+
+    grid : float array (n_grid,), abilities, ascending
+    posterior : float array (n_agents, n_grid), probabilities of these abilities, independent between agents
+    """
+    # the highest ability has the distribution function Π_i P(θ_i ≤ x), whose steps are its probabilities
+    log_p_up_to = np.log(np.maximum(np.cumsum(posterior, axis=1), _TINY))
+    p_all_up_to = np.exp(log_p_up_to.sum(axis=0))
+    p_highest = np.diff(p_all_up_to, prepend=0.0)
+    return float(p_highest @ grid)
 
 
 def expected_selection_bias(differences: Differences, selected: Bools) -> Floats:
@@ -474,16 +495,11 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
     """
     margin = std_error.mean()
     grid = np.linspace(ability.min() - margin, ability.max() + margin, _N_GRID)
-    grid_step = grid[1] - grid[0]
-
-    # normal likelihood of each estimate at each grid point, relative to its maximum; errors are at least one grid step
-    z = (ability[:, None] - grid) / np.maximum(std_error, grid_step)[:, None]
-    square = z**2
-    smallest_square = square.min(axis=1, keepdims=True)
-    likelihood = np.exp((smallest_square - square) / 2)
+    likelihood = _compute_normal_likelihood(ability, std_error, grid)
+    prior_variance = _estimate_prior_variance(ability, std_error)
+    prior = np.exp(-((grid - ability.mean()) ** 2) / (2 * prior_variance))
 
     # in an EM step, the mean of the agents' posterior distributions becomes the prior
-    prior = np.exp(-((grid - ability.mean()) ** 2) / (2 * _estimate_prior_variance(ability, std_error)))
     for _ in range(_N_PRIOR_STEPS):
         marginal = likelihood @ prior
         mean_posterior_per_prior = (1 / marginal) @ likelihood / len(ability)
@@ -491,6 +507,23 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
 
     marginal = likelihood @ prior
     return grid, likelihood * prior / marginal[:, None]
+
+
+def _compute_normal_likelihood(ability: Floats, std_error: Floats, grid: Floats) -> Floats:
+    """Compute the likelihood of each estimated ability at each true ability of a grid, relative to its maximum.
+
+    Estimates have normal errors. A standard error below the step of the grid is replaced by the step.
+
+    ability, std_error : float arrays (n_agents,), estimates and their standard errors
+    grid : float array (n_grid,), equidistant true abilities
+
+    Returns a float array (n_agents, n_grid).
+    """
+    grid_step = grid[1] - grid[0]
+    z = (ability[:, None] - grid) / np.maximum(std_error, grid_step)[:, None]
+    square = z**2
+    smallest_square = square.min(axis=1, keepdims=True)
+    return np.asarray(np.exp((smallest_square - square) / 2))
 
 
 def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level: float) -> Floats:
@@ -509,18 +542,20 @@ def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level:
     n_others = n_agents - 1
 
     # A standardized difference is control_factor·z − agent_factor·z_agent, with independent standard normal z and z_agent.
-    # The squared factors are shares of the variance, and sum to 1.
-    total_variance = control_errors[:, None] ** 2 + std_error**2
-    has_variance = total_variance > 0
-    control_factor = control_errors[:, None] / np.sqrt(np.where(has_variance, total_variance, 1.0))
-    control_factor = np.where(has_variance, control_factor, np.sqrt(0.5))[:, None, :]
+    # The squared factors are shares of the variance, and sum to 1. Axes: size, node, agent.
+    total_error = np.hypot(control_errors[:, None], std_error)
+    equal_factors = np.full(total_error.shape, np.sqrt(0.5))  # for two agents without errors
+    control_factor = np.divide(control_errors[:, None], total_error, out=equal_factors, where=total_error > 0)[
+        :, None, :
+    ]
     agent_factor = np.sqrt(np.maximum(1 - control_factor**2, 1e-12))
 
     def cdf(d: Floats) -> Floats:
         """Compute the probability that all differences are at most d, as its mean over the nodes of z."""
         # Given z, the differences are independent, and P(difference ≤ d) = Φ((d − control_factor·z)/agent_factor). The sign
-        # of z does not matter, because its nodes are symmetric around 0. Axes: size, node, agent.
-        log_p_by_agent = log_ndtr((d[:, None, None] + control_factor * _NODES[:, None]) / agent_factor)
+        # of z does not matter, because its nodes are symmetric around 0.
+        limit = d[:, None, None] + control_factor * _NODES[:, None]
+        log_p_by_agent = log_ndtr(limit / agent_factor)
 
         # this sum includes the control; it is scaled to the number of other agents
         log_p = log_p_by_agent.sum(axis=2) * (n_others / n_agents)
@@ -532,20 +567,40 @@ def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level:
     return _bisect(cdf, one_comparison, bonferroni, level)
 
 
+def _divide_by_total_errors(control_errors: Floats, std_error: Floats) -> Floats:
+    """Divide standard errors of a control by those of its differences from the agents, √(control_error² + std_error²).
+
+    control_errors : float array (n_sizes,), standard errors of the control
+    std_error : float array (n_agents,), standard errors of the agents
+
+    Returns a float array (n_sizes, n_agents), √½ if both errors are 0.
+    """
+    total_error = np.hypot(control_errors[:, None], std_error)
+    equal_shares = np.full(total_error.shape, np.sqrt(0.5))
+    return np.divide(control_errors[:, None], total_error, out=equal_shares, where=total_error > 0)
+
+
 def _compute_range_quantile(K: int, level: float) -> float:
     """Compute the `level` quantile of the largest standardized difference of K agents, the studentized range / √2.
 
-    The agents have equal abilities, and independent normal errors of equal variance.
+    The agents have equal abilities, and independent normal errors of equal variance. With such errors, the largest of all
+    pairwise differences is the range: the largest minus the smallest estimate.
+
+    K : number of agents
+    level : probability of the quantile
     """
     grid = np.linspace(-8, 8, _N_GRID)
     grid_step = grid[1] - grid[0]
+    normal_factor = np.exp(-(grid**2) / 2)  # the normal density without its constant 1/√(2π)
 
     def cdf(d: Floats) -> Floats:
         """Compute P(range/√2 ≤ d) = K·∫ φ(x)·(Φ(x) − Φ(x − √2·d))^(K − 1) dx, with x the largest of K values."""
         p_in_range = ndtr(grid) - ndtr(grid - np.sqrt(2) * d[:, None])
-        density = np.exp(-(grid**2) / 2) * np.maximum(p_in_range, 0.0) ** (K - 1)
-        return np.asarray(K * density.sum(axis=1) * grid_step / np.sqrt(2 * np.pi))
+        p_others_in_range = np.maximum(p_in_range, 0.0) ** (K - 1)
+        integral = (normal_factor * p_others_in_range).sum(axis=1) * grid_step
+        return np.asarray(K * integral / np.sqrt(2 * np.pi))
 
+    # lower and upper limits of the quantile: for one comparison, and by Bonferroni's correction for all
     one_comparison = np.full(1, ndtri(level))
     bonferroni = np.full(1, -ndtri((1 - level) / (K * (K - 1))))
     return float(_bisect(cdf, one_comparison, bonferroni, level)[0])

@@ -239,8 +239,9 @@ class Differences(ReadOnly):
         The lowest rank is 1 plus the number of better agents. The highest rank is n_agents minus the number of worse
         agents. An agent is better than another one in any of three cases:
 
-        - Their difference exceeds its half-width after shrinkage by the factor √(1 − Σ SE²/Σ value²), at least 0, with sums
-          over all pairs. The factor is near 1 if agents differ widely, and small if differences are mostly sampling error.
+        - Their difference is shrunk towards 0, and still exceeds the half-width of its interval. The difference is multiplied
+          by √(1 − Σ SE²/Σ value²), at least 0, with sums over all pairs. This factor is near 1 if agents differ widely, and
+          small if differences are mostly sampling error.
         - It is better at the confidence level for all pairs jointly.
         - It is the unique best agent.
 
@@ -248,13 +249,7 @@ class Differences(ReadOnly):
         ----------
         Gelman, Hill & Yajima (2012), J. Research on Educational Effectiveness 5 (shrinkage instead of correction).
         """
-        is_estimated = ~np.isnan(self.half_width)
-        sum_of_squared_errors = float((self.std_error[is_estimated] ** 2).sum())
-        sum_of_squares = float((self.value[is_estimated] ** 2).sum())
-        shrunk_value = np.zeros(self.value.shape)
-        if sum_of_squares > 0:
-            factor = np.sqrt(max(0.0, 1 - sum_of_squared_errors / sum_of_squares))
-            shrunk_value = self.value * factor
+        shrunk_value = self.value * self._compute_shrinkage_factor()
         is_better = (shrunk_value > self.half_width) | self.simultaneously_better
 
         # the unique best agent is better than all others
@@ -262,6 +257,18 @@ class Differences(ReadOnly):
         if best is not None:
             is_better[best] = np.arange(len(is_better)) != best
         return _ranks_from(is_better)
+
+    def _compute_shrinkage_factor(self) -> float:
+        """Compute the factor √(1 − Σ SE²/Σ value²), which removes the part of differences that is due to sampling errors.
+
+        The sums are over all pairs of agents that can be compared. The factor is 0 if the errors outweigh the differences.
+        """
+        is_estimated = ~np.isnan(self.half_width)
+        sum_of_squared_errors = float((self.std_error[is_estimated] ** 2).sum())
+        sum_of_squares = float((self.value[is_estimated] ** 2).sum())
+        if sum_of_squared_errors >= sum_of_squares:
+            return 0.0
+        return float(np.sqrt(1 - sum_of_squared_errors / sum_of_squares))
 
     @property
     def simultaneous_ranks(self) -> RankRange:

@@ -219,11 +219,7 @@ def _iter_influence(
         end_item = min(first_item + items_per_chunk, n_items)
         trials = slice(*np.searchsorted(item, [first_item, end_item]))  # trials are sorted by item
         chunk_design = design[trials]
-
-        # sparse array (n_chunk_trials, n_chunk_items) that is 1 for the item of each trial
-        shape = chunk_design.shape[0], end_item - first_item
-        positions = np.arange(shape[0]), item[trials] - first_item
-        is_on_item = coo_array((np.ones(shape[0]), positions), shape=shape).tocsr()
+        is_on_item = _make_item_indicators(item[trials] - first_item, end_item - first_item)
 
         # P·Σ x·residual of each item, and Σ |x|, which counts the trials of an agent
         weighted_design = chunk_design.multiply(adjusted_residual[trials, None])
@@ -233,13 +229,23 @@ def _iter_influence(
         yield InfluenceChunk(influence_on_abilities, influence_on_abilities, weight=n_trials[:n_agents])
 
 
+def _make_item_indicators(item: Ids | Positions, n_items: int) -> csr_array:
+    """Make a sparse array (n_trials, n_items) that is 1 for the item of each trial; item : int array (n_trials,)."""
+    n_trials = len(item)
+    entries = np.ones(n_trials), (np.arange(n_trials), item)
+    return coo_array(entries, shape=(n_trials, n_items)).tocsr()
+
+
 _POSITION_METHOD = "position effect, residuals by item, HC2, Student t"
 
 
 def _estimate_position_effect(
     effect: float, influence: Floats, *, min_variance: float, n_effective_items: float, max_df: float, level: float
 ) -> Metric:
-    """Return a position effect with its confidence interval.
+    """Return a position effect, the advantage of the response that is shown first, with its confidence interval.
+
+    The half-width is that of Student's t. If the same position wins all trials, no error was observed. The half-width is
+    then twice the upper bound of the probability that the other position wins.
 
     effect : estimate, in [−1, 1]
     influence : float array (n_items,), influence of each item on the estimate
@@ -333,22 +339,31 @@ def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Fl
     Returns float array (n_agents + 1,), for the abilities and, last, the position effect; 0 for an estimate that no trial
     influences.
     """
-    # divide the trials into chunks of whole items, to limit memory: an item belongs to the chunk of its first trial
     trials_per_chunk = max(1, _MAX_CELLS_PER_CHUNK // len(inverse))
-    first_trial_of_item = _find_first_positions(item)
-    chunk_of_item = first_trial_of_item // trials_per_chunk
-    chunk_starts = first_trial_of_item[_find_first_positions(chunk_of_item)]
-    chunk_stops = np.append(chunk_starts[1:], len(item))
-
     sum_of_omega, sum_of_squared_omega = np.zeros((2, len(inverse)))
-    for start, stop in zip(chunk_starts, chunk_stops, strict=True):
-        squared_influence = (design[start:stop] @ inverse.T) ** 2  # (n_chunk_trials, n_agents + 1)
-        omega = np.add.reduceat(squared_influence, _find_first_positions(item[start:stop]), axis=0)  # by item
+    for trials in _divide_between_items(item, trials_per_chunk):
+        squared_influence = (design[trials] @ inverse.T) ** 2  # (n_chunk_trials, n_agents + 1)
+        omega = np.add.reduceat(squared_influence, _find_first_positions(item[trials]), axis=0)  # by item
         sum_of_omega += omega.sum(axis=0)
         sum_of_squared_omega += (omega**2).sum(axis=0)
 
     zeros = np.zeros(len(inverse))
     return np.divide(sum_of_omega**2, sum_of_squared_omega, out=zeros, where=sum_of_squared_omega > 0)
+
+
+def _divide_between_items(item: Ids | Positions, trials_per_chunk: int) -> list[slice]:
+    """Divide trials that are sorted by item into chunks, to limit memory, without dividing the trials of an item.
+
+    An item belongs to the chunk of its first trial, so that a chunk may be larger than `trials_per_chunk`.
+
+    item : int array (n_trials,), item of each trial, in ascending order
+    trials_per_chunk : approximate number of trials of a chunk
+    """
+    first_trial_of_item = _find_first_positions(item)
+    chunk_of_item = first_trial_of_item // trials_per_chunk
+    starts = first_trial_of_item[_find_first_positions(chunk_of_item)]
+    stops = np.append(starts[1:], len(item))
+    return [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
 
 
 def _find_first_positions(values: Ids | Positions) -> Positions:
@@ -390,13 +405,15 @@ def _limit_covariance(
     """
     variance = np.maximum(np.diag(estimate.covariance), np.finfo(np.float64).tiny)  # so that no variance divides by 0
     factor = np.maximum(min_variance / variance, 1.0)
-    covariance = estimate.with_scaled_variances(factor).covariance
+    covariance = estimate.with_scaled_variances(factor).covariance.copy()
     df = np.minimum(estimate.df, max(max_df, 1))
 
-    # `ROUNDING` allows for rounding errors in the effective number of `MIN_ITEMS` items of equal weight
+    # the tolerance `ROUNDING` keeps agents whose effective number of items is `MIN_ITEMS` except for rounding errors
     has_too_few_items = n_effective_items < MIN_ITEMS - ROUNDING
-    is_unknown_pair = has_too_few_items[:, None] | has_too_few_items
-    return CentredCovariance(np.where(is_unknown_pair, np.nan, covariance), np.where(has_too_few_items, np.nan, df))
+    df[has_too_few_items] = np.nan
+    covariance[has_too_few_items, :] = np.nan
+    covariance[:, has_too_few_items] = np.nan
+    return CentredCovariance(covariance, df)
 
 
 def _invert_normal_matrix(normal_matrix: Floats) -> tuple[Floats, bool]:

@@ -465,36 +465,53 @@ class _BlockSums:
                 f"Trials must belong to blocks: got {len(chunk.value)} trials without one. Set the target items-like-these.",
                 slug="block-missing",
             )
-        n_agents = len(self.n)
         residual = self._residuals(chunk)
-        ones = np.ones(len(residual))
-
-        # numbers of trials by agent (row) and block or item (column)
-        n_by_block = sum_by_effect_group(chunk, ones, n_agents)
-        n_by_item = sum_by_item(chunk, ones, n_agents)
-        self.n += n_by_block.sum(axis=1)
-        self.n_blocks += (n_by_block > 0).sum(axis=1)
-        self.block_squares += (n_by_block**2).sum(axis=1)
-        self.item_squares += (n_by_item**2).sum(axis=1)
-
-        # squared residuals, and products of an agent's two residuals in a block: e₁·e₂ = ((e₁ + e₂)² − e₁² − e₂²)/2
-        sum_of_squares = sum_by_effect_group(chunk, residual**2, n_agents)
-        square_of_sum = sum_by_effect_group(chunk, residual, n_agents) ** 2
-        self.squares += sum_of_squares.sum(axis=1)
-        self.products += (square_of_sum - sum_of_squares).sum(axis=1) / 2
-        self.n_products += (n_by_block * (n_by_block - 1)).sum(axis=1) / 2
-
-        pair = index_pairs(chunk, n_agents)
-        self.n_by_pair += sum_by_pair(pair, ones, n_agents)
-        self.sum_by_pair += sum_by_pair(pair, residual, n_agents)
-        self.squares_by_pair += sum_by_pair(pair, residual**2, n_agents)
+        self._add_numbers_of_trials(chunk)
+        self._add_residuals_by_agent(chunk, residual)
+        self._add_residuals_by_pair(chunk, residual)
 
         block_size = np.bincount(chunk.effect_group)
         self._sum_of_inverse_sizes += float((1 / block_size).sum())
         self._n_all_blocks += len(block_size)
 
+    def _add_numbers_of_trials(self, chunk: PairChunk) -> None:
+        """Add the numbers of each agent's trials, blocks and pairs of trials in one block, and the squared numbers of trials."""
+        n_agents = len(self.n)
+        ones = np.ones(len(chunk.value))
+        n_by_block = sum_by_effect_group(chunk, ones, n_agents)  # by agent (row) and block (column)
+        n_by_item = sum_by_item(chunk, ones, n_agents)
+        self.n += n_by_block.sum(axis=1)
+        self.n_blocks += (n_by_block > 0).sum(axis=1)
+        self.n_products += (n_by_block * (n_by_block - 1)).sum(axis=1) / 2
+        self.block_squares += (n_by_block**2).sum(axis=1)
+        self.item_squares += (n_by_item**2).sum(axis=1)
+
+    def _add_residuals_by_agent(self, chunk: PairChunk, residual: Floats) -> None:
+        """Add the squared residuals of each agent, and the products of its two residuals in a block, in place.
+
+        residual : float array (n_trials,), residual of each trial of `chunk`
+        """
+        # by agent (row) and block (column); the product is e₁·e₂ = ((e₁ + e₂)² − e₁² − e₂²)/2
+        n_agents = len(self.n)
+        sum_of_squares = sum_by_effect_group(chunk, residual**2, n_agents)
+        square_of_sum = sum_by_effect_group(chunk, residual, n_agents) ** 2
+        self.squares += sum_of_squares.sum(axis=1)
+        self.products += (square_of_sum - sum_of_squares).sum(axis=1) / 2
+
+    def _add_residuals_by_pair(self, chunk: PairChunk, residual: Floats) -> None:
+        """Add number, sum and sum of squares of the residuals, float array (n_trials,), of each ordered pair of agents."""
+        n_agents = len(self.n)
+        pair = index_pairs(chunk, n_agents)
+        self.n_by_pair += sum_by_pair(pair, np.ones(len(residual)), n_agents)
+        self.sum_by_pair += sum_by_pair(pair, residual, n_agents)
+        self.squares_by_pair += sum_by_pair(pair, residual**2, n_agents)
+
     def iter_influence(self, chunks: Iterable[PairChunk]) -> Iterator[tuple[Floats, Floats]]:
         """Yield, for each chunk, the influence of its blocks on each ability, and the share of each agent's trials in them.
+
+        The influence of a block is the part of the error of an ability that comes from its trials: the sum of the agent's
+        residuals in the block, divided by the number of all its trials. The variance of the ability is estimated from the
+        squared influences.
 
         chunks : the same chunks that were added; all of them must have been added before
 

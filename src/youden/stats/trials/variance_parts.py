@@ -278,22 +278,29 @@ def _compute_sums_of_squares(
     n_agents: int,
     n_repeats: int,
 ) -> tuple[Floats, Floats]:
-    """Compute sums of squares for each item, and the coefficients of the variance components in their expectations.
+    """Compute sums of squares of residuals for each item, and how their expected values depend on the variance components.
 
-    The components are agents, responses (only if `responses` is given) and residuals, in this order. The sum of squares of
-    agents adds the squared sum of each agent's residuals on the item; that of responses is analogous.
+    The variance components are the variances between agents on an item, between an agent's responses to an item (only if
+    `responses` is given), and between trials (residual), in this order. There is one sum of squares for each component: the
+    squared sums of the residuals of each agent, the squared sums of the residuals of each response, and the squared
+    residuals. The expected value of a sum of squares is a linear function of the components.
 
     first, second, item : int arrays (n_trials,), agents and item of each trial
-    residual : float array (n_trials,)
-    responses : int arrays (n_trials,), numbers of the responses of the first and of the second agent, or None
+    residual : float array (n_trials,), residual of each trial
+    responses : pair of int arrays (n_trials,), or None; each response has its own number
     n_repeats : largest number of responses of an agent to an item
 
-    Returns the sums, float array (n_items, n_components), and the coefficients, float array (n_items, n_components,
-    n_components), by item, sum and component. Large plans are represented by a sample of their items.
+    Returns the sums, float array (n_items, n_components), and the coefficients of the linear functions, float array
+    (n_items, n_components, n_components), by item, sum and component. To limit the time, large plans are represented by a
+    random sample of their items.
     """
-    n_units_per_item = n_agents * n_repeats if responses is not None else n_agents
-    max_items = max(20, MAX_DESIGN_ENTRIES // max(n_units_per_item**2, 1))
-    units = [(first, second)] if responses is None else [(first, second), responses]
+    units = [(first, second)]
+    max_units = n_agents
+    if responses is not None:
+        units.append(responses)
+        max_units *= n_repeats
+    max_items = max(20, MAX_DESIGN_ENTRIES // max(max_units**2, 1))
+
     squares, expectations = [], []
     for trials in _group_by_item(item, max_items):
         # centred design matrices Z (n_trials_of_item, n_units), one by agents and one by responses
@@ -326,19 +333,24 @@ def _group_by_item(item: Ids, max_items: int) -> list[Positions]:
 
 
 def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
-    """Make a centred design matrix of the trials of one item, with a column for each unit: an agent, or a response.
+    """Make a centred design matrix of the trials of one item, by agents or by responses (units).
 
-    first_unit, second_unit : int arrays (n_trials,), unit on either side: an agent or a response
+    An entry is 1 if the trial shows the unit, else 0, minus the mean of the column. The product of the matrix and the effects
+    of the units is what the units add to the answers, relative to the mean of the item.
 
-    Returns a float array (n_trials, n_units).
+    first_unit, second_unit : int arrays (n_trials,), numbers of the two agents, or of the two responses, of each trial
+
+    Returns a float array (n_trials, n_units), with one column for each different unit.
     """
     n_trials = len(first_unit)
-    trials = np.arange(n_trials)
-    _, column = np.unique(np.append(first_unit, second_unit), return_inverse=True)
-    counts = np.zeros((n_trials, int(column.max()) + 1))
-    counts[trials, column[:n_trials]] += 1
-    counts[trials, column[n_trials:]] += 1
-    return np.asarray(counts - counts.mean(axis=0))
+    units, column = np.unique(np.append(first_unit, second_unit), return_inverse=True)
+    first_column, second_column = np.split(column, 2)
+
+    trial = np.arange(n_trials)
+    n_shown = np.zeros((n_trials, len(units)))
+    n_shown[trial, first_column] += 1
+    n_shown[trial, second_column] += 1
+    return np.asarray(n_shown - n_shown.mean(axis=0))
 
 
 def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> Floats:
@@ -383,7 +395,10 @@ def _solve_moments(squares: Floats, expectations: Floats) -> tuple[Floats, Float
 
 
 def _compute_jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
-    """Compute the standard errors of estimates, and the .975 quantiles of Student's t for their intervals.
+    """Compute the jackknife standard errors of variance components, and the .975 quantiles of Student's t for 95% intervals.
+
+    The jackknife estimates each component without each item in turn. If a few items dominate these estimates, their kurtosis
+    is large, the standard error is uncertain, and the degrees of freedom are few.
 
     jackknife : float array (n_items, n_components), estimates without each item
 
@@ -394,9 +409,11 @@ def _compute_jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
     sum_of_squares = squares.sum(axis=0)
     std_error = np.sqrt((n_items - 1) / n_items * sum_of_squares)
 
-    # df = 2J/(kurtosis − 1) for J items, from 4 to J − 1
-    kurtosis = n_items * (squares**2).sum(axis=0) / np.maximum(sum_of_squares**2, 1e-300)
-    df = np.clip(2 * n_items / np.maximum(kurtosis - 1, 1e-9), 4, n_items - 1)
+    # A variance of J values has the relative variance (kurtosis − 1)/J, and χ²/df has 2/df. Equating both gives the df.
+    fourth_powers = (squares**2).sum(axis=0)
+    kurtosis = n_items * fourth_powers / np.maximum(sum_of_squares**2, 1e-300)
+    matched_df = 2 * n_items / np.maximum(kurtosis - 1, 1e-9)
+    df = np.clip(matched_df, 4, n_items - 1)
     return std_error, np.asarray(stdtrit(df, 0.975))
 
 
