@@ -333,22 +333,32 @@ def _connect_to_cluster(ray: Any) -> Iterator[None]:
         yield
         return
 
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-
-    # Ray replaces the handler of SIGTERM, which is restored below
+    # Ray replaces the handler of SIGTERM, which is then restored
     handler = signal.getsignal(signal.SIGTERM)
-    try:
-        _check_reachable(os.environ.get("RAY_ADDRESS", ""))
-        ray.init(log_to_driver=False, logging_level=logging.ERROR)
-    except (OSError, RuntimeError, ValueError, TimeoutError) as error:
-        raise _make_unreachable_error(error) from None
-
+    _initialize(ray)
     try:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)
         yield
     finally:
         ray.shutdown()
+
+
+def _initialize(ray: Any) -> None:
+    """Connect this process to the Ray cluster at RAY_ADDRESS, or start a cluster on this machine if it is not set.
+
+    Ray's reports of its usage are turned off, unless RAY_USAGE_STATS_ENABLED is set. Only errors are logged.
+
+    ray : the package `ray`
+
+    Raises ConfigError [ray-unreachable] if the cluster cannot be reached.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        _check_reachable(os.environ.get("RAY_ADDRESS", ""))
+        ray.init(log_to_driver=False, logging_level=logging.ERROR)
+    except (OSError, RuntimeError, ValueError, TimeoutError) as error:
+        raise _make_unreachable_error(error) from None
 
 
 def _make_unreachable_error(error: Exception) -> ConfigError:

@@ -485,14 +485,11 @@ class TrialsByItem:
         may use. The two are the same object if no cell is held out, or if `kinds` does not contain "independent".
         """
         items = slice(start, stop)
-        paired = self._read_trials("paired", start, stop)
-        is_repeated = self._is_repeated
-        if "follow-up" in kinds:
-            follow_ups = self._read_trials("follow-up", start, stop)
-            paired = {name: np.concatenate([column, follow_ups[name]]) for name, column in paired.items()}
-            is_repeated = True  # a follow-up repeats a pair on an item
-
+        with_follow_ups = "follow-up" in kinds
+        paired = self._read_paired(start, stop, with_follow_ups=with_follow_ups)
         if "independent" not in kinds:
+            # a follow-up repeats a pair on an item
+            is_repeated = self._is_repeated or with_follow_ups
             rates = self._compute_rates(paired, items, is_repeated=is_repeated)
             return RateChunk(start, rates, clean=rates)
 
@@ -501,15 +498,35 @@ class TrialsByItem:
         if not self.plan.split.n_holdout:
             return RateChunk(start, rates, clean=rates)
 
+        training_independent = self._select_for_training(independent, start)
+        training_rates = self._average_by_pair(paired, training_independent, items)
+        return RateChunk(start, rates, clean=training_rates)
+
+    def _read_paired(self, start: int, stop: int, *, with_follow_ups: bool) -> Columns:
+        """Read the paired trials on the items `start` to `stop` − 1 as columns, with items numbered from 0.
+
+        with_follow_ups : whether to append the follow-ups on these items, paired trials that serve only to flag groups of agents
+        """
+        paired = self._read_trials("paired", start, stop)
+        if not with_follow_ups:
+            return paired
+        follow_ups = self._read_trials("follow-up", start, stop)
+        return {name: np.concatenate([column, follow_ups[name]]) for name, column in paired.items()}
+
+    def _select_for_training(self, independent: Columns, start: int) -> Columns:
+        """Return the independent trials that training scores may use, which depends on the held-out cells of the plan.
+
+        independent : columns of the trials, as `_read_trials` returns them: `item`, the item of the first text, is numbered
+            from 0 in the chunk, and `other_item`, the item of the second text, in the run
+        start : position of the first item of the chunk in the run
+        """
         is_training = self.plan.split.allows_training(
             independent["first"],
             independent["item"] + start,
             independent["second"],
             independent["other_item"],
         )
-        training_independent = {name: column[is_training] for name, column in independent.items()}
-        training_rates = self._average_by_pair(paired, training_independent, items)
-        return RateChunk(start, rates, clean=training_rates)
+        return {name: column[is_training] for name, column in independent.items()}
 
     def _split_of(self, items: slice) -> Split:
         """Return the split of the plan into training and held-out cells, for some items."""
@@ -612,9 +629,10 @@ class TrialsByItem:
         self.independent.add(answer[is_training], item[is_training], other_item[is_training])
 
         step, in_complete_block, counts_for_first, counts_for_second = self._get_extension_columns(columns, is_added)
-        group_of_trial = zip(step.tolist(), in_complete_block.tolist(), strict=True)
-        for group in sorted(set(group_of_trial)):
-            rows = (step == group[0]) & (in_complete_block == group[1])
+        groups = set(zip(step.tolist(), in_complete_block.tolist(), strict=True))
+        for group in sorted(groups):
+            group_step, group_is_in_block = group
+            rows = (step == group_step) & (in_complete_block == group_is_in_block)
             if group not in self._totals:
                 self._totals[group] = IndependentTotals(self.plan.n_agents, self.plan.n_items)
             self._totals[group].add(

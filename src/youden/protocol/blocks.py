@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,27 +116,42 @@ def plan_after_extensions(plan: Plan, n_extensions: int) -> Plan:
     if n_later <= 0:
         return plan
 
-    if n_extensions > 0:
-        last_step = extensions.steps[n_extensions - 1]
-        n_agents = last_step.agents
-        n_items = last_step.items
-        pool_digest = last_step.pool
-        earlier_extensions = replace(extensions, steps=extensions.steps[:n_extensions])
-    else:
-        n_agents = extensions.anchors
-        n_items = extensions.items
-        pool_digest = extensions.pool
-        earlier_extensions = None
-
-    n_notes = len(plan.notes) - n_later  # each later extension has added one note
+    size = _get_size_after(extensions, n_extensions)
     earlier_trials = plan.trials.take(plan.trials.step <= n_extensions)
+    earlier_plan = _restrict_plan(plan, size.n_agents, size.n_items, earlier_trials)
+
+    earlier_steps = extensions.steps[:n_extensions]
+    earlier_extensions = replace(extensions, steps=earlier_steps) if earlier_steps else None
+    pool = plan.source if size.pool_digest == plan.pool_digest else None
     return replace(
-        _restrict_plan(plan, n_agents, n_items, earlier_trials),
+        earlier_plan,
         extensions=earlier_extensions,
-        pool_digest=pool_digest,
-        source=plan.source if pool_digest == plan.pool_digest else None,
-        notes=plan.notes[:n_notes],
+        pool_digest=size.pool_digest,
+        source=pool,
+        notes=plan.notes[:-n_later],  # each later extension has added one note
     )
+
+
+class _EarlierSize(NamedTuple):
+    """Numbers of agents and items that a plan had at some point, and the digest of its pool at that point."""
+
+    n_agents: int
+    n_items: int
+    pool_digest: str
+
+
+def _get_size_after(extensions: Extensions, n_extensions: int) -> _EarlierSize:
+    """Return the size that a plan had after its first `n_extensions` extensions.
+
+    The size of the first plan is recorded in the fields of `extensions` itself, and the size after an extension in the step
+    of that extension.
+
+    n_extensions : from 0, for the first plan, to the number of all extensions
+    """
+    if n_extensions == 0:
+        return _EarlierSize(extensions.anchors, extensions.items, extensions.pool)
+    last_step = extensions.steps[n_extensions - 1]
+    return _EarlierSize(last_step.agents, last_step.items, last_step.pool)
 
 
 def _restrict_plan(plan: Plan, n_agents: int, n_items: int, trials: Trials) -> Plan:

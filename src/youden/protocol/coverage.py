@@ -15,7 +15,7 @@ from youden.types.pool import Bools, Ids
 
 @dataclass(frozen=True)
 class Coverage:
-    """Counts of a plan.
+    """Counts of a plan: its cells, which are pairs of an agent and an item, its pairs of agents, and its calls.
 
     Attributes
     ----------
@@ -67,6 +67,10 @@ class Coverage:
 def compute_coverage(plan: Plan) -> Coverage:
     """Count the cells, pairs and calls of a plan.
 
+    A cell is an agent and an item. The counts show how much of the pool a budget covers: how many cells get a score, how
+    many pairs of agents are compared, and how many calls are spent, beside the number of calls of the dense design, which
+    compares everything.
+
     Parameters
     ----------
     plan : Plan
@@ -75,7 +79,8 @@ def compute_coverage(plan: Plan) -> Coverage:
     Returns
     -------
     Coverage
-        Numbers of cells (agent, item) that exist, may be used for training and are scored, and of calls and pairs.
+        Numbers of cells that have a response, that training may use, and that get a score; of calls of each trial type;
+        and of distinct pairs of agents on items.
     """
     is_paired = plan.trial_type == PAIRED
     _, second_item = plan.trials.text_cells
@@ -83,11 +88,11 @@ def compute_coverage(plan: Plan) -> Coverage:
     touches_holdout = is_held_out[plan.first, plan.item] | is_held_out[plan.second, second_item]
     scored_cells = _mark_first_cells(plan, is_paired & ~touches_holdout)
 
-    first = plan.first[is_paired]
-    second = plan.second[is_paired]
-    item = plan.item[is_paired]
-    n_ordered = _count_distinct_pairs(item, first, second, plan.n_agents)
-    n_unordered = _count_distinct_pairs(item, np.minimum(first, second), np.maximum(first, second), plan.n_agents)
+    paired = plan.trials.take(is_paired)
+    lower_agent = np.minimum(paired.first, paired.second)
+    higher_agent = np.maximum(paired.first, paired.second)
+    n_ordered = _count_distinct_pairs(paired.item, paired.first, paired.second, plan.n_agents)
+    n_unordered = _count_distinct_pairs(paired.item, lower_agent, higher_agent, plan.n_agents)
 
     n_train = int(plan.split.train.sum())
     return Coverage(
@@ -95,7 +100,7 @@ def compute_coverage(plan: Plan) -> Coverage:
         train=n_train,
         cells=plan.n_cells,
         scored=int(scored_cells.sum()),
-        paired=int(is_paired.sum()),
+        paired=len(paired),
         independent=int((plan.trial_type == INDEPENDENT).sum()),
         ordered=n_ordered,
         unordered=n_unordered,

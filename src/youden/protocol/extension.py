@@ -127,20 +127,22 @@ def _compare_with_anchors(
 
     Returns up to two comparisons; fewer if no anchor is left.
     """
-    comparisons: list[Comparison] = []
-    first_partner = None
-    for anchor in _iter_cyclically(anchor_order, start):
-        comparison = (item, agent, anchor)
-        if anchor != agent and eligible[anchor, item] and comparison not in taken:
-            first_partner = anchor
-            comparisons.append(comparison)
-            break
 
-    for anchor in _iter_cyclically(anchor_order, start + len(anchor_order) // 2):
-        comparison = (item, anchor, agent)
-        if anchor not in (agent, first_partner) and eligible[anchor, item] and comparison not in taken:
-            comparisons.append(comparison)
-            break
+    def iter_partners(position: int) -> Iterator[int]:
+        anchors = _iter_cyclically(anchor_order, position)
+        return (anchor for anchor in anchors if anchor != agent and eligible[anchor, item])
+
+    comparisons: list[Comparison] = []
+    second_agents = (anchor for anchor in iter_partners(start) if (item, agent, anchor) not in taken)
+    second_agent = next(second_agents, None)
+    if second_agent is not None:
+        comparisons.append((item, agent, second_agent))
+
+    half_cycle = len(anchor_order) // 2
+    first_agents = (anchor for anchor in iter_partners(start + half_cycle) if (item, anchor, agent) not in taken)
+    first_agent = next((anchor for anchor in first_agents if anchor != second_agent), None)
+    if first_agent is not None:
+        comparisons.append((item, first_agent, agent))
     return comparisons
 
 
@@ -205,7 +207,8 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
 def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     """Extend a plan by items, and compare all agents on them.
 
-    The comparisons are drawn in blocks. A block compares agents on one item, each once as the first and once as the second.
+    The new comparisons are drawn in blocks. A block compares all agents on one item, so that each agent appears once as the
+    first and once as the second. The trials that the plan already has stay as they are.
 
     Parameters
     ----------
@@ -214,8 +217,10 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     pool : Pool
         Pool of the plan, with at least one new item after the old ones (not checked).
     calls : int, optional
-        Number of calls to add, of both trial types. Paired calls are added only on the new items. Default: as many paired
-        calls per new item as the plan's items have on average, and independent calls for them.
+        Number of calls to add, of both trial types: paired calls, which compare responses to the same item, and
+        independent calls, which compare responses to different items and estimate the false-positive rate. Paired calls
+        are added only on the new items. Default: as many paired calls per new item as the plan's items have on average,
+        and the independent calls that go with them.
 
     Returns
     -------
@@ -233,7 +238,7 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     extender = _PlanExtender(plan, pool)
     n_new = pool.n_items - plan.n_items
 
-    # by default, the mean number of paired calls per item, rounded for all new items together
+    # by default, each new item gets the mean number of paired calls per item; the total is rounded
     n_planned_paired = int((plan.trial_type == PAIRED).sum())
     calls_per_item = n_planned_paired / plan.n_items
     default_paired = int(calls_per_item * n_new + 0.5)
@@ -436,13 +441,14 @@ class _PlanExtender:
         items : int array, positions of the items to use; default: all items of the plan
         together : whether all scored agents of a block are compared with the same two anchors
         """
-        has_scored = _has_any_agent(self.plan.trials, scored)
-        earlier = self.plan.trials.take(has_scored & (self.plan.trial_type == PAIRED))
+        is_paired = self.plan.trial_type == PAIRED
+        earlier = self.plan.trials.take(is_paired & _has_any_agent(self.plan.trials, scored))
         planned = set(zip(earlier.item.tolist(), earlier.first.tolist(), earlier.second.tolist(), strict=True))
+
         if items is None:
             items = self.order_items()
-        n_trials_by_item = np.bincount(earlier.item, minlength=self.pool.n_items)
-        fewest_trials_first = np.argsort(n_trials_by_item[items], kind="stable")
+        n_earlier_trials = np.bincount(earlier.item, minlength=self.pool.n_items)
+        fewest_trials_first = np.argsort(n_earlier_trials[items], kind="stable")
 
         trials = draw_anchor_trials(
             self.train,
@@ -457,7 +463,11 @@ class _PlanExtender:
             together=together,
         )
         self._advance_next_block(trials)
-        return trials.with_role(ANCHOR, first=np.isin(trials.first, scored), second=np.isin(trials.second, scored))
+
+        # an answer counts for the abilities of the scored agents only
+        first_is_scored = np.isin(trials.first, scored)
+        second_is_scored = np.isin(trials.second, scored)
+        return trials.with_role(ANCHOR, first=first_is_scored, second=second_is_scored)
 
     def order_items(self) -> Ids:
         """Order the items by first use in the plan; items without trials come last, in random order.
@@ -489,36 +499,67 @@ class _PlanExtender:
         Raises PlanError [extend-cell-design] if the design has no blocks, [extend-too-few-calls] if the calls are less
         than one block.
         """
-        design = self.load_design()
-        if not (has_blocks_in_first_plan(self.plan) and isinstance(design, BlockDesign)):
-            raise PlanError(
-                f"A plan of the design '{self.plan.design}' cannot be extended, because it has no blocks. Run a plan with a "
-                "larger budget and the same store, which reuses the answers, or set agents to focus on.",
-                slug="extend-cell-design",
-            )
-        size = self.get_max_block_size(())
-        n_blocks = n_paired // size
-        if n_blocks < 1:
-            raise PlanError(
-                f"The calls are less than one block of all agents, {size} paired calls: got {n_paired}. Set at least {size} "
-                "calls, or set agents to focus on.",
-                slug="extend-too-few-calls",
-            )
+        design = self._load_block_design()
+        n_blocks = self._count_complete_blocks(n_paired)
 
         drawn: list[Trials] = []
         n_missing = 0  # blocks that earlier sets had no comparisons for
         blocks_per_set = _divide_in_proportion(n_blocks, list(set_sizes.values()))
         for set_number, n_of_set in zip(set_sizes, blocks_per_set, strict=True):
-            trials, items = self.draw_anchor_blocks(design, set_number, n_of_set + n_missing)
+            trials = self.draw_anchor_blocks(design, set_number, n_of_set + n_missing)
             drawn.append(trials)
             n_drawn = len(np.unique(trials.block))
             n_missing += n_of_set - n_drawn
+
+            items = self._order_items_by_use(set_number, trials)
             for group in self.extensions.joined:
                 n_of_group = 2 * len(group) * n_drawn  # each agent once first and once second per block
                 drawn.append(self.draw_linking_blocks(group, n_of_group, items=items))
         return drawn
 
-    def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> tuple[Trials, Ids]:
+    def _load_block_design(self) -> BlockDesign:
+        """Make the design that drew the plan, if it draws its trials in blocks.
+
+        A block compares all agents on one item. A plan without blocks cannot be continued, because the design has no
+        sequence of blocks of which the plan is the beginning.
+
+        Raises PlanError [extend-cell-design] if the design or the plan has no blocks.
+        """
+        design = self.load_design()
+        if has_blocks_in_first_plan(self.plan) and isinstance(design, BlockDesign):
+            return design
+        raise PlanError(
+            f"A plan of the design '{self.plan.design}' cannot be extended, because it has no blocks. Run a plan with a "
+            "larger budget and the same store, which reuses the answers, or set agents to focus on.",
+            slug="extend-cell-design",
+        )
+
+    def _count_complete_blocks(self, n_paired: int) -> int:
+        """Return how many blocks of all agents fit `n_paired` paired calls, at least one.
+
+        Raises PlanError [extend-too-few-calls] if not even one block fits.
+        """
+        size = self.get_max_block_size(())
+        if n_paired < size:
+            raise PlanError(
+                f"The calls are less than one block of all agents, {size} paired calls: got {n_paired}. Set at least {size} "
+                "calls, or set agents to focus on.",
+                slug="extend-too-few-calls",
+            )
+        return n_paired // size
+
+    def _get_items_of_set(self, set_number: int) -> range:
+        """Return the positions of the items of a set; the number after the last set selects the new items of the pool."""
+        new_items = range(self.plan.n_items, self.pool.n_items)
+        item_sets = [*self.extensions.item_sets, new_items]
+        return item_sets[set_number]
+
+    def _order_items_by_use(self, set_number: int, trials: Trials) -> Ids:
+        """Return the items of a set in the order in which some trials use them, then those without a trial: int32 array."""
+        items_by_use = dict.fromkeys([*trials.item.tolist(), *self._get_items_of_set(set_number)])
+        return np.array(list(items_by_use), dtype=np.int32)
+
+    def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> Trials:
         """Draw the next `n_blocks` blocks on a set of items, or fewer if fewer are left.
 
         A block compares all anchors (the agents of the first plan) on one item. All blocks of a set form one random
@@ -528,10 +569,8 @@ class _PlanExtender:
         set_number : number of the set, from 0; the number after the last set selects the new items of the pool
         n_blocks : maximum number of blocks
 
-        Returns the trials; and the items of the set, int32 array, with the items of these trials first.
         """
-        new_items = range(self.plan.n_items, self.pool.n_items)
-        items = (*self.extensions.item_sets, new_items)[set_number]
+        items = self._get_items_of_set(set_number)
         eligible = self.train[: self.extensions.anchors, items.start : items.stop]
 
         # skip the blocks that the plan contains
@@ -544,10 +583,7 @@ class _PlanExtender:
         blocks = number_blocks(next_blocks, start=self.next_block)
         trials = replace(blocks, item=blocks.item + np.int32(items.start))
         self._advance_next_block(trials)
-
-        # the items in order of first use, then those without a trial
-        items_by_use = dict.fromkeys([*trials.item.tolist(), *items])
-        return trials, np.array(list(items_by_use), dtype=np.int32)
+        return trials
 
     def _advance_next_block(self, trials: Trials) -> None:
         """Set `next_block` to the number after the blocks of new trials; keep it if there are none."""
@@ -667,15 +703,24 @@ class _PlanExtender:
         # paired trials with the role MAIN compare two anchors
         n_paired_of_anchors = int((paired.role == MAIN).sum())
         n_per_anchor = n_independent * n_paired_of_anchors // (n_paired * n_anchors)
-        compares_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
-        planned = self.plan.trials.take((self.plan.trial_type == INDEPENDENT) & compares_anchors)
-        drawn = [draw_pooled_trials(self.train[:n_anchors], n_per_anchor * n_anchors, self.rng, planned=planned)]
+        drawn = [self._draw_pooled_for_anchors(n_per_anchor * n_anchors)]
 
         for group in self.extensions.joined:
             n_paired_of_group = int(_has_any_agent(paired, group).sum())
             n_per_agent = n_independent * n_paired_of_group // (n_paired * len(group))
             drawn.append(self._draw_linking_independent(group, n_per_agent * len(group)))
         return Trials.concat(drawn)
+
+    def _draw_pooled_for_anchors(self, n: int) -> Trials:
+        """Draw `n` independent trials that compare the anchors, the agents of the first plan, with each other.
+
+        Independent trials that the plan already has are not drawn again.
+        """
+        n_anchors = self.extensions.anchors
+        compares_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
+        is_independent = self.plan.trial_type == INDEPENDENT
+        planned = self.plan.trials.take(is_independent & compares_anchors)
+        return draw_pooled_trials(self.train[:n_anchors], n, self.rng, planned=planned)
 
     def _draw_linking_independent(self, scored: tuple[int, ...], n: int) -> Trials:
         """Draw `n` independent trials that compare scored agents with anchors, the agents of the first plan.
@@ -699,21 +744,24 @@ class _PlanExtender:
         n_paired, n_independent : numbers of new trials
         agents : positions of the agents that were added, or that get more calls; () if all agents get more calls
         """
-        if kind == "agents":
-            change = (
-                f"{format_count(len(agents), 'agent')} added, compared with {self.extensions.anchors} of the first plan"
-            )
-            if self.plan.n_self_trials:
-                change += ", without self-trials"
-        elif kind == "items":
-            change = f"{format_count(self.pool.n_items - self.plan.n_items, 'item')} added"
-        elif kind == "repeats":
-            change = f"responses added, now {self.pool.n_responses:,}, up to {self.pool.repeats} per agent and item"
-        elif agents:
-            names = ", ".join(self.plan.agent_ids[agent] for agent in agents)
-            change = f"more calls on {names}"
-        else:
-            change = "more calls"
-
         step_number = len(self.extensions.steps) + 1
+        change = self._describe_change(kind, agents)
         return f"step {step_number}: {change}: {n_independent:,} independent and {n_paired:,} paired calls"
+
+    def _describe_change(self, kind: ExtensionKind, agents: tuple[int, ...]) -> str:
+        """Describe in a phrase what an extension adds to the plan, such as "3 items added".
+
+        The parameters are those of `format_note`.
+        """
+        if kind == "agents":
+            n_agents = format_count(len(agents), "agent")
+            without = ", without self-trials" if self.plan.n_self_trials else ""
+            return f"{n_agents} added, compared with {self.extensions.anchors} of the first plan{without}"
+        if kind == "items":
+            return f"{format_count(self.pool.n_items - self.plan.n_items, 'item')} added"
+        if kind == "repeats":
+            return f"responses added, now {self.pool.n_responses:,}, up to {self.pool.repeats} per agent and item"
+        if not agents:
+            return "more calls"
+        names = ", ".join(self.plan.agent_ids[agent] for agent in agents)
+        return f"more calls on {names}"

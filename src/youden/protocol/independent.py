@@ -66,10 +66,10 @@ def match_trials(plan: Plan, source: Plan) -> Positions:
         Row of `source` for each trial of `plan`; −1 if there is none.
     """
     # both plans identify agents and items by their positions in `plan`; −1 if they are only in `source`
-    questions = _make_question_columns(plan, np.arange(plan.n_agents), np.arange(plan.n_items))
+    questions = _encode_questions(plan, np.arange(plan.n_agents), np.arange(plan.n_items))
     agent_numbers = _find_positions(source.agent_ids, plan.agent_ids)
     item_numbers = _find_positions(source.item_ids, plan.item_ids)
-    source_questions = _make_question_columns(source, agent_numbers, item_numbers)
+    source_questions = _encode_questions(source, agent_numbers, item_numbers)
 
     # equal questions get equal ids
     all_questions = np.concatenate([questions, source_questions])
@@ -90,17 +90,19 @@ def _find_positions(ids: Sequence[str], reference_ids: Sequence[str]) -> Positio
     return np.array([position_of_id.get(name, -1) for name in ids], dtype=np.int64)
 
 
-def _make_question_columns(plan: Plan, agent_numbers: Positions, item_numbers: Positions) -> Positions:
-    """Make the columns that identify the question of each trial: int64 array (n_trials, 8).
+def _encode_questions(plan: Plan, agent_numbers: Positions, item_numbers: Positions) -> Positions:
+    """Describe by eight numbers what each trial of a plan asks, so that equal questions have equal numbers.
 
-    The columns are: first agent, second agent, item, other item (−1 for paired trials), trial type, replicate (number of the
-    trial among trials of the same comparison), and the repeats (which response of an agent to the item) of the first and
-    the second response.
+    The numbers are: first agent, second agent, item, other item (−1 for paired trials), trial type, replicate (number of the
+    trial among trials of the same comparison), and which response of the first and of the second agent the trial shows.
 
-    To compare two plans, give the same number to the same agent or item in both, and −1 to one that only this plan has.
+    To compare the questions of two plans, pass numbers that give an agent or item the same number in both plans, and −1 if
+    only this plan has it.
 
     agent_numbers : int array (n_agents,), number of each agent of the plan
     item_numbers : int array (n_items,), number of each item of the plan
+
+    Returns an int64 array (n_trials, 8), one row per trial.
     """
     has_other_item = plan.other_item >= 0
     other_item = np.where(has_other_item, item_numbers[np.maximum(plan.other_item, 0)], -1)
@@ -204,15 +206,26 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     group_codes, group_by_text = np.unique(text_codes, return_inverse=True)
     earlier_groups, new_groups = np.split(group_by_text, [2 * len(earlier)])
 
-    # how often each group has shown each response so far; `np.add.at` counts each occurrence of a repeated index
-    columns = earlier.columns()
-    earlier_repeats = _interleave(columns["first_repeat"], columns["second_repeat"])
-    n_shown = np.zeros((len(group_codes), pool.repeats), dtype=np.int64)
-    np.add.at(n_shown, (earlier_groups, earlier_repeats - 1), 1)
-
     response_rank = _draw_response_ranks(pool, group_codes, seed)
+    n_shown = _count_shown_responses(earlier, earlier_groups, shape=response_rank.shape)
     repeats = 1 + _choose_responses(new_groups, response_rank, n_shown)
     return replace(trials, first_repeat=repeats[0::2].copy(), second_repeat=repeats[1::2].copy())
+
+
+def _count_shown_responses(trials: Trials, group_by_text: Positions, *, shape: tuple[int, ...]) -> Positions:
+    """Count how often some trials show each response of each group: int64 array (n_groups, n_responses).
+
+    A group consists of the texts of one agent on one item in trials of one type.
+
+    trials : trials with the columns `first_repeat` and `second_repeat`, numbers of the responses from 1
+    group_by_text : int array (2·n_trials,), group of the first and of the second text of each trial, in turn
+    shape : numbers of groups and of responses
+    """
+    columns = trials.columns()
+    repeat_by_text = _interleave(columns["first_repeat"], columns["second_repeat"])
+    n_shown = np.zeros(shape, dtype=np.int64)
+    np.add.at(n_shown, (group_by_text, repeat_by_text - 1), 1)  # counts each occurrence of a repeated index
+    return n_shown
 
 
 def _interleave(of_first_texts: Ids | Positions, of_second_texts: Ids | Positions) -> Positions:
@@ -225,24 +238,27 @@ _ABSENT = -1
 
 
 def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Positions:
-    """Rank the responses of each group in the order in which they are shown.
+    """Rank the responses that an agent gave to an item in the order in which its trials show them.
 
-    The order begins at a random response and is cyclic: with three responses, for example, 2, 3, 1.
+    The order is cyclic and begins at a random response. With three responses, for example, it is 2, 3, 1, so that their
+    ranks are 2, 0, 1. The order is drawn for each group: an agent, an item and a trial type.
 
-    group_codes : int64 array (n_groups,), distinct results of `_encode_groups`: an agent, an item and a trial type
+    pool : responses of the agents
+    group_codes : int64 array (n_groups,), the groups, encoded by `_encode_groups`, each once
     seed : seed of the plan
 
     Returns ranks from 0, int64 array (n_groups, n_responses); −1 for a response that the agent does not have.
     """
     agent, item = _decode_cells(group_codes, pool.n_items)
-    n_responses_by_group = pool.n_repeats[agent, item].astype(np.int64)
-    cycle_length = np.maximum(n_responses_by_group, 1)
-    first_response = _draw_first_responses(pool, seed)[agent, item] % cycle_length
+    first_responses = _draw_first_responses(pool, seed)
 
+    # one row per group, one column per response
+    n_responses = pool.n_repeats[agent, item].astype(np.int64)[:, np.newaxis]
+    cycle_length = np.maximum(n_responses, 1)
+    first_response = first_responses[agent, item][:, np.newaxis] % cycle_length
     response = np.arange(pool.repeats)
-    rank = (response - first_response[:, None]) % cycle_length[:, None]
-    is_present = response < n_responses_by_group[:, None]
-    return np.where(is_present, rank, _ABSENT)
+    rank = (response - first_response) % cycle_length
+    return np.where(response < n_responses, rank, _ABSENT)
 
 
 def _choose_responses(group_by_text: Positions, rank: Positions, n_shown: Positions) -> Ids:
@@ -455,14 +471,13 @@ def _compute_text_similarity(pool: Pool, trials: Trials) -> Floats:
     first_texts = pool.texts[trials.first, trials.item].tolist()
     second_texts = pool.texts[trials.second, trials.other_item].tolist()
     words = _find_words([*first_texts, *second_texts])
+    n_texts, _ = words.shape
     n_texts_with_word = np.asarray(words.sum(axis=0), dtype=np.float64)
-    word_weights = idf(n_texts_with_word, float(words.shape[0]))
+    word_weights = idf(n_texts_with_word, n_texts)
     text_weights = np.asarray(words @ word_weights, dtype=np.float64)
 
-    # weight of the shared words / smaller weight of the two texts; second texts follow the first ones
-    n_trials = len(trials)
-    first_rows = np.arange(n_trials)
-    second_rows = np.arange(n_trials, 2 * n_trials)
-    smaller = np.minimum(text_weights[first_rows], text_weights[second_rows])
-    shared = sum_shared_weights(words, first_rows, second_rows, weights=word_weights)
-    return np.divide(shared, smaller, out=np.zeros(n_trials), where=smaller > 0)
+    # the rows of the second texts follow those of the first ones
+    first_rows, second_rows = np.split(np.arange(n_texts), 2)
+    smaller_weight = np.minimum(text_weights[first_rows], text_weights[second_rows])
+    shared_weight = sum_shared_weights(words, first_rows, second_rows, weights=word_weights)
+    return np.divide(shared_weight, smaller_weight, out=np.zeros(len(trials)), where=smaller_weight > 0)

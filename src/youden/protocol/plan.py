@@ -53,6 +53,9 @@ from youden.types.pool import Bools, Json
 def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "strict", seed: int) -> Split:
     """Draw the held-out cells, uniformly without replacement.
 
+    A cell is an agent and an item. Held-out cells are kept from training, so that their scores can test predictions from the
+    other cells, the training cells.
+
     Parameters
     ----------
     present : bool array (n_agents, n_items)
@@ -60,8 +63,8 @@ def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "strict", s
     fraction : float in [0, 1)
         Fraction of these cells to hold out, rounded to a whole number of cells; 0 keeps every cell for training.
     rule : {"strict", "paper"}, default "strict"
-        Trials that training scores leave out: every trial that touches a held-out cell, or only those that are scored
-        for it.
+        Which trials training scores leave out. A trial compares the texts of two cells. "strict" leaves out a trial if
+        either cell is held out; "paper" leaves the trial out only if the cell of its first text is held out.
     seed : int
         Seed of the draw.
 
@@ -85,6 +88,7 @@ def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "strict", s
         )
     if rule not in ("strict", "paper"):
         raise PlanError(f"The holdout rule is unknown: got '{rule}'. Set strict or paper.", slug="holdout-rule")
+
     rng = stream("holdout", seed)
     cells = np.flatnonzero(present)
     n_holdout = int(fraction * len(cells) + 0.5)
@@ -408,17 +412,20 @@ def _draw_all_self_trials(pool: Pool, n_paired: int, seed: int) -> Trials:
 
 
 def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> Plan:
-    """Plan the self-trials of a pool of one or two agents; `requested` is the budget, None for the default."""
+    """Plan the self-trials of a pool of one or two agents.
+
+    A self-trial compares two responses of the same agent. So few agents cannot be ranked by comparisons with each other.
+
+    requested : budget in calls, None for the default
+    """
     n_paired, budget = _count_self_trials(pool, requested)
     trials = _draw_all_self_trials(pool, n_paired, seed)
-    n_single = int((pool.n_repeats == 1).sum())
-    single = format_count(n_single, "response", "has", "have")
-    left_out = f"; {single} no second one to compare with, so the plan leaves out the item" if n_single else ""
+    requested_calls = None if requested is None else requested.plain
     plan = Plan(
         trials=trials,
         split=draw_split(pool.present, fraction=0.0, seed=seed),
         design=SELF_DESIGN,
-        options={"calls": None if requested is None else requested.plain},
+        options={"calls": requested_calls},
         independent="matched",
         seed=seed,
         pool_digest=pool.digest,
@@ -426,14 +433,23 @@ def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> P
         item_ids=tuple(item.id for item in pool.items),
         request=PlanRequest(budget=budget or len(trials)),
         characters=count_characters(pool, trials),
-        notes=(
-            f"a ranking needs 3 agents; the pool has {pool.n_agents}, so the responses of each agent are compared with each "
-            f"other ({pool.n_responses:,} responses, up to {pool.repeats} per item), and J is the agent's self-consistency"
-            f"{left_out}",
-        ),
+        notes=(_explain_self_trials(pool),),
         source=pool,
     )
     return _with_shortfall(plan)
+
+
+def _explain_self_trials(pool: Pool) -> str:
+    """Explain in a note why a plan of one or two agents compares the responses of each agent with each other."""
+    note = (
+        f"a ranking needs 3 agents; the pool has {pool.n_agents}, so the responses of each agent are compared with each "
+        f"other ({pool.n_responses:,} responses, up to {pool.repeats} per item), and J is the agent's self-consistency"
+    )
+    n_single = int((pool.n_repeats == 1).sum())
+    if not n_single:
+        return note
+    single_responses = format_count(n_single, "response", "has", "have")
+    return f"{note}; {single_responses} no second one to compare with, so the plan leaves out the item"
 
 
 def _with_shortfall(plan: Plan) -> Plan:
@@ -449,15 +465,11 @@ def find_shortfall(plan: Plan) -> str | None:
     and parts of another plan, get none. Independent trials that cost nothing are not counted.
     """
     budget = plan.request.budget
-    if budget is None or plan.options.get("calls") is None:
-        return None
     is_first_plan = plan.rounds is None and plan.extensions is None and "trials_from" not in plan.options
-    if not is_first_plan:
+    if budget is None or plan.options.get("calls") is None or not is_first_plan:
         return None
 
-    n_planned = len(plan) - plan.n_self_trials
-    if has_free_calls(plan):
-        n_planned = int((plan.trial_type == PAIRED).sum())
+    n_planned = _count_budgeted_calls(plan)
     if n_planned >= MIN_BUDGET_FRACTION * budget:
         return None
     if plan.is_self_plan:
@@ -466,6 +478,17 @@ def find_shortfall(plan: Plan) -> str | None:
             "responses or items for more"
         )
     return f"the budget is {budget:,} calls, but the design '{plan.design}' has only {n_planned:,} on this pool"
+
+
+def _count_budgeted_calls(plan: Plan) -> int:
+    """Count the calls of a plan that a budget limits.
+
+    Self-trials that a plan has in addition to its comparisons of agents are not counted. If calls cost nothing, independent
+    trials are not counted either.
+    """
+    if has_free_calls(plan):
+        return int((plan.trial_type == PAIRED).sum())
+    return len(plan) - plan.n_self_trials
 
 
 def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: int, n_independent: int) -> list[str]:

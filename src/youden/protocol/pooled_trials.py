@@ -28,15 +28,18 @@ MAX_POSSIBLE_FRACTION = 0.5
 """Maximum number of independent trials that cost nothing, as a fraction of all possible ones. With more, it would take
 long to draw trials that are all different."""
 _MAX_TRIES = 20
-_ROUNDING = 1e-9
+_ROUNDING_ERROR = 1e-9
+"""Maximum error by which a computed number of passes may exceed a whole number."""
 
 
 def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return how many calls of a budget are independent trials by the rule "pooled": 7 to 10%, in whole passes.
 
-    In a pass, each agent appears once first and once second.
+    An independent trial compares responses to different items, which estimates the false-positive rate; a paired trial
+    compares responses to the same item. In a pass, each agent appears once as the first and once as the second agent of an
+    independent trial, so that all agents have equally many. The fraction grows with the number of calls per agent.
 
-    n_calls : budget in calls, paired and independent ones together
+    n_calls : budget: total number of calls, for paired and for independent trials
     n_agents : number of agents
     is_first : whether the agents have no independent trials yet. They then get at least two passes, which can exceed a
         small budget. Otherwise the number of passes is rounded, and may be 0.
@@ -52,7 +55,7 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
     n_passes = fraction * n_calls / n_agents
     if not is_first:
         return n_agents * round(n_passes)
-    return n_agents * max(MIN_PASSES, ceil(n_passes - _ROUNDING))
+    return n_agents * max(MIN_PASSES, ceil(n_passes - _ROUNDING_ERROR))
 
 
 def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
@@ -335,20 +338,39 @@ def draw_scored_trials(
     if n < 1 or not len(scored) or not len(partners):
         return Trials.independent(*np.empty((4, 0), dtype=np.int32))
 
-    # passes through all scored agents, in which they are alternately the first and the second agents
+    pairs = _draw_scored_pairs(scored, partners, n, rng)
+    planned = plan.trials.take(plan.trial_type == INDEPENDENT)
+    planned_codes = _encode_trials(planned, eligible)
+    comparisons, _, is_drawn = _draw_different_items(pairs.first, pairs.second, eligible, planned_codes, rng)
+    trials = Trials.independent(*comparisons.astype(np.int32).T)
+    counts_for_first = pairs.scored_is_first[is_drawn]
+    return trials.with_role(POOLED, first=counts_for_first, second=~counts_for_first)
+
+
+class _ScoredPairs(NamedTuple):
+    """Pairs of a scored agent and a partner, in the order in which a trial shows their texts: arrays (n_pairs,)."""
+
+    first: Positions
+    second: Positions
+    scored_is_first: Bools
+    """Whether the first agent is the scored one, for which the trial counts."""
+
+
+def _draw_scored_pairs(scored: Positions, partners: Positions, n: int, rng: np.random.Generator) -> _ScoredPairs:
+    """Draw `n` pairs of a scored agent and a random partner.
+
+    The scored agents take turns. They are the first agents in one pass through all of them, the second agents in the next
+    pass, and so on.
+
+    scored, partners : int arrays, positions of the agents; a scored agent gets a partner other than itself
+    """
     pass_number, position = np.divmod(np.arange(n), len(scored))
     scored_is_first = pass_number % 2 == 0
     agent = scored[position]
     partner = _draw_other_agents(agent, partners, rng)
     first = np.where(scored_is_first, agent, partner)
     second = np.where(scored_is_first, partner, agent)
-
-    planned = plan.trials.take(plan.trial_type == INDEPENDENT)
-    planned_codes = _encode_trials(planned, eligible)
-    comparisons, _, is_drawn = _draw_different_items(first, second, eligible, planned_codes, rng)
-    trials = Trials.independent(*comparisons.astype(np.int32).T)
-    counts_for_first = scored_is_first[is_drawn]
-    return trials.with_role(POOLED, first=counts_for_first, second=~counts_for_first)
+    return _ScoredPairs(first, second, scored_is_first)
 
 
 def _draw_other_agents(agent: Positions, partners: Positions, rng: np.random.Generator) -> Positions:

@@ -14,7 +14,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.types import INDEPENDENT, PAIRED, Scores, Verdicts
+from youden.types import INDEPENDENT, PAIRED, Plan, Scores, Trials, Verdicts
 from youden.types.cells import CELLS_IN_CACHE, CellIndex, ScoredCells
 from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.results import IndependentRates, Rates, ScoreKind, ScoreRole
@@ -107,18 +107,13 @@ def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
     is_used = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
     trials = plan.trials.take(is_used)
 
-    # A combination is encoded by the cells (agent, item) of its two texts. The cells of the first texts get consecutive
-    # numbers, because the product of two numbers of possible cells may exceed 64 bits.
-    first_cell_codes = trials.item.astype(np.int64) * plan.n_agents + trials.first
-    _, first_cells = np.unique(first_cell_codes, return_inverse=True)
-    second_cells = trials.second.astype(np.int64) * plan.n_items + trials.other_item
-    codes = first_cells * (plan.n_agents * plan.n_items) + second_cells
+    codes = _encode_independent_trials(trials, plan)
+    _, first_trials, combination = np.unique(codes, return_index=True, return_inverse=True)
+    total = np.bincount(combination, weights=verdicts.answer[is_used], minlength=len(first_trials))
+    n = np.bincount(combination, minlength=len(first_trials))
 
-    # sum the answers of each combination, and take its agents and items from its first trial
-    _, first_rows, row = np.unique(codes, return_index=True, return_inverse=True)
-    total = np.bincount(row, weights=verdicts.answer[is_used], minlength=len(first_rows))
-    n = np.bincount(row, minlength=len(first_rows))
-    combinations = trials.take(first_rows)
+    # all trials of a combination have the agents and items of the first one
+    combinations = trials.take(first_trials)
     return IndependentRates(
         item=combinations.item,
         first=combinations.first,
@@ -127,6 +122,23 @@ def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
         total=total.astype(np.float64),
         n=n.astype(np.int32),
     )
+
+
+def _encode_independent_trials(trials: Trials, plan: Plan) -> Positions:
+    """Give trials with the same agents and items the same number, and all others different ones: int64 array (n_trials,).
+
+    The numbers are ordered by the item and agent of the first text, then by the agent and item of the second text.
+
+    trials : independent trials
+    plan : plan of the trials
+    """
+    # The cells (agent, item) of the first texts get consecutive numbers, because the product of two numbers of possible
+    # cells may exceed 64 bits.
+    first_cell_codes = trials.item.astype(np.int64) * plan.n_agents + trials.first
+    _, first_cells = np.unique(first_cell_codes, return_inverse=True)
+    second_cells = trials.second.astype(np.int64) * plan.n_items + trials.other_item
+    n_possible_cells = plan.n_agents * plan.n_items
+    return np.asarray(first_cells * n_possible_cells + second_cells)
 
 
 def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
@@ -282,6 +294,21 @@ def _compute_scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: 
     Raises: StatisticsError [score-kind] if `kind` is unknown.
     """
     _check_score_kind(kind)
+    scored = _average_by_cell(rates, difference, kind)
+
+    cells = scored.cell_index
+    is_held_out = rates.split.holdout[cells.agent, cells.item]
+    has_role = is_held_out if role == "holdout" else ~is_held_out
+    return Scores(scored.where(has_role), role, kind, rates.agent_ids, rates.item_ids)
+
+
+def _average_by_cell(rates: Rates, difference: Floats, kind: ScoreKind) -> ScoredCells:
+    """Average TPR − FPR over the comparisons of each cell, an agent on an item, whether the cell is held out or not.
+
+    difference, kind : as for `_compute_scores`
+
+    Returns the mean of each cell that has a comparison, and the number of its paired trials.
+    """
     is_known = ~np.isnan(difference)
     rows = slice(None) if is_known.all() else np.flatnonzero(is_known)  # a slice copies nothing
 
@@ -289,17 +316,13 @@ def _compute_scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: 
     agents = [rates.first[rows]]
     if kind == "symmetric":
         agents.append(rates.second[rows])
-    cells, cells_of_rows = index_cells(rates.item[rows], *agents, n_agents=rates.n_agents, n_items=rates.n_items)
-    n_cells = len(cells)
+    index = index_cells(rates.item[rows], *agents, n_agents=rates.n_agents, n_items=rates.n_items)
 
-    n_rows_of_cell = _sum_by_cell(None, cells_of_rows, n_cells)
-    difference_sum = _sum_by_cell(difference[rows], cells_of_rows, n_cells)
-    n_trials = _sum_by_cell(rates.n_paired[rows], cells_of_rows, n_cells)
-    scored = ScoredCells(cells, difference_sum / n_rows_of_cell, n_trials)
-
-    is_held_out = rates.split.holdout[cells.agent, cells.item]
-    scored = scored.where(is_held_out == (role == "holdout"))
-    return Scores(scored, role, kind, rates.agent_ids, rates.item_ids)
+    n_cells = len(index.cells)
+    n_rows = _sum_by_cell(None, index.positions, n_cells)
+    difference_sum = _sum_by_cell(difference[rows], index.positions, n_cells)
+    n_trials = _sum_by_cell(rates.n_paired[rows], index.positions, n_cells)
+    return ScoredCells(index.cells, difference_sum / n_rows, n_trials)
 
 
 def _check_score_kind(kind: str) -> None:
@@ -351,35 +374,56 @@ def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Indexed
     >>> index.cells.agent.tolist(), index.cells.item.tolist(), index.positions[0].tolist()
     ([0, 2], [0, 1], [1, 0, 1])
     """
-    # Items are processed in chunks, so that the two lookup tables stay in the processor's cache. The tables have one entry
-    # for each possible cell of a chunk; its index is (item − first item of the chunk) · n_agents + agent.
+    # items are processed in chunks, so that the lookup tables of the numbering stay in the processor's cache
     items_per_chunk = min(n_items, max(1, CELLS_IN_CACHE // n_agents))
-    has_trial = np.zeros(items_per_chunk * n_agents, dtype=np.bool_)
-    position_by_index = np.empty(items_per_chunk * n_agents, dtype=np.int64)
+    numbering = _CellNumbering(items_per_chunk * n_agents)
 
     positions = tuple(np.empty(len(item), dtype=np.int64) for _ in agents)
     cell_codes = [np.empty(0, dtype=np.int64)]  # item · n_agents + agent of the distinct cells, one array per chunk
-    n_cells = 0
     for first_item, rows in _iter_chunk_rows(item, items_per_chunk, n_items):
         item_offset = (item[rows].astype(np.int64) - first_item) * n_agents
-        indices_by_column = [item_offset + agent[rows] for agent in agents]
-
-        # the distinct cells of the chunk
-        for indices in indices_by_column:
-            has_trial[indices] = True
-        distinct_indices = np.flatnonzero(has_trial)
-        has_trial[distinct_indices] = False  # clear the table for the next chunk
-        cell_codes.append(distinct_indices + first_item * n_agents)
-
-        # number them after the cells of the earlier chunks, and look up the number of each trial's cells
-        position_by_index[distinct_indices] = np.arange(n_cells, n_cells + len(distinct_indices))
-        n_cells += len(distinct_indices)
-        for position, indices in zip(positions, indices_by_column, strict=True):
-            position[rows] = position_by_index[indices]
+        codes_by_column = [item_offset + agent[rows] for agent in agents]
+        distinct_codes = numbering.number_cells(codes_by_column)
+        cell_codes.append(distinct_codes + first_item * n_agents)
+        for position, codes in zip(positions, codes_by_column, strict=True):
+            position[rows] = numbering.position_by_code[codes]
 
     cell_item, cell_agent = np.divmod(np.concatenate(cell_codes), n_agents)
     cells = CellIndex(cell_agent.astype(np.int32), cell_item.astype(np.int32), n_agents, n_items)
     return IndexedCells(cells, positions)
+
+
+class _CellNumbering:
+    """Numbers the distinct cells (agent, item) of chunks of items, one chunk after the other, without sorting.
+
+    Within a chunk, a cell has the code (item − first item of the chunk) · n_agents + agent. The two lookup tables have one
+    entry per possible code, and are used again for each chunk.
+    """
+
+    def __init__(self, n_codes: int) -> None:
+        self.n_cells = 0
+        """Number of distinct cells of all chunks so far."""
+        self.position_by_code = np.empty(n_codes, dtype=np.int64)
+        """Number of each cell of the last chunk; undefined for codes that are not in it."""
+        self._is_present = np.zeros(n_codes, dtype=np.bool_)
+
+    def number_cells(self, codes_by_column: Sequence[Positions]) -> Positions:
+        """Give the distinct cells of a chunk the numbers after those of the earlier chunks.
+
+        codes_by_column : int64 arrays (n_trials,), codes of the cells of the chunk's trials; for example one array for the
+            first agents, and one for the second agents
+
+        Returns the distinct codes, int64 array (n_new_cells,), ascending.
+        """
+        for codes in codes_by_column:
+            self._is_present[codes] = True
+        distinct_codes = np.flatnonzero(self._is_present)
+        self._is_present[distinct_codes] = False  # clear the table for the next chunk
+
+        n_before = self.n_cells
+        self.n_cells += len(distinct_codes)
+        self.position_by_code[distinct_codes] = np.arange(n_before, self.n_cells)
+        return distinct_codes
 
 
 def _iter_chunk_rows(item: Ids, items_per_chunk: int, n_items: int) -> Iterator[tuple[int, slice | Positions]]:

@@ -19,7 +19,7 @@ from youden.run_keys import CallBudget
 from youden.streams import stream
 from youden.text.sentences import format_count
 from youden.types import Plan, Pool, Trials
-from youden.types.pool import Json, Positions
+from youden.types.pool import Bools, Json, Positions
 from youden.types.trials import SELF, SELF_TRIAL
 
 MAX_PAIRED = 450
@@ -185,28 +185,36 @@ def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
     Returns an int64 array (n_pairs, 4), sorted by round and item. Its columns are the position of the item, the first and
     the second response, numbered from 1, and the round, from 0.
     """
+    # an item has the pairs whose higher response it has
     responses = range(1, int(n_responses.max()) + 1)
-    pairs_of_responses = np.array(list(combinations(responses, 2)))
-    sort_key = rng.random((len(n_responses), len(pairs_of_responses)))
-    swaps = rng.random(sort_key.shape) < 0.5
+    possible_pairs = np.array(list(combinations(responses, 2)))
+    has_pair = possible_pairs[:, 1] <= n_responses[:, np.newaxis]
+    rank = _rank_at_random(has_pair, rng)
+    is_swapped = rng.random(has_pair.shape) < 0.5
 
-    # the round of a pair is the rank of its random number among the pairs of the item
-    has_pair = pairs_of_responses[:, 1] <= n_responses[:, None]
-    sort_key[~has_pair] = np.inf
-    rank = sort_key.argsort(axis=1).argsort(axis=1)
-
+    # one row per item and pair; the orientation is that of the first time the pair is shown
     item, pair = np.nonzero(has_pair)
-    first_round = rank[item, pair]
-    lower, higher = pairs_of_responses[pair].T
-    is_swapped = swaps[item, pair]
-    first = np.where(is_swapped, higher, lower)
-    second = np.where(is_swapped, lower, higher)
+    lower_first = possible_pairs[pair]
+    oriented = np.where(is_swapped[item, pair][:, np.newaxis], lower_first[:, ::-1], lower_first)
 
-    # an item with n responses has n(n − 1)/2 pairs, and as many with the opposite orientation in later rounds
-    n_pairs_of_item = n_responses * (n_responses - 1) // 2
-    second_round = first_round + n_pairs_of_item[item]
-    forward = np.stack([item, first, second, first_round], axis=1)
-    reverse = np.stack([item, second, first, second_round], axis=1)
+    # the pairs of an item come again, with the opposite orientation, after the item has used all of them
+    first_round = rank[item, pair]
+    second_round = first_round + has_pair.sum(axis=1)[item]
+    forward = np.column_stack([item, oriented, first_round])
+    reverse = np.column_stack([item, oriented[:, ::-1], second_round])
     all_pairs = np.concatenate([forward, reverse])
     by_round_and_item = np.lexsort([all_pairs[:, 0], all_pairs[:, 3]])
     return np.asarray(all_pairs[by_round_and_item])
+
+
+def _rank_at_random(mask: Bools, rng: np.random.Generator) -> Positions:
+    """Draw a random order of the True elements in each row of a mask, and return their ranks in it, from 0.
+
+    mask : bool array (n_rows, n_columns)
+
+    Returns an int64 array of the same shape. False elements have ranks after those of all True elements of their row.
+    """
+    sort_key = rng.random(mask.shape)
+    sort_key[~mask] = np.inf
+    order = sort_key.argsort(axis=1)
+    return np.asarray(order.argsort(axis=1))

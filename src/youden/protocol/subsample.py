@@ -235,7 +235,8 @@ def _sample_blocks(
 ) -> Positions:
     """Draw random blocks, the groups of trials that compare all agents on one item, with at most n trials in all.
 
-    No item gets its second block before each item has its first, and so on.
+    The blocks of the earlier part come first. After them, items take turns: the items with the fewest drawn blocks get the
+    next ones, in random order.
 
     paired : int array, rows of paired trials, all in blocks
     earlier_rows : int array, rows of the trials in an earlier part of the plan; their blocks are drawn first
@@ -244,19 +245,20 @@ def _sample_blocks(
     """
     block_by_trial = plan.block[paired]
     block_numbers, first_trials, n_trials = np.unique(block_by_trial, return_index=True, return_counts=True)
-    item_by_block = plan.item[paired][first_trials]
+    item_by_block = plan.item[paired[first_trials]]
 
-    is_earlier = np.isin(block_numbers, plan.block[earlier_rows])
+    # random order, but blocks of the earlier part first
+    is_new = ~np.isin(block_numbers, plan.block[earlier_rows])
+    blocks = rng.permutation(len(block_numbers))
+    blocks = blocks[np.argsort(is_new[blocks], kind="stable")]
 
-    # random order, but blocks of the earlier part first; then the first block of each item, and so on
-    random_order = rng.permutation(len(item_by_block))
-    earlier_first = random_order[np.argsort(~is_earlier[random_order], kind="stable")]
-    n_before_on_item = count_earlier(item_by_block[earlier_first])
-    order = earlier_first[np.lexsort((n_before_on_item, ~is_earlier[earlier_first]))]
+    # items take turns: of the new blocks, those that are the first on their item, then the second, and so on
+    n_before_on_item = count_earlier(item_by_block[blocks])
+    blocks = blocks[np.lexsort((n_before_on_item, is_new[blocks]))]
 
     # the first blocks that have at most n trials in all
-    fits = np.cumsum(n_trials[order]) <= n
-    drawn_numbers = block_numbers[order[fits]]
+    fits = np.cumsum(n_trials[blocks]) <= n
+    drawn_numbers = block_numbers[blocks[fits]]
     return paired[np.isin(block_by_trial, drawn_numbers)]
 
 

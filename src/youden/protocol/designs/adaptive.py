@@ -175,8 +175,9 @@ class Adaptive(TrialDesign):
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw the trials of the pilot, which comes before the first round.
 
-        The pilot compares all agents in cyclic blocks. The trials of each round depend on earlier answers, so they are
-        drawn later. The attribute `n_paired` is the budget of the pilot and all rounds together.
+        The pilot compares all agents in cyclic blocks. A block has one item, on which each agent is compared once as the
+        first and once as the second. The trials of the rounds depend on earlier answers, so they are drawn later. The
+        attribute `n_paired` is the budget of the pilot and all rounds together.
 
         Parameters
         ----------
@@ -188,7 +189,8 @@ class Adaptive(TrialDesign):
         Returns
         -------
         DesignResult
-            Paired trials of the pilot, a note, and the state of the rounds before the first one.
+            Paired trials of the pilot, a note on the rounds that follow, and the record of the rounds (`Rounds`), which
+            has only the pilot so far.
 
         Raises
         ------
@@ -205,9 +207,10 @@ class Adaptive(TrialDesign):
         check_shared_items(eligible)
         budget = self.budget(eligible)
         n_pilot = self._count_pilot_calls(n_agents, budget)
-        if n_pilot < MIN_BLOCKS * n_agents:
+        n_needed = MIN_BLOCKS * n_agents
+        if n_pilot < n_needed:
             raise PlanError(
-                f"The pilot is less than two blocks, {MIN_BLOCKS * n_agents} paired calls: got {n_pilot} of {budget} calls. Set "
+                f"The pilot is less than two blocks, {n_needed} paired calls: got {n_pilot} of {budget} calls. Set "
                 "more calls, or a larger pilot.",
                 slug="budget-adaptive",
             )
@@ -215,7 +218,8 @@ class Adaptive(TrialDesign):
         pilot = Cyclic(n_paired=n_pilot, pairs=self.pairs).draw(eligible, rng).trials
         limit = f"{self.n_paired:,}" if self.n_paired else "all possible"
         note = f"this is the pilot; rounds on fewer and fewer contenders follow, up to {limit} paired calls in all"
-        return DesignResult(pilot, (note,), Rounds.first(n_agents, n_paired=self.n_paired))
+        rounds = Rounds.first(n_agents, n_paired=self.n_paired)
+        return DesignResult(pilot, (note,), rounds)
 
     def _count_pilot_calls(self, n_agents: int, budget: int) -> int:
         """Return the largest number of paired calls that the pilot, the part before the first round, may have.

@@ -191,7 +191,8 @@ class CellDesign(TrialDesign, ABC):
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
         """Return notes for readers of the plan.
 
-        The base class states that the budget limits the number of partners of a cell. A subclass may add other notes.
+        The partners of a cell are the agents with which its text is compared on its item. The note of the base class states
+        that the budget was too small to compare each cell with all agents. A subclass may add other notes.
 
         Parameters
         ----------
@@ -215,8 +216,8 @@ class CellDesign(TrialDesign, ABC):
         n_partners_by_cell = np.bincount(cell_by_trial)
         max_partners = int(n_partners_by_cell.max())
 
-        n_eligible_by_item = eligible.sum(axis=0)
-        n_possible_partners = int(n_eligible_by_item.max()) - 1
+        n_agents_by_item = eligible.sum(axis=0)
+        n_possible_partners = int(n_agents_by_item.max()) - 1
         if max_partners == n_possible_partners:
             return ()
         return (
@@ -249,10 +250,11 @@ class CellDesign(TrialDesign, ABC):
     def _complete_or_check(self, sampled: Bools, eligible: Bools, random_key: Floats) -> Bools:
         """Return connected cells that include at least `d_core` cells of each agent and of each item.
 
-        With the option `repair`, missing cells are added to the sampled ones. Without it, the sampled cells are only
-        checked.
+        A cell is an agent and an item. Cells are connected if a chain of cells, each with the agent or the item of the one
+        before, leads from each cell to each other one; otherwise, some agents could not be ranked against others. With the
+        option `repair`, missing cells are added to the sampled ones. Without it, the sampled cells are only checked.
 
-        sampled : bool array (n_agents, n_items), cells that the sampling fraction selects
+        sampled : bool array (n_agents, n_items), the cells that the design has chosen
         eligible : bool array (n_agents, n_items), cells that may be added
         random_key : float array (n_agents, n_items); eligible cells with the smallest numbers are added first
 
@@ -336,18 +338,19 @@ class _LineDesign(CellDesign):
 
         Returns a float array (n_agents, n_items), inf for cells that are not eligible.
         """
+        # the order of an order is the rank; cells that are not eligible come last
         eligible_key = np.where(eligible, random_key, np.inf)
         order = eligible_key.argsort(axis=self.axis)
-        rank = order.argsort(axis=self.axis)
-        n_on_line = np.maximum(eligible.sum(axis=self.axis, keepdims=True), 1)
+        rank = order.argsort(axis=self.axis).astype(np.float64)
+
+        # Without offsets, all lines would get their next cell at the same threshold. With them, the number of cells
+        # increases in small steps, so that a budget is used well. The fractional part of a sum of random numbers in [0, 1)
+        # is a random number in [0, 1), too.
         if self.get_fraction(eligible) is None:
-            # Without offsets, all lines would get their next cell at the same threshold. With them, the number of cells
-            # increases in small steps, so that a budget is used well.
-            offset = random_key.sum(axis=self.axis, keepdims=True) % 1
-            threshold = (rank + offset) / n_on_line
-        else:
-            threshold = rank / n_on_line
-        return np.where(eligible, threshold, np.inf)
+            rank += random_key.sum(axis=self.axis, keepdims=True) % 1
+
+        n_on_line = np.maximum(eligible.sum(axis=self.axis, keepdims=True), 1)
+        return np.where(eligible, rank / n_on_line, np.inf)
 
     def get_remedies(self, eligible: Bools) -> tuple[str, str]:
         """Return instructions for an error message: if an agent has too few cells, and if an item has."""
@@ -522,13 +525,10 @@ class NLogN(CellDesign):
 
         Returns a float array (n_agents, n_items), inf for cells that are not eligible.
         """
-        order = np.argsort(random_key[eligible])
-        n_eligible = len(order)
-        rank = np.empty(n_eligible)
-        rank[order] = np.arange(n_eligible)
-
+        # the order of an order is the rank
+        rank = random_key[eligible].argsort().argsort()
         threshold = np.full(eligible.shape, np.inf)
-        threshold[eligible] = rank / n_eligible
+        threshold[eligible] = rank / len(rank)
         return threshold
 
     def get_fraction(self, eligible: Bools) -> float | None:
@@ -543,11 +543,12 @@ class NLogN(CellDesign):
         return remedy, remedy
 
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """Return the notes of the base class, and another one if the design requests more cells than are eligible.
+        """Return the notes of the base class, and another one if the design requests more cells than there are.
 
-        The requested number of cells is c·(K + J)·ln(K + J) for the option `c`, K agents and J items.
+        The option `c` determines how many cells are chosen for comparisons: c·(K + J)·ln(K + J) of K agents and J items. In a
+        small pool, this can be more than the eligible cells, which are then all used.
 
-        eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+        eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared: the training cells of the plan
         trials : the drawn trials, at least one
 
         Returns a tuple of sentences without a full stop; empty if there is nothing to note.

@@ -7,7 +7,7 @@ budget, it raises an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import lcm
 from typing import ClassVar, NamedTuple
@@ -18,7 +18,7 @@ from youden.errors import PlanError
 from youden.protocol.designs.repair import PairRule, check_pairs, count_comparisons, draw_comparisons
 from youden.types import DesignResult, Trials
 from youden.types.planning import IndependentRule
-from youden.types.pool import Bools, Ids, Positions
+from youden.types.pool import Bools, Ids
 
 MIN_BLOCKS = 2
 """Minimum number of blocks of a plan; with fewer, there are no intervals."""
@@ -103,7 +103,7 @@ class Cyclic(TrialDesign):
                 break
             blocks.append(block)
         if len(blocks) < MIN_BLOCKS:
-            raise _budget_error(budget, eligible)
+            raise _make_budget_error(budget, n_agents)
 
         return DesignResult(_make_trials(blocks))
 
@@ -133,16 +133,16 @@ class Cyclic(TrialDesign):
         return iter_blocks(eligible, rng, pairs=self.pairs)
 
 
-def _budget_error(budget: int, eligible: Bools) -> PlanError:
-    """Make the error for a budget of paired calls that does not cover two blocks.
+def _make_budget_error(budget: int, n_agents: int) -> PlanError:
+    """Make the error for a budget that does not cover two cyclic blocks.
 
-    eligible : bool array (n_agents, n_items), cells that may be compared
+    A block compares all agents that are eligible on an item, each once as the first and once as the second, which takes one
+    call per agent. With fewer than two blocks, the variance between blocks cannot be estimated.
+
+    budget : maximum number of paired calls
+    n_agents : number of agents of the pool, the largest size that a block can have
     """
-    # the largest number of calls that two blocks can have: one call per agent that is eligible on the item
-    n_agents_on_item = eligible.sum(axis=0).tolist()
-    block_sizes = [n for n in n_agents_on_item if n > 1]
-    block_sizes.sort(reverse=True)
-    n_needed = max(sum(block_sizes[:MIN_BLOCKS]), 2 * len(eligible))
+    n_needed = MIN_BLOCKS * n_agents
     return PlanError(
         f"Confidence intervals need two cyclic blocks, which are {n_needed} paired calls: got a budget of {max(budget, 0)}. "
         f"Set more calls, or `independent: pooled:N` with a smaller N.",
@@ -198,48 +198,72 @@ class _Block(NamedTuple):
 def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) -> Iterator[_Block]:
     """Yield the blocks of the cyclic design, in the order in which a budget uses them.
 
-    A block compares each eligible agent of one item with the agent that follows it, by the shift of the block, in the
-    cyclic random order of the agents. Items and shifts are used in turn.
+    In a block, each agent that is eligible on one item is compared with the agent that follows a number of positions later
+    in a random cyclic order. This number is the shift of the block. Items and shifts are used in turn.
 
-    eligible : bool array (n_agents, n_items), cells that may be compared
-    pairs : "unordered" to compare each pair in one order only
+    eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+    pairs : "unordered" to compare each pair of agents on an item in one order only
     """
     check_shared_items(eligible)
     n_agents, n_items = eligible.shape
     agent_order = rng.permutation(n_agents)
-    items = rng.permutation(n_items)
-    shifts = rng.permutation(np.arange(1, n_agents))
-    agents_by_item = [agent_order[eligible[agent_order, item]].astype(np.int32) for item in range(n_items)]
-    used_shifts: list[set[int]] = [set() for _ in range(n_items)]
+    item_order = rng.permutation(n_items).tolist()
+    shift_order = rng.permutation(np.arange(1, n_agents)).tolist()
 
-    # an item with m agents has a block for each shift from 1 to m − 1
-    n_remaining = sum(max(len(agents) - 1, 0) for agents in agents_by_item)
-    if pairs == "unordered":  # the shifts d and m − d have the same pairs, and m/2 compares each pair in both orders
-        n_remaining = sum(max(len(agents) - 1, 0) // 2 for agents in agents_by_item)
-        for agents, used_on_item in zip(agents_by_item, used_shifts, strict=True):
-            if len(agents) % 2 == 0:
-                used_on_item.add(len(agents) // 2)
+    shifts_by_item: list[_ShiftsOnItem] = []
+    for item in range(n_items):
+        agents = agent_order[eligible[agent_order, item]].astype(np.int32)
+        shifts_by_item.append(_ShiftsOnItem(agents, pairs))
+    n_remaining = sum(shifts.n_blocks for shifts in shifts_by_item)
 
-    # After `period` steps, the same items would meet the same shifts again, so the shifts are then moved on by one.
+    # after `period` steps, the same items would meet the same shifts again, so the shifts are then moved on by one
     period = lcm(n_items, n_agents - 1)
     step = 0
     while n_remaining:
-        item = int(items[step % n_items])
-        n_periods = step // period
-        first_choice = (step + n_periods) % (n_agents - 1)  # index in `shifts`
+        item = item_order[step % n_items]
+        first_choice = (step + step // period) % (n_agents - 1)  # index in `shift_order`
         step += 1
 
-        agents, used_on_item = agents_by_item[item], used_shifts[item]
-        candidates = np.concatenate([shifts[first_choice:], shifts[:first_choice]])
-        shift = _find_unused_shift(candidates, len(agents), used_on_item)
-        if shift is None:
-            continue
+        candidates = shift_order[first_choice:] + shift_order[:first_choice]
+        shift = shifts_by_item[item].take_first_unused(candidates)
+        if shift is not None:
+            n_remaining -= 1
+            yield _Block(item, shifts_by_item[item].agents, shift)
 
-        used_on_item.add(shift)
-        if pairs == "unordered":
-            used_on_item.add(len(agents) - shift)
-        n_remaining -= 1
-        yield _Block(item, agents, shift)
+
+class _ShiftsOnItem:
+    """Keeps track of the shifts that the blocks of one item have used, so that no comparison is repeated.
+
+    With m agents on the item, the possible shifts are 1 to m − 1. If each pair of agents may be compared in one order only
+    (`pairs` is "unordered"), a block with the shift d also excludes m − d, which has the same pairs, and the shift m/2 is
+    never used, because it compares each pair in both orders.
+
+    agents : int32 array (m,), eligible agents in their cyclic order
+    """
+
+    def __init__(self, agents: Ids, pairs: PairRule) -> None:
+        self.agents = agents
+        self._is_unordered = pairs == "unordered"
+        self._used: set[int] = set()
+        if self._is_unordered and len(agents) % 2 == 0:
+            self._used.add(len(agents) // 2)
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of all possible blocks, used or not."""
+        n_shifts = max(len(self.agents) - 1, 0)
+        return n_shifts // 2 if self._is_unordered else n_shifts
+
+    def take_first_unused(self, candidates: Sequence[int]) -> int | None:
+        """Return the first candidate that is an unused shift of the item, and mark it as used; None if there is none."""
+        n_agents = len(self.agents)
+        unused = (shift for shift in candidates if shift < n_agents and shift not in self._used)
+        shift = next(unused, None)
+        if shift is not None:
+            self._used.add(shift)
+            if self._is_unordered:
+                self._used.add(n_agents - shift)
+        return shift
 
 
 def check_shared_items(eligible: Bools) -> None:
@@ -272,11 +296,6 @@ def number_blocks(blocks: Sequence[Trials], *, start: int = 0) -> Trials:
     """
     sizes = [len(block) for block in blocks]
     return replace(Trials.concat(blocks), block=_repeat_block_numbers(sizes, start=start))
-
-
-def _find_unused_shift(candidates: Positions, n_agents: int, used: Set[int]) -> int | None:
-    """Return the first shift below the number of agents on an item that the item has not used; None if there is none."""
-    return next((shift for shift in candidates.tolist() if shift < n_agents and shift not in used), None)
 
 
 def _make_trials(blocks: Sequence[_Block]) -> Trials:

@@ -94,21 +94,29 @@ class FixedWidth(TrialDesign):
         """
         check_shared_items(eligible)
         n_agents = len(eligible)
-        if self.n_paired is not None and self.n_paired < MIN_BLOCKS * n_agents:
+        n_needed = MIN_BLOCKS * n_agents
+        if self.n_paired is not None and self.n_paired < n_needed:
             raise PlanError(
-                f"The budget is less than two blocks, {MIN_BLOCKS * n_agents} paired calls: got {self.n_paired}. Set more calls.",
+                f"The budget is less than two blocks, {n_needed} paired calls: got {self.n_paired}. Set more calls.",
                 slug="budget-width",
             )
-        n_blocks = max(MIN_PILOT_BLOCKS, ceil(PILOT_BLOCKS_PER_PRECISION / self.half_width**2))
+
+        n_blocks = ceil(PILOT_BLOCKS_PER_PRECISION / self.half_width**2)
+        n_blocks = max(MIN_PILOT_BLOCKS, n_blocks)
         trials = self.draw_blocks(eligible, rng, n_done=0, n_spent=0, until=n_blocks)
+
         limit = "all possible paired calls" if self.n_paired is None else f"{self.n_paired:,} paired calls"
         note = f"this is the first round; more follow until ± {self.half_width:g} is reached, up to {limit}"
-        return DesignResult(trials, (note,), Rounds.first(n_agents, n_paired=self.n_paired))
+        rounds = Rounds.first(n_agents, n_paired=self.n_paired)
+        return DesignResult(trials, (note,), rounds)
 
     def draw_blocks(
         self, eligible: Bools, rng: np.random.Generator, *, n_done: int, n_spent: int, until: int
     ) -> Trials:
         """Draw further blocks, each a comparison of all agents on one item, as far as the budget and the pool allow.
+
+        All blocks form one random sequence, which depends only on the arguments `eligible` and `rng`. The first `n_done`
+        blocks of the sequence are those of earlier rounds, and this method returns the next ones.
 
         Parameters
         ----------
@@ -119,18 +127,21 @@ class FixedWidth(TrialDesign):
         n_done : int
             Number of blocks so far, which is the number of the first new block.
         n_spent : int
-            Number of paired calls so far, which count towards the budget `n_paired` of the design.
+            Number of paired calls so far. A paired call is one comparison of two agents on one item; it counts towards the
+            budget `n_paired` of the design.
         until : int
-            Total number of blocks after this call, if the budget and the pool allow it.
+            Number of blocks to reach, including the `n_done` blocks so far. Drawing stops earlier at the block that would
+            exceed the budget, or when the sequence ends.
 
         Returns
         -------
         Trials
             Trials of the new blocks, with their block numbers.
         """
-        blocks: list[Trials] = []
         all_blocks = iter_blocks(eligible, rng, pairs=self.pairs)
-        for block in islice(all_blocks, n_done, until):
+        later_blocks = islice(all_blocks, n_done, until)
+        blocks: list[Trials] = []
+        for block in later_blocks:
             n_spent += len(block)
             if self.n_paired is not None and n_spent > self.n_paired:
                 break
