@@ -502,7 +502,7 @@ def _get_text(values: Mapping[str, Json]) -> Json:
 
     values : value of each role, such as "text" and "empty"
     """
-    text = replace_nonfinite(values.get("text"))
+    text: Json = replace_nonfinite(values.get("text"))
     if text is None and str(values.get("empty")).casefold() in _TRUE:
         return ""
     return text
