@@ -312,6 +312,11 @@ class Pool(ReadOnly):
         return int(self.all_present.sum())
 
     @property
+    def n_empty(self) -> int:
+        """Number of responses that are empty texts, over all repeats."""
+        return int((self.all_present & (self.all_lengths == 0)).sum())
+
+    @property
     def n_missing(self) -> int:
         """Number of cells without a response."""
         return int(self.present.size - self.present.sum())

@@ -43,12 +43,12 @@ def read_run_pools(config: RunConfig) -> list[Pool]:
     PoolError
         If a pool cannot be read, or does not fit the pool that it extends.
     """
-    pools = [_restore_initial_pool(config, read_pool(config.pool))]
+    pools = [_restore_initial_pool(config, read_pool(config.pool, empty=config.empty))]
     for step in config.extensions:
         pool = pools[-1]
         if step.added_pool is not None:
             join = JOIN_BY_KIND[step.kind]
-            pool = join(pool, read_pool(step.added_pool))
+            pool = join(pool, read_pool(step.added_pool, empty=config.empty))
         pools.append(pool)
     return pools
 

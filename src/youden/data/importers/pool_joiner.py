@@ -18,7 +18,7 @@ from youden.data.importers.response_values import extract_responses
 from youden.errors import ImportFormatError
 from youden.text.printable import find_name_fault, printable
 from youden.text.replacements import Replacements
-from youden.text.sentences import format_count
+from youden.text.sentences import describe_empty_responses, format_count
 from youden.types import Agent, Item, Pool
 from youden.types.pool import Bools, Objects
 
@@ -203,6 +203,7 @@ class PoolBuilder:
             self.count_dropped(agent_id, f"the text is no string but {type(text).__name__}", location)
             return
 
+        text = "" if text.isspace() else text
         is_first = self._add_text(agent_id, item_id, text, repeat_label=_to_label(repeat), location=location)
         if is_first:
             self._set_group(agent_id, _text_or_none(group))
@@ -234,6 +235,11 @@ class PoolBuilder:
         Returns whether it is the first response of the agent to the item.
         """
         texts_by_label = self._responses.setdefault((agent_id, item_id), {})
+        if not text and repeat_label is None and texts_by_label:
+            self.count_left_out("an empty cell next to a response of the same agent to the same item", location)
+            return False
+        if texts_by_label == {None: ""}:
+            texts_by_label.clear()  # an empty cell without a repeat is not a further response
         earlier_text = texts_by_label.get(repeat_label)
         if repeat_label is None:  # a response without a label is compared with the first one
             earlier_text = next(iter(texts_by_label.values()), None)
@@ -290,9 +296,16 @@ class PoolBuilder:
         conflicts = self._describe_prompt_conflicts()
         if self.merges:
             self._merge_spelling_variants()
-        account = (*left_out, *lost_items, *conflicts, *self._describe_repeats())
+        repeats = self._describe_repeats()
 
         pool = self._build_pool()
+        account = (
+            *filter(None, [describe_empty_responses(pool.n_empty)]),
+            *left_out,
+            *lost_items,
+            *conflicts,
+            *repeats,
+        )
         about_pool = (
             *_check_spelling_variants("agent", pool.present, [*self._groups]),
             *_check_spelling_variants("item", pool.present.T, [*self._item_prompts]),
