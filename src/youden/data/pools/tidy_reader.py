@@ -421,9 +421,11 @@ class _TidyRows:
         items = _look_up_ids(item, self._items)
         if agents is None or items is None:
             return False
-        if not _set_prompts_or_groups(self._groups, group, agents, list(self._agents), first_number=number):
-            return False
-        if not _set_prompts_or_groups(self._prompts, prompt, items, list(self._items), first_number=number):
+        agent_ids, item_ids = list(self._agents), list(self._items)
+        are_groups_set = _set_prompts_or_groups(self._groups, group, agents, agent_ids, first_number=number)
+        if not are_groups_set or not _set_prompts_or_groups(
+            self._prompts, prompt, items, item_ids, first_number=number
+        ):
             return False
 
         # all rows are valid
