@@ -476,7 +476,7 @@ class _TidyRows:
 
 
 def _have_simple_fields(columns: Sequence[pa.LargeStringArray]) -> bool:
-    """Return whether rows can be added at once: all have an agent, an item and a text, none has a repeat, and all are valid.
+    """Return whether all rows have an agent, an item and a text but no repeat, in valid UTF-8 and with valid names of groups.
 
     columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
     """
