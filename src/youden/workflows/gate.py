@@ -399,7 +399,7 @@ def _withdraw_unsupported_outcome(comparison: GateResult, facts: RunFacts) -> Ga
 
     This is the case if
     - a judge that states preferences has a position bias that is too large or unknown,
-    - the judge does not discriminate significantly, that is, its answers contain no evidence on the agents, or
+    - the judge does not discriminate significantly, or
     - the result is "no worse" by preferences, and no abilities of the run differ significantly. A judge that chooses at
       random would give the same result.
 

@@ -420,7 +420,10 @@ _JSON_REMEDY = "Write one object per line."
 
 
 def _find_json_fault(parsed: ParsedJson) -> str | None:
-    """Describe why a parsed value is not allowed in a pool: a number that is not finite, or deep nesting."""
+    """Describe why a parsed value is not allowed in a pool: a number that is not finite, or deep nesting.
+
+    Returns None if the value is allowed.
+    """
     if parsed.n_nonfinite:
         return "it is not JSON: it contains a number that is NaN or infinite"
     if is_nested_deeper(parsed.value, MAX_DEPTH):

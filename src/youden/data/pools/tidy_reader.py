@@ -406,9 +406,11 @@ class _TidyRows:
         items = _look_up_ids(item, self._items)
         if agents is None or items is None:
             return False
-        if not _set_prompts_or_groups(self._groups, group, agents, list(self._agents), first_number=number):
-            return False
-        if not _set_prompts_or_groups(self._prompts, prompt, items, list(self._items), first_number=number):
+        agent_ids, item_ids = list(self._agents), list(self._items)
+        are_groups_set = _set_prompts_or_groups(self._groups, group, agents, agent_ids, first_number=number)
+        if not are_groups_set or not _set_prompts_or_groups(
+            self._prompts, prompt, items, item_ids, first_number=number
+        ):
             return False
 
         # all rows are valid
@@ -460,7 +462,7 @@ class _TidyRows:
 
 
 def _have_simple_fields(columns: Sequence[pa.LargeStringArray]) -> bool:
-    """Return whether rows can be added at once: all have an agent, an item and a text, none has a repeat, and all are valid.
+    """Return whether all rows have an agent, an item and a text but no repeat, in valid UTF-8 and with valid names of groups.
 
     columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
     """
