@@ -293,7 +293,6 @@ def _compute_scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: 
     """
     _check_score_kind(kind)
     scored = _average_by_cell(rates, difference, kind)
-
     cells = scored.cell_index
     is_held_out = rates.split.holdout[cells.agent, cells.item]
     has_role = is_held_out if role == "holdout" else ~is_held_out
@@ -399,7 +398,7 @@ class _CellNumbering:
     """
 
     def __init__(self, n_codes: int) -> None:
-        self.n_cells = 0
+        self._n_cells = 0
         self.position_by_code = np.empty(n_codes, dtype=np.int64)
         """Number of each cell of the last chunk; undefined for other codes."""
         self._is_present = np.zeros(n_codes, dtype=np.bool_)
@@ -416,9 +415,8 @@ class _CellNumbering:
         distinct_codes = np.flatnonzero(self._is_present)
         self._is_present[distinct_codes] = False  # clear the table for the next chunk
 
-        n_before = self.n_cells
-        self.n_cells += len(distinct_codes)
-        self.position_by_code[distinct_codes] = np.arange(n_before, self.n_cells)
+        self.position_by_code[distinct_codes] = self._n_cells + np.arange(len(distinct_codes))
+        self._n_cells += len(distinct_codes)
         return distinct_codes
 
 
