@@ -27,6 +27,7 @@ MAX_LISTED = 5
 MAX_AGENTS_LISTED = 40
 SECOND_RESPONSE = "a second response of the same agent to the same item"
 NO_TEXTS = "no text (an empty list)"
+EMPTY_NEXT_TO_RESPONSE = "an empty text next to another response of the same agent to the same item"
 _MAX_ID_LENGTH = 60
 
 
@@ -236,10 +237,11 @@ class PoolBuilder:
         """
         texts_by_label = self._responses.setdefault((agent_id, item_id), {})
         if not text and repeat_label is None and texts_by_label:
-            self.count_left_out("an empty cell next to a response of the same agent to the same item", location)
+            self.count_left_out(EMPTY_NEXT_TO_RESPONSE, location)
             return False
         if texts_by_label == {None: ""}:
-            texts_by_label.clear()  # an empty cell without a repeat is not a further response
+            texts_by_label.clear()
+            self.count_left_out(EMPTY_NEXT_TO_RESPONSE, location)
         earlier_text = texts_by_label.get(repeat_label)
         if repeat_label is None:  # a response without a label is compared with the first one
             earlier_text = next(iter(texts_by_label.values()), None)
@@ -286,9 +288,11 @@ class PoolBuilder:
             f"{format_count(n, 'record')} left out: {reason} (first: {self._first_locations[reason]})"
             for reason, n in self._left_out.most_common()
         ]
-        if not self._responses:
+        has_text = any(text for texts in self._responses.values() for text in texts.values())
+        if not has_text:
+            without_rows = "all texts are empty" if self._responses else "it has no rows"
             raise ImportFormatError(
-                f"'{self.name}' contains no response: {'; '.join(left_out) or 'it has no rows'}. "
+                f"'{self.name}' contains no response: {'; '.join(left_out) or without_rows}. "
                 "Pass files with at least one response as text.",
                 slug="import-empty",
             )

@@ -410,8 +410,9 @@ class ResponseReader:
 
         text = _get_text(values)
         if text is None:
-            is_marked = "empty" in self.paths  # the column `empty` marks the empty cells that are responses
-            if is_marked or self._find_missing_id(agent, item, prompt) is not None:
+            has_marks = "empty" in self.paths  # the column `empty` marks the empty cells that are responses
+            has_ids = not _is_blank(agent) and not (_is_blank(item) and _is_blank(prompt))
+            if has_marks or not has_ids:
                 self.builder.count_left_out("an empty cell in place of a text", location)
                 return
             text = ""

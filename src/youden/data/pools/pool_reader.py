@@ -209,7 +209,7 @@ class _ResponseLines:
         """Add the responses in many lines in one step, which is faster than line by line.
 
         This works only if each line is a valid response with exactly the keys agent, item and text, and no text is very long,
-        consists of spaces, or is empty if empty texts are missing responses.
+        or is empty if empty texts are missing responses.
         Otherwise, nothing is added. The caller must then add the lines one by one, which also handles blank lines and
         numbers of repeats, and reports errors.
 
@@ -229,9 +229,9 @@ class _ResponseLines:
 
         has_other_keys = any(len(record) > len(_RESPONSE) for record in records)
         lengths = _to_int64(map(len, texts))
-        if has_other_keys or lengths.max() > LONG_TEXT or any(map(str.isspace, texts)):
+        if has_other_keys or lengths.max() > LONG_TEXT:
             return False
-        if self.cells.empty == "missing" and lengths.min() == 0:
+        if self.cells.empty == "missing" and not all(map(str.strip, texts)):
             return False
 
         line_numbers = np.arange(first_line, first_line + len(lines))

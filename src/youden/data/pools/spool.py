@@ -273,7 +273,7 @@ class Source:
     def require_text(self, value: object, number: int) -> str:
         """Check a response and return it unchanged; log a warning if it has more than `LONG_TEXT` characters.
 
-        None, and a text that consists of spaces, become the empty string, which is a valid response.
+        None becomes the empty string, which is a valid response.
 
         number : number of the row in the file, from 1, for the error
 
@@ -283,7 +283,7 @@ class Source:
             return ""
         if isinstance(value, str):
             self.warn_if_long(value, "text", number)
-            return "" if value.isspace() else value
+            return value
         raise self.make_error(
             number,
             f"the text is not a string: got {format_excerpt(value)}. Remove the row if there is no response; an empty "
@@ -388,7 +388,7 @@ class PoolCells:
     Attributes
     ----------
     empty : {"failure", "missing"}
-        Whether an empty text is a response; if it is missing, it is not added.
+        Whether an empty text, or a text of spaces, is a response; if it is missing, it is not added.
     """
 
     def __init__(self, empty: EmptyRule = "failure") -> None:
@@ -408,7 +408,7 @@ class PoolCells:
         number : number of the row in the file, from 1
         repeat : number that distinguishes several responses of the agent to the item; None counts as 1
         """
-        if not text and self.empty == "missing":
+        if self.empty == "missing" and not text.strip():
             return
         if repeat is not None:
             self._repeat[len(self._agent)] = repeat

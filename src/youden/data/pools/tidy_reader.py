@@ -344,8 +344,8 @@ class _TidyRows:
         """Check one row of the table, and add its response to the pool.
 
         fields : agent, item, text, prompt, group and repeat of the row, in this order. The first five are texts, and the repeat
-            is a whole number or its digits. The last three may be None; a missing prompt or group does not contradict an
-            earlier one.
+            is a whole number or its digits. The last four may be None. A text that is None or consists of spaces is an empty
+            response, and a missing prompt or group does not contradict an earlier one.
         number : number of the row in the table, from 1, for errors
 
         Raises: PoolError if a field is not valid, for example [pool-id] if an id is a number; [pool-contradiction] if an
@@ -355,10 +355,11 @@ class _TidyRows:
         agent, item, text, prompt, group, repeat = fields
         agent = self._source.require_id(agent, "agent", number)
         item = self._source.require_id(item, "item", number)
+        checked_text = self._source.require_text(text, number)
         self._cells.add(
             self._agents.setdefault(agent, len(self._agents)),
             self._items.setdefault(item, len(self._items)),
-            self._source.require_text(text, number),
+            "" if checked_text.isspace() else checked_text,
             number=number,
             repeat=self._source.parse_repeat(repeat, number),
         )
