@@ -495,7 +495,8 @@ def evaluate_agent(
 ) -> GateResult:
     """Test whether an agent is better, worse or no worse than the baseline at one interim analysis.
 
-    If the outcome is "undecided", the calls are computed that would decide.
+    If the outcome is "undecided", the number of calls that would decide is computed or, if no number of calls suffices, the
+    number of items.
 
     Parameters
     ----------
@@ -516,7 +517,8 @@ def evaluate_agent(
     -------
     GateResult
         Its `outcome` is "better", "no worse", "worse" or "undecided". It also has the difference with its interval and,
-        if it is undecided, the calls that a decision needs.
+        if it is undecided, `required`: its `calls` are None if no number of calls suffices for a decision, and its `items`
+        are then the number of items that does, or None.
 
     Raises
     ------
