@@ -326,7 +326,7 @@ def make_plan(
     trials = assign_repeats(all_trials, pool, seed)
     notes = [
         *_check_paired_trials(drawn.trials, pool, design_name=drawer.name, n_paired=independent_trials.n_paired),
-        *filter(None, [describe_empty_responses(pool.n_empty)]),
+        *_describe_empty_responses(pool),
         *drawn.notes,
         *_describe_additions(split, n_holdout_trials, len(independent_trials.probes), len(added)),
     ]
@@ -568,6 +568,12 @@ def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> D
             slug="plan-empty",
         )
     return drawn
+
+
+def _describe_empty_responses(pool: Pool) -> list[str]:
+    """Return a note if some responses are empty; none for a pool without texts, whose answers are recorded or simulated."""
+    note = describe_empty_responses(pool.n_empty) if pool.lengths.any() else ""
+    return [note] if note else []
 
 
 def _check_paired_trials(trials: Trials, pool: Pool, *, design_name: str, n_paired: int | None) -> list[str]:
