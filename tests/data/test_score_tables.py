@@ -318,6 +318,15 @@ def test_the_options_that_errors_name_resolve_them(tmp_path: Path) -> None:
     assert read_scores(totals, columns={"score": "x,Overall"}).score.shape == (2, 1 + 1)
 
 
+def test_a_repeated_header_is_left_out(tmp_path: Path) -> None:
+    for end in ("", "d,.3,.2,.1\n"):
+        header = "model,x,y,z\n"
+        rows = "a,.9,.5,.25\nb,.8,.75,.125\n"
+        table = read_scores(write(tmp_path, "t.csv", f"{header}{rows}{header}{end}"))
+        assert table.model_ids[:2] == ("a", "b")
+        assert "1 repeated header not read" in table.notes
+
+
 def test_scores_that_are_too_large_to_be_squared_are_refused() -> None:
     table = pd.DataFrame({"item": ["a", "b"], "m1": [1e300, 2.0], "m2": [-1e300, 3.0]})
     with pytest.raises(ImportFormatError, match="too large to be squared: got a range of -1e\\+300 to 1e\\+300"):
@@ -363,6 +372,8 @@ def test_conversions_of_values_to_numbers_are_noted(tmp_path: Path) -> None:
         "model,item,score\na,x,1\n\nb,x,0\na,y,.5\n,,\nb,y,text\n",
         '"model","item","score"\n"a","x",1\n"a\nb","x",0\n"a","y","text"\n"a\nb","y",1\n',
         "A title\nmodel,item,score\na,x,1\na,y,0\nb,x,1\nb,y,text\n",
+        "model,item,score\na,x,1\nb,x,0\na,y,1\nTotal,,text\n",
+        "model,item,score\n,,text\na,x,1\nb,x,0\na,y,1\nb,y,0\n",
     ],
 )
 def test_the_line_of_a_bad_score_is_stated(text: str, tmp_path: Path) -> None:
@@ -476,6 +487,14 @@ def test_what_a_file_reader_changed_is_noted(tmp_path: Path) -> None:
 def test_a_number_that_is_not_finite_is_refused(value: float, tmp_path: Path) -> None:
     frame = pd.DataFrame({"model": ["a", "b", "c"], "x": [1, 0, 1], "y": pd.Series([0, 1, value], dtype=object)})
     with pytest.raises(ImportFormatError, match=r"table, row 3: y is not a finite number: got .*inf"):
+        read_scores(frame)
+
+
+@pytest.mark.parametrize("value", ["oops", 1.7e308])
+def test_values_that_are_no_scores_give_no_numpy_warnings(value: object) -> None:
+    column = [0, value, value, 0.5]
+    frame = pd.DataFrame({"model": list("abcd"), "x": column, "y": column, "z": column})
+    with pytest.raises(ImportFormatError):
         read_scores(frame)
 
 

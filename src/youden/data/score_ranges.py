@@ -109,7 +109,7 @@ def find_aggregates(scores: Floats) -> list[int]:
     list of int
         Positions of the aggregates, ascending.
     """
-    complete = scores[~np.isnan(scores).any(axis=1)]
+    complete = scores[(np.abs(scores) <= _MAX_SCORE).all(axis=1)]
     n_rows, n_columns = complete.shape
     if n_rows < 3 or n_columns < 3:
         return []

@@ -484,7 +484,8 @@ class _TableReader:
     def holds_no_scores(self, name: str) -> bool:
         """Return whether a column holds ranks, averages, row numbers, or other numbers that are no scores."""
         numbers, normalized = self.numbers[name], normalize_name(name)
-        counts_rows = len(numbers) > 2 and numbers[0] in (0, 1) and bool((np.diff(numbers) == 1).all())
+        may_count_rows = len(numbers) > 2 and numbers[0] in (0, 1) and bool(np.isfinite(numbers).all())
+        counts_rows = may_count_rows and bool((np.diff(numbers) == 1).all())
         return counts_rows or bool(_TOTAL.fullmatch(normalized) or _NO_SCORE.fullmatch(normalized))
 
     def check_direction(self, scores: Sequence[str], *, is_given: bool) -> None:
