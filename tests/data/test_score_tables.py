@@ -265,6 +265,55 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
         "Write 1287 or 1.287.",
         {},
     ),
+    "a comma before three digits and an error": (
+        'model,x,y\na,"1,234 ± 5","1,250±6"\nb,987 ± 6,950 ± 4\n',
+        "scores-value",
+        "Write 1234 or 1.234.",
+        {},
+    ),
+    "grades up to 10 with fractions, and the lowest grade 1": (
+        "model,acc,f1,grade\na,.85,.6,1\nb,.7,.45,6\nc,.5,.3,10\n",
+        "scores-scale",
+        "got 0.5 to 0.85 for 'acc' and 1 to 10 for 'grade'",
+        {},
+    ),
+    "grades up to 5 with fractions, and the grade 0": (
+        "task,a,b,c\nacc,.85,.7,.5\ngrade,0,3.5,5\n",
+        "scores-scale",
+        "--range LOW,HIGH",
+        {},
+    ),
+    "an Elo rating of 0": ("model,acc,elo\na,90.4,0\nb,80,900\nc,70,950\n", "scores-scale", "ignore=NAME", {}),
+    "fractions of one model and percentages of others": (
+        "model,x,y,z\ngood,.85,.82,.9\nmid,.7,.72,.66\nweak,50,48,52\n",
+        "scores-scale",
+        "got 0.82 to 0.9 for 'good' and 48 to 52 for 'weak'. Convert the scores of all models to one unit",
+        {},
+    ),
+    "fractions of one model in a column": (
+        "task,a,b\nx,.8512,60.1\ny,.7,55.3\nz,.9,65\n",
+        "scores-scale",
+        "Convert the scores",
+        {},
+    ),
+    "0 and 1 of one model, and 0 and 100 of another": (
+        "model,item,score\na,x,1\na,y,0\na,z,1\nb,x,100\nb,y,0\nb,z,0\n",
+        "scores-scale",
+        "Convert the scores",
+        {},
+    ),
+    "words of one model, and 0 and 100 of another": (
+        "model,item,score\na,x,correct\na,y,incorrect\nb,x,100\nb,y,0\n",
+        "scores-scale",
+        "got 'correct', 'incorrect'. Write numbers of one unit",
+        {},
+    ),
+    "words and numbers in one column": (
+        "model,x,y\na,yes,60\nb,80,70\n",
+        "scores-scale",
+        "--column ignore=x",
+        {},
+    ),
     "equal scores": (
         "model,x,y\na,500,500\nb,500,500\n",
         "scores-bounds",
@@ -316,6 +365,59 @@ def test_the_options_that_errors_name_resolve_them(tmp_path: Path) -> None:
     assert read_scores(metrics, columns={"item": "task+metric"}).item_ids == ("x / acc", "x / f1")
     totals = write(tmp_path, "totals.csv", "model,x,Overall\na,.9,.5\nb,.8,.7\n")
     assert read_scores(totals, columns={"score": "x,Overall"}).score.shape == (2, 1 + 1)
+
+
+ACCEPTED = {
+    "grades up to 100 and a model near 0": "model,x,y,z\na,90,75,80\nb,60,70,66\nc,0,1,0\n",
+    "a model near 0 with one decimal": "model,x,y,z\na,90.5,75.1,80.3\nb,40.2,33,36.1\nc,.5,.9,.7\n",
+    "a model near 0 with a half point": "model,x,y,z\na,90,75,80\nb,60,70,66\nc,.5,0,.2\n",
+    "a model near 0 that has a higher score": "model,x,y,z\na,90,75,80\nb,60,70,66\nc,.85,.9,1.25\n",
+    "a model that fails all items": "model,x,y,z\na,1,1,0\nb,1,0,1\nc,0,0,0\n",
+    "a model that fails all items up to 100": "model,x,y,z\na,100,100,0\nb,100,0,100\nc,0,0,0\n",
+    "the lowest grade": "model,x,y,z\na,9,10,8\nb,7,8,9\nc,1,1,1\n",
+    "half points and a hard item": "model,easy,hard\na,9.5,1\nb,8,.5\nc,0,0\n",
+    "failed tasks of a table of grades": "model,x,y\na,fail,60\nb,80,70\n",
+    "words and a total of counts": "item,a,b\nx,yes,no\ny,yes,yes\nTotal,2,1\n",
+}
+"""Content of CSV files that look similar to refused ones, and are read."""
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_low_scores_of_one_model_are_read(name: str, tmp_path: Path) -> None:
+    table = read_scores(write(tmp_path, "table.csv", ACCEPTED[name]))
+    assert len(table.model_ids) > 1
+    assert not np.isnan(table.score).any()
+
+
+def test_scores_of_one_model_that_may_have_another_unit_are_noted(tmp_path: Path) -> None:
+    text = ACCEPTED["a model near 0 with one decimal"]
+    note = (
+        "the scores of 'c' are at most 1, and other models have scores up to 90.5: convert them if their units differ"
+    )
+    assert note in read_scores(write(tmp_path, "t.csv", text)).notes
+    assert note not in read_scores(write(tmp_path, "t.csv", text), score_range=(0, 100)).notes
+    zeros = read_scores(write(tmp_path, "t.csv", ACCEPTED["a model that fails all items up to 100"])).notes
+    assert not any("units" in line for line in zeros)
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [
+        ("model,x,y\na,45.2%,60\nb,40.1%,77\n", "scores-percent"),
+        ("model,x,y\na,45.2%,.6\nb,40.1%,.77\n", "scores-percent"),
+        ("model,x,y\na,45.2%,60%\nb,40.1%,77%\n", "scores-percent"),
+        ("model,x,y\na,yes,60\nb,no,77\n", "scores-scale"),
+    ],
+)
+def test_percent_signs_and_words_do_not_fit_a_range_up_to_100(text: str, slug: str, tmp_path: Path) -> None:
+    with pytest.raises(ImportFormatError, match=slug):
+        read_scores(write(tmp_path, "t.csv", text), score_range=(0, 100))
+
+
+def test_percent_signs_fit_a_range_of_fractions(tmp_path: Path) -> None:
+    assert read_scores(percent_strings(tmp_path), score_range=(0, 1)).high == 1
+    above_100 = write(tmp_path, "t.csv", "model,x,y\na,150%,60%\nb,40%,77%\n")
+    assert cells_of(read_scores(above_100, score_range=(0, 2)))["a", "x"] == 1.5
 
 
 def test_a_repeated_header_is_left_out(tmp_path: Path) -> None:

@@ -80,6 +80,12 @@ class ScoreColumn(NamedTuple):
         n_filled = int((~np.isnan(self.unique_numbers)).sum())
         return len(self.converted) == n_filled > 0 and all(map(is_word, self.converted))
 
+    @property
+    def has_words_of_a_unit(self) -> bool:
+        """Whether words are the only values, or one is not read as 0, so that other scores must have the same unit."""
+        positions = np.flatnonzero(self.is_converted & (self.unique_numbers != 0)).tolist()
+        return self.has_only_words or any(is_word(self.unique_values[position]) for position in positions)
+
     def to_numbers(self) -> Floats:
         """Return the number of each row, NaN for a blank value and infinite for a text."""
         return np.asarray(self.unique_numbers[self.codes])

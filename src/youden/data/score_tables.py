@@ -25,9 +25,16 @@ from youden.data.importers.column_names import (
     split_into_words,
 )
 from youden.data.importers.foreign_files import import_error
+from youden.data.label_tables import list_spellings
 from youden.data.pools.spool import format_excerpt
-from youden.data.score_columns import CONVERSIONS, ScoreColumn, is_percentage, make_id
-from youden.data.score_ranges import check_units, determine_range, find_aggregates, is_loss
+from youden.data.score_columns import CONVERSIONS, ScoreColumn, is_percentage, is_word, make_id
+from youden.data.score_ranges import (
+    check_model_units,
+    check_units,
+    determine_range,
+    find_aggregates,
+    is_loss,
+)
 from youden.data.score_rows import LocatedFrame, is_model_name, locate_frame_rows, read_score_rows
 from youden.errors import ConfigError, ImportFormatError
 from youden.text.printable import find_name_fault
@@ -39,7 +46,6 @@ if TYPE_CHECKING:
 
 ROLES = ("model", "item", "score", "ignore")
 """Roles that `--column` accepts. A column of the role "ignore" is not used."""
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 _SCORE_NAMES = {"score", "scores", "value", "main_score"}
 """Normalized names of the column of scores in a long table, which has one row per model and item."""
 _TOTAL = re.compile(
@@ -299,45 +305,59 @@ class _TableReader:
         row_scores = np.full(self.n_rows, np.nan)
         for name in scores:
             row_scores = np.where(np.isnan(row_scores), self.numbers[name], row_scores)
-        return self.average_cells(self.make_ids(models), self.make_ids(items), row_scores, score_range)
+        model_ids, item_ids = self.make_ids(models), self.make_ids(items)
+        return self.average_cells(model_ids, item_ids, row_scores, score_range, columns=scores)
 
-    def check_columns_of_words(self, scores: Sequence[str], *, highest: float) -> None:
-        """Raise ImportFormatError [scores-scale] if a column has words such as yes (1) and no (0), and a score is above 1.
+    def check_words(self, scores: Sequence[str], *, highest: float) -> None:
+        """Raise ImportFormatError [scores-scale] if there are words such as yes (1) and no (0), and a score may be above 1.
+
+        A word that is read as 0, such as "fail", is accepted in a column that also has numbers, because 0 occurs in each unit.
 
         scores : columns of scores
-        highest : highest score in all columns
+        highest : highest score, or highest possible score
         """
-        columns_of_words = [name for name in scores if self.columns[name].has_only_words]
+        columns_of_words = [name for name in scores if self.columns[name].has_words_of_a_unit]
         if not columns_of_words or highest <= 1:
             return
         name = columns_of_words[0]
-        words = _format_names(map(str, self.columns[name].converted))
-        problem = (
-            f"{name!r} has words instead of numbers, and other columns have scores up to {highest:g}: got {words}."
-        )
-        raise import_error(self.source, f"{problem} Set --column ignore={name}.", slug="scores-scale")
+        words = _format_names(str(value) for value in self.columns[name].converted if is_word(value))
+        problem = f"{name!r} has words, which are read as 0 to 1, and scores are up to {highest:g}: got {words}."
+        remedy = "Write numbers of one unit"
+        if len(scores) > 1:
+            remedy += f", or set --column {quote(f'ignore={name}')}"
+        raise import_error(self.source, f"{problem} {remedy}.", slug="scores-scale")
 
-    def check_columns_of_percentages(self, scores: Sequence[str], *, highest: float) -> None:
+    def check_columns_of_percentages(
+        self, scores: Sequence[str], *, highest: float, score_range: tuple[float, float] | None
+    ) -> None:
         """Check that the columns of scores have the same unit: percentages with a percent sign, or other numbers.
 
-        Percentages have been divided by 100. If other columns contain scores above 1, these are probably percentages
-        without a sign, so that columns would not be comparable.
+        Percentages have been divided by 100. If other columns contain scores above 1, or if the range exceeds 1, these are
+        probably percentages without a sign, so that columns, or scores and range, would not be comparable.
 
         scores : columns of scores
         highest : highest score, after division of percentages by 100
+        score_range : lowest and highest possible score; None if the user did not set them
 
-        Raises ImportFormatError [scores-percent] if only some columns have percent signs, and a score is above 1.
+        Raises ImportFormatError [scores-percent] if only some columns have percent signs, and a score or the range is above 1;
+            or if all columns have percent signs and no score is above 1, as the range is.
         """
         with_sign = [name for name in scores if any(map(is_percentage, self.columns[name].converted))]
         without_sign = [name for name in scores if name not in with_sign]
-        if not with_sign or not without_sign or highest <= 1:
+        high = 1.0 if score_range is None else score_range[1]
+        if not with_sign or max(highest, high) <= 1:
             return
 
-        problem = (
-            f"some columns, such as {with_sign[0]!r}, have percent signs, but others, such as {without_sign[0]!r}, have none: "
-            f"got scores up to {highest:g}. Write all of them in the same way."
-        )
-        raise import_error(self.source, problem, slug="scores-percent")
+        if without_sign:
+            problem = (
+                f"some columns, such as {with_sign[0]!r}, have percent signs, but others, such as {without_sign[0]!r}, have "
+                f"none: got scores up to {max(highest, high):g}. Write all of them in the same way."
+            )
+            raise import_error(self.source, problem, slug="scores-percent")
+        if highest <= 1:
+            problem = f"scores with a percent sign are divided by 100, but their range is above 1: got up to {high:g}."
+            remedy = "Set --range 0,1, or remove the percent signs."
+            raise import_error(self.source, f"{problem} {remedy}", slug="scores-percent")
 
     def collect_wide_scores(
         self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
@@ -351,9 +371,7 @@ class _TableReader:
         scores : columns of scores, one per item or per model
         score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
 
-        Raises: ImportFormatError, if `score_range` is None and a score is above 1: [scores-scale] if a column has words such as
-            yes (1) and no (0), [scores-percent] if only some columns have percent signs; also the errors of `average_cells`,
-            for example for scores outside `score_range`.
+        Raises: ImportFormatError; see `average_cells`.
         """
         self.notes.append(f"rows are {'models' if models else 'items'} ({' + '.join(models or items)})")
 
@@ -362,13 +380,8 @@ class _TableReader:
         column_ids = np.tile(np.array([make_id(name) for name in scores], dtype=object), self.n_rows)
         cell_scores = np.column_stack([self.numbers[name] for name in scores]).ravel()
 
-        if score_range is None:
-            highest = float(np.nanmax(cell_scores))
-            self.check_columns_of_words(scores, highest=highest)
-            self.check_columns_of_percentages(scores, highest=highest)
-
         model_ids, item_ids = (row_ids, column_ids) if models else (column_ids, row_ids)
-        return self.average_cells(model_ids, item_ids, cell_scores, score_range)
+        return self.average_cells(model_ids, item_ids, cell_scores, score_range, columns=scores)
 
     def choose_model_columns(self, candidates: list[str]) -> list[str]:
         """Choose the column of models by its name; raise ImportFormatError [scores-columns] if several are as reliable."""
@@ -538,9 +551,9 @@ class _TableReader:
         column = self.columns[name]
         for position in np.flatnonzero(column.is_converted).tolist():
             value = column.unique_values[position]
-            if isinstance(value, str) and _THOUSANDS.fullmatch(value.strip()):
-                integer, decimal = value.strip().replace(",", ""), value.strip().replace(",", ".")
-                problem = f"{name} has an ambiguous comma: got {value!r}. Write {integer} or {decimal}."
+            spellings = list_spellings(str(value).partition("±")[0])
+            if spellings:
+                problem = f"{name} has an ambiguous comma: got {value!r}. Write {' or '.join(spellings)}."
                 raise import_error(self.locate(column, position), problem, slug="scores-value")
 
     def check_percentages(self, name: str) -> None:
@@ -588,18 +601,22 @@ class _TableReader:
         items: NDArray[np.object_],
         values: Floats,
         score_range: tuple[float, float] | None,
+        *,
+        columns: Sequence[str],
     ) -> ScoreTable:
-        """Average the scores of each cell (model and item), and check names, size and range.
+        """Average the scores of each cell (model and item), and check names, size, units and range.
 
         Models and items with a name such as "average" or "total" are left out, unless the user named the column of scores so.
 
         models, items : ids of the model and the item of each score (n_scores,)
         values : scores (n_scores,); NaN if missing
         score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
+        columns : columns of the scores
 
         Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is blank
-            or not valid; [scores-bounds] if a score is outside the range; [scores-scale] if `score_range` is None and the
-            items have different units.
+            or not valid; [scores-bounds] if a score is outside the range; [scores-percent] or [scores-scale] if percent signs
+            or words do not fit the other scores or the range; [scores-scale] if `score_range` is None and the items or models
+            have different units.
         """
         import pandas as pd  # takes long to load
 
@@ -608,6 +625,9 @@ class _TableReader:
         item_positions, item_ids = pd.factorize(items[is_used])
         self.check_ids(model_ids.tolist(), item_ids.tolist())
         used_values = values[is_used]
+        highest = float(used_values.max())
+        self.check_words(columns, highest=highest if score_range is None else score_range[1])
+        self.check_columns_of_percentages(columns, highest=highest, score_range=score_range)
         low, high = determine_range(self.source, used_values, score_range)
 
         shape = (len(model_ids), len(item_ids))
@@ -616,6 +636,7 @@ class _TableReader:
         self.notes += filter(None, [describe_similar_names(model_ids), describe_similar_names(item_ids)])
         if score_range is None:
             check_units(self.source, mean, item_ids.tolist())
+            self.notes += filter(None, [check_model_units(self.source, mean, model_ids.tolist())])
             self.notes.append(f"range of scores assumed: {low:g} to {high:g} (--range sets it)")
         return ScoreTable(self.source, tuple(model_ids), tuple(item_ids), mean, n_scores, low, high, tuple(self.notes))
 
