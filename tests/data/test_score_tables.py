@@ -314,6 +314,31 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
         "--column ignore=x",
         {},
     ),
+    "a metric that is a loss": (
+        "model,dataset,metric,value\na,x,WER,.1\na,y,WER,.2\nb,x,WER,.3\nb,y,WER,.4\n",
+        "scores-direction",
+        "got 'WER' in the column 'metric'. Change the sign of the scores",
+        {},
+    ),
+    "a metric of a wide table that is a loss": (
+        "model,metric,x,y\na,wer,.1,.2\nb,wer,.3,.4\n",
+        "scores-direction",
+        "--column score=NAME",
+        {},
+    ),
+    "a loss as an item of a long table": (
+        "model,item,score\na,accuracy,.9\na,perplexity,.5\nb,accuracy,.8\nb,perplexity,.25\n",
+        "scores-direction",
+        "got the item 'perplexity'. Change the sign of its scores, or leave out its rows",
+        {},
+    ),
+    "losses as rows": ("item,a,b\nWER,.1,.3\nCER,.05,.2\n", "scores-direction", "--column score=NAME", {}),
+    "a loss as a part of an item": (
+        "model,task,metric,value\na,x,acc,.9\na,x,wer,.1\nb,x,acc,.8\nb,x,wer,.2\n",
+        "scores-direction",
+        "got the item 'x / wer'",
+        {"item": "task+metric"},
+    ),
     "equal scores": (
         "model,x,y\na,500,500\nb,500,500\n",
         "scores-bounds",
@@ -378,6 +403,8 @@ ACCEPTED = {
     "half points and a hard item": "model,easy,hard\na,9.5,1\nb,8,.5\nc,0,0\n",
     "failed tasks of a table of grades": "model,x,y\na,fail,60\nb,80,70\n",
     "words and a total of counts": "item,a,b\nx,yes,no\ny,yes,yes\nTotal,2,1\n",
+    "binary scores of an item named like a loss": "model,item,score\na,loss,1\na,y,0\nb,loss,0\nb,y,1\n",
+    "an item that is no loss": "model,item,score\na,weight loss,.9\na,y,.1\nb,weight loss,.5\nb,y,.2\n",
 }
 """Content of CSV files that look similar to refused ones, and are read."""
 
@@ -418,6 +445,13 @@ def test_percent_signs_fit_a_range_of_fractions(tmp_path: Path) -> None:
     assert read_scores(percent_strings(tmp_path), score_range=(0, 1)).high == 1
     above_100 = write(tmp_path, "t.csv", "model,x,y\na,150%,60%\nb,40%,77%\n")
     assert cells_of(read_scores(above_100, score_range=(0, 2)))["a", "x"] == 1.5
+
+
+def test_a_loss_that_is_named_by_a_cell_is_read_if_the_column_of_scores_is_named(tmp_path: Path) -> None:
+    long = write(tmp_path, "t.csv", "model,item,metric,score\na,x,wer,.1\na,CER,wer,.2\nb,x,wer,.3\nb,CER,wer,.4\n")
+    notes = read_scores(long, columns={"score": "score"}).notes
+    for loss in ("wer", "CER"):
+        assert f"the highest values of {loss!r} rank first, although lower ones seem to be better" in notes
 
 
 def test_a_repeated_header_is_left_out(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import compress
 
 import numpy as np
 
@@ -15,6 +16,7 @@ _RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0))
 """Ranges of scores. The first that contains all scores is assumed."""
 _LOSS = re.compile(
     r"(?!(.*_)?(1|100|inverse|neg|negative|no|non|win)_)"  # such as "1 - WER" and "neg_log_loss"
+    r"(?!(.*_)?(weight|hair|hearing|memory|vision|bone|blood|heat|and)_loss)"  # topics of questions
     r"(errors?|(.*_)?(loss|nll|perplexity|ppl|bits_per_byte|wer|cer|mae|mse|rmse|brier(_score)?"
     r"|(error|hallucination|failure)_rate))"
 )
@@ -92,6 +94,31 @@ def is_loss(name: str, values: Floats) -> bool:
         has changed its sign already.
     """
     return bool(_LOSS.fullmatch(normalize_name(name))) and bool((values > 0).any())
+
+
+def find_losses(item_ids: Sequence[str], score: Floats) -> list[str]:
+    """Find items of which lower scores seem to be better, by their names (`is_loss`).
+
+    A table of more than 100 items has none, and an item with scores 0 and 1 only is none, because these are tasks with scores
+    of one unit, and not metrics.
+
+    Parameters
+    ----------
+    item_ids : sequence of str
+        Ids of the items.
+    score : float array (n_models, n_items)
+        Scores; NaN if missing.
+
+    Returns
+    -------
+    list of str
+        Ids of the items.
+    """
+    if len(item_ids) > _MAX_METRICS:
+        return []
+    is_graded = np.asarray(((score > 0) & (score != 1)).any(axis=0))
+    graded_items = compress(item_ids, is_graded.tolist())
+    return [name for name, values in zip(graded_items, score.T[is_graded], strict=True) if is_loss(name, values)]
 
 
 def find_aggregates(scores: Floats) -> list[int]:

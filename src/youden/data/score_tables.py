@@ -33,6 +33,7 @@ from youden.data.score_ranges import (
     check_units,
     determine_range,
     find_aggregates,
+    find_losses,
     is_loss,
 )
 from youden.data.score_rows import LocatedFrame, is_model_name, locate_frame_rows, read_score_rows
@@ -239,6 +240,7 @@ class _TableReader:
         scores = given_scores or self.choose_score_columns([*models, *items], is_long=is_long)
         if models:
             self.check_direction(scores, is_given=bool(given_scores))
+        self.check_metric_directions(scores, [*models, *items])
         for name in scores:
             self.check_scores(name)
         self.note_conversions(scores)
@@ -513,7 +515,7 @@ class _TableReader:
         if loss is None:
             return
         if is_given:
-            self.notes.append(f"the highest values of {loss!r} rank first, although lower ones seem to be better")
+            self.note_direction(loss)
             return
         problem = (
             f"lower values seem to be better in a column of scores, and an audit ranks the highest first: got {loss!r}."
@@ -523,6 +525,63 @@ class _TableReader:
             "name all columns of scores by --column score=NAME,NAME."
         )
         raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
+
+    def note_direction(self, loss: str) -> None:
+        """Add a note, once, that the highest values of a loss rank first."""
+        note = f"the highest values of {loss!r} rank first, although lower ones seem to be better"
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def check_metric_directions(self, scores: Sequence[str], labels: Sequence[str]) -> None:
+        """Check that higher values are better for the metrics that a column such as "metric" names.
+
+        If the user named the columns of scores, a loss is noted instead.
+
+        scores : columns of scores
+        labels : columns that name models and items
+
+        Raises: ImportFormatError [scores-direction] if a metric seems to be a loss or an error rate.
+        """
+        values = np.concatenate([self.numbers[name] for name in scores])
+        metric_columns = [name for name in self.columns if normalize_name(name) in _METRICS and name not in labels]
+        for name in metric_columns:
+            losses = [metric for metric in map(str, self.columns[name].unique_values) if is_loss(metric, values)]
+            if losses and self.given.get("score"):
+                self.note_direction(losses[0])
+            elif losses:
+                problem = (
+                    "lower values seem to be better for a metric, and an audit ranks the highest first: got "
+                    f"{format_excerpt(losses[0])} in the column {name!r}."
+                )
+                remedy = (
+                    "Change the sign of the scores. If higher values are better, name all columns of scores by --column "
+                    "score=NAME,NAME."
+                )
+                raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
+
+    def check_item_directions(self, item_ids: Sequence[str], score: Floats) -> None:
+        """Check that higher scores are better on all items, by their names.
+
+        If the user named the columns of scores, losses are noted instead.
+
+        score : float array (n_models, n_items); NaN if missing
+
+        Raises: ImportFormatError [scores-direction] if an item seems to be a loss or an error rate.
+        """
+        losses = find_losses(item_ids, score)
+        if self.given.get("score"):
+            for loss in losses:
+                self.note_direction(loss)
+        elif losses:
+            problem = (
+                "lower scores seem to be better on an item, and an audit ranks the highest first: got the item "
+                f"{format_excerpt(losses[0])}."
+            )
+            remedy = (
+                "Change the sign of its scores, or leave out its rows. If higher scores are better, name all columns of scores "
+                "by --column score=NAME,NAME."
+            )
+            raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
 
     def check_scores(self, name: str) -> None:
         """Check that the values of a column can be converted to scores.
@@ -604,7 +663,7 @@ class _TableReader:
         *,
         columns: Sequence[str],
     ) -> ScoreTable:
-        """Average the scores of each cell (model and item), and check names, size, units and range.
+        """Average the scores of each cell (model and item), and check names, size, units, directions and range.
 
         Models and items with a name such as "average" or "total" are left out, unless the user named the column of scores so.
 
@@ -616,7 +675,7 @@ class _TableReader:
         Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is blank
             or not valid; [scores-bounds] if a score is outside the range; [scores-percent] or [scores-scale] if percent signs
             or words do not fit the other scores or the range; [scores-scale] if `score_range` is None and the items or models
-            have different units.
+            have different units; [scores-direction] if an item seems to be a loss.
         """
         import pandas as pd  # takes long to load
 
@@ -632,6 +691,7 @@ class _TableReader:
 
         shape = (len(model_ids), len(item_ids))
         mean, n_scores = _average_by_cell(model_positions, item_positions, used_values, shape=shape)
+        self.check_item_directions(item_ids.tolist(), mean)
         self.note_averaged_cells(n_scores)
         self.notes += filter(None, [describe_similar_names(model_ids), describe_similar_names(item_ids)])
         if score_range is None:
