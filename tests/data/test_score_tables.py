@@ -339,6 +339,13 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
         "got the item 'x / wer'",
         {"item": "task+metric"},
     ),
+    "numbers as models": ("model,x,y\n1,.9,.5\n2,.8,.7\n", "scores-columns", "Set --column model=model", {}),
+    "numbers as models of a long table": (
+        "model,item,acc\n1,x,.9\n1,y,.5\n2,x,.8\n2,y,.7\n",
+        "scores-columns",
+        "Set --column model=model",
+        {},
+    ),
     "equal scores": (
         "model,x,y\na,500,500\nb,500,500\n",
         "scores-bounds",

@@ -273,6 +273,8 @@ class _TableReader:
             # without models, each row of the wide table is an item, which the first of these columns names
             items = possible_items if models else possible_items[:1]
 
+        if items and not models and not given_scores:
+            self.check_numbered_models(items)
         if self.n_rows == 0:
             problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
             raise import_error(self.source, problem, slug="import-empty")
@@ -280,13 +282,35 @@ class _TableReader:
             raise self.make_unnamed_rows_error(text_columns)
         return models, items
 
+    def check_numbered_models(self, items: Sequence[str]) -> None:
+        """Check that a long table does not name its models by numbers, which would be read as the scores of a model "model".
+
+        items : columns that name the items; no column names the models
+
+        Raises: ImportFormatError [scores-columns] if a column `model` has numbers, and each differs between the rows of an item.
+        """
+        item_ids = self.make_ids(items)
+        if len(set(item_ids)) == self.n_rows:
+            return
+        for name in self.numeric:
+            is_numbered = normalize_name(name) == "model" and len(set(self.make_ids([name, *items]))) == self.n_rows
+            if is_numbered:
+                problem = f"a column of models has numbers, and items have several rows: got {name!r}."
+                remedy = (
+                    f"Set --column {quote(f'model={name}')}, or name all columns of scores by --column score=NAME,NAME."
+                )
+                raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
+
     def make_unnamed_rows_error(self, text_columns: Sequence[str]) -> ImportFormatError:
         """Make the error that no column names models or items; it proposes the first of the columns of texts."""
         problem = f"its columns do not state whether a row is a model or an item: got {_format_names(self.columns)}."
         remedy = "Add a column `model` or `item` that names each row."
+        models = [name for name in self.columns if is_model_name(name)]
         if text_columns:
             label = text_columns[0]
             remedy = f"Set --column {quote(f'model={label}')} or --column {quote(f'item={label}')}."
+        elif models:
+            remedy = f"Set --column {quote(f'model={models[0]}')} if the numbers in this column name the models."
         return import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
     def collect_long_scores(
