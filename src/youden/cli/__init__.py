@@ -150,7 +150,7 @@ def main() -> None:
 
 
 def _prepare_process() -> None:
-    """Set environment variables that are not set, and make output possible on terminals without Unicode."""
+    """Set the defaults of environment variables, and how output is printed on terminals without Unicode."""
     for name, value in IDLE.items():
         os.environ.setdefault(name, value)
     codecs.register_error("plainly", replace_unencodable)

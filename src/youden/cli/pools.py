@@ -107,7 +107,11 @@ def generate_command(
         result = generate(planned, store=store, options=generation_options, replay=replay, name=out.name)
     write_pool(result.pool, out)
     write_recipe(out, planned, store=store)
+    _print_generated_pool(result, out, as_json=as_json)
 
+
+def _print_generated_pool(result: GenerationResult, out: Path, *, as_json: bool) -> None:
+    """Print notes on generated responses, the size of the pool in the folder `out`, and the next command."""
     for note in result.notes:
         output.print_note(f"note: {note}")
     pool = result.pool

@@ -23,6 +23,7 @@ from youden.text.tables import format_decimal
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
     from youden.pipeline.judged_run import PlannedRun
+    from youden.pipeline.precision import PrecisionForecast
     from youden.types import Verdicts
     from youden.types.facts import CallFacts
     from youden.types.pool import Json
@@ -67,9 +68,7 @@ def plan_command(
     """
     run_config = run_options.load_config(config, overrides)
     from youden.judging.store.permission import check_store_allowed
-    from youden.pipeline.decision_costs import forecast_other_decision
     from youden.pipeline.judged_run import plan_run
-    from youden.protocol.coverage import compute_coverage
 
     options.check_usage(
         (
@@ -90,27 +89,36 @@ def plan_command(
     if export is not None:
         exported = {"export": _export_requests(planned, config, export, format=format or "jsonl", shards=shards or 1)}
     if as_json:
-        other_decision = forecast_other_decision(planned.plan, planned.judge)
-        output.print_json(
-            {
-                "run": str(planned.folder.path),
-                "judge": planned.judge.name,
-                "design": planned.plan.design,
-                "dense_calls": planned.plan.n_dense_calls,
-                "expected": None if forecast is None else forecast.to_json(),
-                "other_decision": None if other_decision is None else other_decision.to_json(),
-                "cost": asdict(planned.cost),
-                "max_cost": planned.config.max_cost,
-                "calls_within_max_cost": planned.cost.count_affordable(planned.config.max_cost),
-                "coverage": asdict(compute_coverage(planned.plan)),
-                "notes": list(planned.plan.notes),
-                **exported,
-            }
-        )
+        output.print_json(_plan_to_json(planned, forecast) | exported)
     elif export is None:
         output.print_note(
             f"plan written to {planned.folder.path}; next: youden run {planned.folder.file('config.yaml')}"
         )
+
+
+def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> dict[str, Json]:
+    """Convert a planned run to JSON: its design, its cost, the coverage of the pool, and the expected precision.
+
+    forecast : expected half-widths of the intervals; None if they cannot be forecast
+    """
+    from youden.pipeline.decision_costs import forecast_other_decision
+    from youden.protocol.coverage import compute_coverage
+
+    plan, max_cost = planned.plan, planned.config.max_cost
+    other_decision = forecast_other_decision(plan, planned.judge)
+    return {
+        "run": str(planned.folder.path),
+        "judge": planned.judge.name,
+        "design": plan.design,
+        "dense_calls": plan.n_dense_calls,
+        "expected": None if forecast is None else forecast.to_json(),
+        "other_decision": None if other_decision is None else other_decision.to_json(),
+        "cost": asdict(planned.cost),
+        "max_cost": max_cost,
+        "calls_within_max_cost": planned.cost.count_affordable(max_cost),
+        "coverage": asdict(compute_coverage(plan)),
+        "notes": list(plan.notes),
+    }
 
 
 def _export_requests(

@@ -506,10 +506,16 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     Returns
     -------
     str
-        Approximate number, price and command. For a run with an unfinished extension, the command that finishes it,
-        because no other extension can begin before. Empty if more calls would not help: if agents cannot be compared,
-        the judge does not discriminate, or the run has its recommendation. If the answers of the judge follow the
-        position of the responses, an instruction to use another judge.
+        Approximate number, price and command. In these cases, the text is another one, without number and price:
+
+        - an unfinished extension: the command that finishes it, because no other extension can begin before;
+        - answers that follow the position of the responses: an instruction to use another judge;
+        - a run of self-trials: an instruction to run a pool with more items;
+        - a search in rounds: how to resume it with more calls;
+        - two agents that even many more items would not separate: a statement that they may be equally good.
+
+        Empty if more calls would not help: if agents cannot be compared, the judge does not discriminate, or the run has
+        its recommendation.
 
     Raises
     ------

@@ -43,7 +43,7 @@ from youden.protocol.self_trials import (
 )
 from youden.run_keys import CallBudget, Question, SplitRule
 from youden.streams import stream
-from youden.text.sentences import format_count
+from youden.text.sentences import describe_empty_responses, format_count
 from youden.types import PAIRED, Design, DesignResult, Plan, Pool, Trials
 from youden.types.arguments import check_argument
 from youden.types.planning import SELF_DESIGN, PlanRequest, Split
@@ -326,6 +326,7 @@ def make_plan(
     trials = assign_repeats(all_trials, pool, seed)
     notes = [
         *_check_paired_trials(drawn.trials, pool, design_name=drawer.name, n_paired=independent_trials.n_paired),
+        *filter(None, [describe_empty_responses(pool.n_empty)]),
         *drawn.notes,
         *_describe_additions(split, n_holdout_trials, len(independent_trials.probes), len(added)),
     ]

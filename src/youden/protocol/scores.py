@@ -111,7 +111,6 @@ def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
     _, first_trials, combination = np.unique(codes, return_index=True, return_inverse=True)
     total = np.bincount(combination, weights=verdicts.answer[is_used], minlength=len(first_trials))
     n = np.bincount(combination, minlength=len(first_trials))
-
     # all trials of a combination have the agents and items of the first one
     combinations = trials.take(first_trials)
     return IndependentRates(
@@ -137,8 +136,7 @@ def _encode_independent_trials(trials: Trials, plan: Plan) -> Positions:
     first_cell_codes = trials.item.astype(np.int64) * plan.n_agents + trials.first
     _, first_cells = np.unique(first_cell_codes, return_inverse=True)
     second_cells = trials.second.astype(np.int64) * plan.n_items + trials.other_item
-    n_possible_cells = plan.n_agents * plan.n_items
-    return np.asarray(first_cells * n_possible_cells + second_cells)
+    return np.asarray(first_cells * (plan.n_agents * plan.n_items) + second_cells)
 
 
 def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
@@ -295,7 +293,6 @@ def _compute_scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: 
     """
     _check_score_kind(kind)
     scored = _average_by_cell(rates, difference, kind)
-
     cells = scored.cell_index
     is_held_out = rates.split.holdout[cells.agent, cells.item]
     has_role = is_held_out if role == "holdout" else ~is_held_out
@@ -401,17 +398,15 @@ class _CellNumbering:
     """
 
     def __init__(self, n_codes: int) -> None:
-        self.n_cells = 0
-        """Number of distinct cells of all chunks so far."""
+        self._n_cells = 0
         self.position_by_code = np.empty(n_codes, dtype=np.int64)
-        """Number of each cell of the last chunk; undefined for codes that are not in it."""
+        """Number of each cell of the last chunk; undefined for other codes."""
         self._is_present = np.zeros(n_codes, dtype=np.bool_)
 
     def number_cells(self, codes_by_column: Sequence[Positions]) -> Positions:
         """Give the distinct cells of a chunk the numbers after those of the earlier chunks.
 
-        codes_by_column : int64 arrays (n_trials,), codes of the cells of the chunk's trials; for example one array for the
-            first agents, and one for the second agents
+        codes_by_column : int64 arrays (n_trials,), codes of the cells of the chunk's first agents, and of its second agents
 
         Returns the distinct codes, int64 array (n_new_cells,), ascending.
         """
@@ -420,9 +415,8 @@ class _CellNumbering:
         distinct_codes = np.flatnonzero(self._is_present)
         self._is_present[distinct_codes] = False  # clear the table for the next chunk
 
-        n_before = self.n_cells
-        self.n_cells += len(distinct_codes)
-        self.position_by_code[distinct_codes] = np.arange(n_before, self.n_cells)
+        self.position_by_code[distinct_codes] = self._n_cells + np.arange(len(distinct_codes))
+        self._n_cells += len(distinct_codes)
         return distinct_codes
 
 

@@ -311,7 +311,7 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     totals : PairTotals
         Sums of the same answers.
     partners : PartnerWeights
-        Weights W of the partners.
+        Weights W of the partners, and the importance of the agents, which sets the origin of the abilities.
 
     Returns
     -------
@@ -331,9 +331,9 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     with y the answers minus the mean answer to their item, plus the mean of all answers. As the effects of partners are
     subtracted, partners affect an agent's ability only through the noise of these effects.
 
-    The ability is θ_i = (K − 2)/(K − 1)·a_i + c, with K agents and c = K/(K − 1) times the mean effect, weighted by
-    importance. With equal weights it is the mean over the partners. The covariance is clustered by item; the influence
-    of an item on the effects is propagated through the equations.
+    The ability is θ_i = (K − 2)/(K − 1)·a_i + c, with K agents and c = K/(K − 1) times the mean effect of the agents,
+    weighted by `partners.importance`. With equal weights it is the mean over the partners. The covariance is clustered by
+    item; the influence of an item on the effects is propagated through the equations.
     """
     K = len(partners.importance)
     pair_weight = totals.weight + totals.weight.T

@@ -98,6 +98,25 @@ def _simplify_name(name: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
 
 
+def describe_empty_responses(n: int) -> str:
+    """State that empty responses count as failures, and how to leave them out; an empty string if there are none.
+
+    Parameters
+    ----------
+    n : int
+        Number of empty responses.
+
+    Examples
+    --------
+    >>> describe_empty_responses(12)
+    '12 empty responses count as failures; `empty: missing` in the config leaves them out'
+    """
+    if not n:
+        return ""
+    counted = format_count(n, "empty response", "counts as a failure", "count as failures")
+    return f"{counted}; `empty: missing` in the config leaves {'it' if n == 1 else 'them'} out"
+
+
 def suggest_name(name: str, choices: Sequence[str], *, max_shown: int = 10) -> str:
     """Format a sentence that lists the valid names, for an error about a name that is not one of them.
 

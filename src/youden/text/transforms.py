@@ -139,10 +139,11 @@ def _rank_by_centrality(sentences: tuple[str, ...]) -> NDArray[np.int64]:
 
 
 def _compute_similarity(sentences: Sequence[str]) -> Floats:
-    """Compute the similarity of each pair of sentences by their shared words, as in section 3 of the paper on TextRank.
+    """Compute the similarity of each pair of sentences by their shared words.
 
-    The similarity of sentences a and b is the number of pairs of equal words, divided by log length(a) + log
-    length(b). The divisor keeps long sentences from being similar to all others.
+    The similarity of sentences a and b is the number of pairs of equal words, one from each sentence, divided by log length(a)
+    + log length(b), as in section 3 of Mihalcea and Tarau (2004), the paper on TextRank. Lengths are numbers of words. The
+    divisor keeps long sentences from being similar to all others.
 
     Returns a float array (n_sentences, n_sentences).
     """
@@ -151,12 +152,14 @@ def _compute_similarity(sentences: Sequence[str]) -> Floats:
     vocabulary = sorted(set().union(*counts))
     occurrences = np.array([[count[word] for word in vocabulary] for count in counts], dtype=np.float64)
 
-    n_shared = occurrences @ occurrences.T
-    log_length = np.log(np.maximum(occurrences.sum(axis=1), 1.0))
-    norm = log_length[:, None] + log_length
+    n_equal_pairs = occurrences @ occurrences.T
+    n_words = np.maximum(occurrences.sum(axis=1), 1.0)
+    log_length = np.log(n_words)
+    divisor = log_length[:, np.newaxis] + log_length
 
-    # if both sentences have one word, the divisor is 0, and the number of pairs is used
-    similarity: Floats = np.divide(n_shared, norm, out=n_shared.copy(), where=norm > 1e-8)
+    # the divisor is 0 for two sentences of one word each, whose similarity is the number of pairs, not divided
+    is_divided = divisor > 1e-8
+    similarity: Floats = np.divide(n_equal_pairs, divisor, out=n_equal_pairs.copy(), where=is_divided)
     return similarity
 
 

@@ -312,6 +312,11 @@ class Pool(ReadOnly):
         return int(self.all_present.sum())
 
     @property
+    def n_empty(self) -> int:
+        """Number of responses that are empty texts, over all repeats."""
+        return int((self.all_present & (self.all_lengths == 0)).sum())
+
+    @property
     def n_missing(self) -> int:
         """Number of cells without a response."""
         return int(self.present.size - self.present.sum())
@@ -331,17 +336,17 @@ class Pool(ReadOnly):
         return hasher.hexdigest()
 
     def _encode_row(self, row: int) -> bytes:
-        """Encode the texts of a row of `all_texts` as a JSON array in ASCII.
+        """Encode the texts of one row of `all_texts`, the responses of an agent to all items, as a JSON array in ASCII.
 
-        If the texts are in a file and are ASCII, they are read and encoded together, which is faster.
+        The texts of a large pool are in a file, with a separator between two texts. They are then read and encoded together,
+        which is faster, unless a text is not ASCII or contains the separator itself.
         """
         file_texts = find_file_texts(self.all_texts)
         joined = None if file_texts is None else file_texts.joined(row)
-        # more separators than gaps between texts: a text contains the separator
-        if joined is not None and joined.isascii() and joined.count(SEPARATOR) == self.n_items - 1:
-            encoded = orjson.dumps(joined.decode())
-            return b"[" + encoded.replace(SEPARATOR, b'","') + b"]"
-        return _to_ascii_json(self.all_texts[row].tolist())
+        if joined is None or not joined.isascii() or joined.count(SEPARATOR) != self.n_items - 1:
+            return _to_ascii_json(self.all_texts[row].tolist())
+        encoded = orjson.dumps(joined.decode())
+        return b"[" + encoded.replace(SEPARATOR, b'","') + b"]"
 
 
 def _find_present(texts: Objects) -> Bools:

@@ -314,7 +314,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @attack(f"{len(OPENINGS)} agents with a few words each that add the same made-up word on an item")
 def ring(context: AttackContext) -> dict[str, list[str]]:
-    """Make the responses of a collusion ring: agents that write nearly nothing, but recognize each other by secret words.
+    """Make the responses of a collusion ring: agents that write nearly nothing except the same secret word on an item.
 
     The response of an agent to an item consists of an opening, which is the same for all items, a topic word of the item,
     and a secret word of nine random letters. All agents of the ring use the same secret word on an item, and no other

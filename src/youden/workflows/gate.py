@@ -399,7 +399,7 @@ def _withdraw_unsupported_outcome(comparison: GateResult, facts: RunFacts) -> Ga
 
     This is the case if
     - a judge that states preferences has a position bias that is too large or unknown,
-    - the judge does not discriminate significantly, that is, its answers contain no evidence on the agents, or
+    - the judge does not discriminate significantly, or
     - the result is "no worse" by preferences, and no abilities of the run differ significantly. A judge that chooses at
       random would give the same result.
 
@@ -495,7 +495,8 @@ def evaluate_agent(
 ) -> GateResult:
     """Test whether an agent is better, worse or no worse than the baseline at one interim analysis.
 
-    If the outcome is "undecided", the calls are computed that would decide.
+    If the outcome is "undecided", the number of calls that would decide is computed or, if no number of calls suffices, the
+    number of items.
 
     Parameters
     ----------
@@ -516,7 +517,8 @@ def evaluate_agent(
     -------
     GateResult
         Its `outcome` is "better", "no worse", "worse" or "undecided". It also has the difference with its interval and,
-        if it is undecided, the calls that a decision needs.
+        if it is undecided, `required`: its `calls` are None if no number of calls suffices for a decision, and its `items`
+        are then the number of items that does, or None.
 
     Raises
     ------

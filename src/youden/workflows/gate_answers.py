@@ -462,8 +462,7 @@ def _make_additive_forecaster(
     """Return a forecaster of differences of abilities of the additive model.
 
     The model is fitted to the answers to paired trials. If these do not determine the abilities, it is fitted to the
-    scores of cells, that is, to one mean answer per agent and item. Variances follow from the influence of each item on
-    each ability.
+    scores of cells; a cell is one agent on one item. Variances follow from the influence of each item on each ability.
 
     rates : rates of ordered pairs of agents on items
     plan : plan of the run; None if no calls can be added

@@ -124,6 +124,7 @@ def plan_rejudge(
     options = {
         "name": name,
         "pool": first_config.pool,
+        "empty": first_config.empty,
         "extensions": first_config.extensions,
         "judge": judge,
         "trials_from": str(run.path),

@@ -43,12 +43,12 @@ def read_run_pools(config: RunConfig) -> list[Pool]:
     PoolError
         If a pool cannot be read, or does not fit the pool that it extends.
     """
-    pools = [_restore_initial_pool(config, read_pool(config.pool))]
+    pools = [_restore_initial_pool(config, read_pool(config.pool, empty=config.empty))]
     for step in config.extensions:
         pool = pools[-1]
         if step.added_pool is not None:
             join = JOIN_BY_KIND[step.kind]
-            pool = join(pool, read_pool(step.added_pool))
+            pool = join(pool, read_pool(step.added_pool, empty=config.empty))
         pools.append(pool)
     return pools
 
@@ -170,10 +170,7 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
     texts_by_repeat = _select_texts(new_pool, [agent.id for agent in agents], [item.id for item in items])
     required = _find_required_items(pool, kind=kind, n_new_items=len(items))
     first_texts = texts_by_repeat[0]  # a cell without a first response is missing, see `Pool.present`
-    for agent, texts in zip(agents, first_texts, strict=True):
-        missing_items = [items[position].id for position in required if texts[position] is None]
-        _check_gaps(agent.id, missing_items)
-
+    _check_gaps(agents, [items[position] for position in required], first_texts[:, required])
     if kind == "agents":
         return pool.with_agents(new_members, texts_by_repeat)
     return pool.with_items(new_members, texts_by_repeat)
@@ -479,14 +476,21 @@ def _make_nothing_new_error(kind: str, new_pool: Pool) -> PoolError:
     )
 
 
-def _check_gaps(agent: str, items: Sequence[str]) -> None:
-    """Raise PoolError [join-gaps] if there are items that an agent must respond to and has not responded to."""
-    if items:
-        item_list = ", ".join(items[:_MAX_DISPLAYED])
-        if len(items) > _MAX_DISPLAYED:
-            item_list += " …"
-        raise PoolError(
-            f"The agent '{agent}' has no response to {len(items)} items on which it must be compared: {item_list}. Add these "
-            "responses (an empty text is a response), or remove the agent.",
-            slug="join-gaps",
-        )
+def _check_gaps(agents: Sequence[Agent], items: Sequence[Item], texts: Objects) -> None:
+    """Check that agents have responded to all items on which they must be compared.
+
+    texts : object array (n_agents, n_items), response of each agent to each of these items, None without one
+
+    Raises PoolError [join-gaps] for the first agent without a response.
+    """
+    for agent, agent_texts in zip(agents, texts, strict=True):
+        missing = [item.id for item, text in zip(items, agent_texts, strict=True) if text is None]
+        if missing:
+            item_list = ", ".join(missing[:_MAX_DISPLAYED])
+            if len(missing) > _MAX_DISPLAYED:
+                item_list += " …"
+            raise PoolError(
+                f"The agent '{agent.id}' has no response to {len(missing)} items on which it must be compared: {item_list}. "
+                "Add these responses (an empty text is a response), or remove the agent.",
+                slug="join-gaps",
+            )

@@ -71,7 +71,10 @@ class Roles:
 def find_roles(
     rows: Sequence[Row], *, location_columns: Sequence[str] = (), given: Mapping[str, str] | None = None
 ) -> Roles:
-    """Find the role of each column of a table; raise UnclearColumnsError if a role has no column or may have several.
+    """Find the role of each column of a table.
+
+    The roles are agent, item, text (the response), prompt, group, empty (a mark for empty responses) and repeat. Only a
+    column of texts and a column that identifies the items, an item or a prompt, are necessary.
 
     Parameters
     ----------
@@ -86,7 +89,12 @@ def find_roles(
     Returns
     -------
     Roles
-        Columns by role, and those without a role.
+        Columns by role, and those without a role. In a wide table, the columns of the agents are `agent_columns`.
+
+    Raises
+    ------
+    UnclearColumnsError
+        If a necessary role has no column, or if several columns may have the role.
     """
     return _RoleSearch(rows, location_columns, given or {}).find_roles()
 

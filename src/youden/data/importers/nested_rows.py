@@ -34,14 +34,16 @@ class UnequalListsError(ValueError):
 def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -> dict[str, Json]:
     """Flatten a row with nested objects into columns named by their paths, and convert conversations to texts.
 
-    Some data sets store a whole conversation as the prompt. If it ends with a response, it becomes two columns: one with the
-    last question, under the path of the conversation, and one with the response, under this path and `LAST_ANSWER`.
+    A conversation is a list of messages, or a text that contains one as JSON. Some data sets store a whole conversation as
+    the prompt, in a column with a usual name of prompts, such as "prompt" or "question". If such a conversation ends with a
+    response, it becomes two columns: one with the last question, under the path of the conversation, and one with the
+    response, under this path and `LAST_ANSWER`.
 
     prefix : text put before each path, such as "outer."
     depth : number of levels to flatten; objects nested more deeply remain values, as do empty ones and lists
 
-    Returns a dictionary: path of a value, such as "input.q" → the value. A conversation is replaced by the text of its last
-    message, and a list of one text by this text (`unwrap_text`).
+    Returns a dictionary: path of a value, such as "input.q" → the value. Any other conversation is replaced by the text
+    of its last message, and a list of one text by this text (`unwrap_text`).
 
     >>> flatten({"input": {"q": "Why?"}, "output": [{"role": "assistant", "content": "So."}]})
     {'input.q': 'Why?', 'output': 'So.'}

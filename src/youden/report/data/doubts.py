@@ -488,26 +488,29 @@ def _check_coalitions(groups: Sequence[GroupLine]) -> Iterator[Finding]:
 
     groups : groups with a known agreement; nothing is reported if there are none
     """
-    if not groups:
-        return
-    sentences = []
+    if groups:
+        message = " ".join(_describe_coalitions(groups))
+        yield _make_finding("coalition", message, is_problem=False)
 
-    # `losing_share` is the fraction of the pool that a coalition must reach to rank above the group
+
+def _describe_coalitions(groups: Sequence[GroupLine]) -> Iterator[str]:
+    """Yield the sentences on how large a coalition must be to rank above each group, and on groups that agree little.
+
+    groups : at least one group with a known agreement; its attribute `losing_share` is the fraction of the pool that a
+        coalition must reach to rank above the group, or None if its agents do not agree more with each other than with others
+    """
     groups_with_limit = [group for group in groups if group.losing_share is not None]
     if groups_with_limit:
         limits = [f"“{group.group}” from {group.losing_share:.0%} of the pool on" for group in groups_with_limit]
-        sentences.append(f"Agents that always agree would rank above {', above '.join(limits)}.")
+        yield f"Agents that always agree would rank above {', above '.join(limits)}."
 
     divided_groups = [group.group for group in groups if group.losing_share is None]
     if divided_groups:
-        sentences.append(f"Agents of {_quote_all(divided_groups)} agree less with each other than with other agents.")
+        yield f"Agents of {_quote_all(divided_groups)} agree less with each other than with other agents."
 
     weaker_groups = [group.group for group in groups_with_limit if (group.outside or 0.0) > (group.inside or 0.0)]
     if weaker_groups:
-        sentences.append(
-            f"At present, agents outside {_quote_all(weaker_groups)} agree more with each other than those inside."
-        )
-    yield _make_finding("coalition", " ".join(sentences), is_problem=False)
+        yield f"At present, agents outside {_quote_all(weaker_groups)} agree more with each other than those inside."
 
 
 def _quote_all(names: Sequence[str]) -> str:

@@ -151,8 +151,10 @@ def youdens_j(paired: ItemTotals, independent: ItemTotals, *, level: float = 0.9
 
     Parameters
     ----------
-    paired, independent : ItemTotals
-        Answers of both trial types.
+    paired : ItemTotals
+        Answers to paired trials, whose mean is the TPR.
+    independent : ItemTotals
+        Answers to independent trials, whose mean is the FPR.
     level : float, default 0.95
         Confidence level.
 

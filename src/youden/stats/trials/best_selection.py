@@ -543,11 +543,7 @@ def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level:
 
     # A standardized difference is control_factor·z − agent_factor·z_agent, with independent standard normal z and z_agent.
     # The squared factors are shares of the variance, and sum to 1. Axes: size, node, agent.
-    total_error = np.hypot(control_errors[:, None], std_error)
-    equal_factors = np.full(total_error.shape, np.sqrt(0.5))  # for two agents without errors
-    control_factor = np.divide(control_errors[:, None], total_error, out=equal_factors, where=total_error > 0)[
-        :, None, :
-    ]
+    control_factor = _divide_by_total_errors(control_errors, std_error)[:, None, :]
     agent_factor = np.sqrt(np.maximum(1 - control_factor**2, 1e-12))
 
     def cdf(d: Floats) -> Floats:
@@ -577,7 +573,7 @@ def _divide_by_total_errors(control_errors: Floats, std_error: Floats) -> Floats
     """
     total_error = np.hypot(control_errors[:, None], std_error)
     equal_shares = np.full(total_error.shape, np.sqrt(0.5))
-    return np.divide(control_errors[:, None], total_error, out=equal_shares, where=total_error > 0)
+    return np.asarray(np.divide(control_errors[:, None], total_error, out=equal_shares, where=total_error > 0))
 
 
 def _compute_range_quantile(K: int, level: float) -> float:
