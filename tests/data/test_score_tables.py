@@ -448,6 +448,12 @@ def test_percent_signs_and_words_do_not_fit_a_range_up_to_100(text: str, slug: s
         read_scores(write(tmp_path, "t.csv", text), score_range=(0, 100))
 
 
+def test_truth_values_among_numbers_are_words() -> None:
+    mixed = pd.DataFrame({"model": ["a", "b"], "x": pd.Series([True, 50], dtype=object), "y": [60, 70]})
+    with pytest.raises(ImportFormatError, match=r"'x' has words.*got 'True'.*scores-scale"):
+        read_scores(mixed)
+
+
 def test_percent_signs_fit_a_range_of_fractions(tmp_path: Path) -> None:
     assert read_scores(percent_strings(tmp_path), score_range=(0, 1)).high == 1
     above_100 = write(tmp_path, "t.csv", "model,x,y\na,150%,60%\nb,40%,77%\n")

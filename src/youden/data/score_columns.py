@@ -96,11 +96,11 @@ class ScoreColumn(NamedTuple):
 
 
 def _simplify_value(value: object) -> object:
-    """Convert lists, objects, dates, durations and complex numbers to texts.
+    """Convert lists, objects, truth values, dates, durations and complex numbers to texts.
 
     An integer that is too large for a float becomes infinite.
     """
-    if isinstance(value, list | dict | np.ndarray | date | timedelta | complex):
+    if isinstance(value, list | dict | np.ndarray | bool | np.bool_ | date | timedelta | complex):
         return str(value)
     return inf if isinstance(value, int) and abs(value) > _MAX_FLOAT else value
 
