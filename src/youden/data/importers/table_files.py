@@ -116,7 +116,7 @@ def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
 
     A file is plain if it meets all of these conditions:
 
-    - Its first line is a header of at least two unique names, and no row has more fields than the header.
+    - Its first line is a header of at least two unique names, and no row has more fields than the header or repeats it.
     - The header is not the header of a pool. The cells of a pool must not be changed.
     - The header does not contain `guarded`, the column of youden's exports that lists guarded formulas.
 
@@ -169,9 +169,37 @@ def _parse_plain_text(text: str, *, separator: str) -> pd.DataFrame | None:
     frame = pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False, na_values=[""])
     has_header = frame.columns.tolist() == header
     has_longer_rows = not isinstance(frame.index, pd.RangeIndex)  # pandas makes an index of additional fields
-    if frame.empty or not has_header or has_longer_rows:
+    if frame.empty or not has_header or has_longer_rows or _repeats_header(frame):
         return None
     return frame.set_axis(names, axis=1).dropna(how="all").reset_index(drop=True)
+
+
+def _repeats_header(frame: pd.DataFrame) -> bool:
+    """Return whether a row has the names of all columns as its values."""
+    first_name = frame.columns[0]
+    candidates = frame[frame[first_name] == first_name]
+    return bool((candidates == frame.columns).all(axis=1).any())
+
+
+def iter_plain_locations(file: Path) -> Iterator[str]:
+    """Yield the location of each row of `read_plain_frame`.
+
+    Parameters
+    ----------
+    file : Path
+        CSV or TSV file that `read_plain_frame` reads.
+
+    Yields
+    ------
+    str
+        The file, and the number of the first line of the row.
+    """
+    text = _decode_separated_file(file, lambda *_: None, None, strict=False)
+    separator = _detect_separator(text, default=_get_usual_separator(file))
+    records = read_separated(file, separator, text=text)
+    for location, record in islice(records, 1, None):
+        if any(record):
+            yield location
 
 
 def _are_plain_names(names: Sequence[str]) -> bool:
