@@ -55,8 +55,8 @@ def _extend_subcommand(name: str, *parameters: Callable[[F], F]) -> Callable[[F]
     """Return a decorator that makes a function a subcommand of `youden extend`.
 
     name : name of the subcommand
-    parameters : click decorators of its own options and arguments, in the order of the help; they come after RUN and
-        before the options that all subcommands have
+    parameters : click decorators of the options and arguments that only this subcommand has, in the order of the help. The help
+        lists them after RUN and before the options that all subcommands have
     """
 
     def make_subcommand(function: F) -> click.Command:
@@ -281,11 +281,11 @@ def _print_plan(planned: PlannedExtension, output_mode: options.OutputMode) -> N
 
 
 def _describe_wide_intervals(planned: PlannedExtension, agents: tuple[str, ...]) -> list[str]:
-    """Describe that intervals of new agents are wider than requested, with the command that narrows them.
+    """Warn that intervals of new agents are wider than requested, and name the command that narrows them.
 
     agents : ids of the new agents whose intervals are too wide
 
-    Returns a list of one warning, empty if `agents` is empty.
+    Returns a list of one warning; the list is empty if `agents` is empty.
     """
     if not agents:
         return []

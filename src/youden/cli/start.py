@@ -400,8 +400,8 @@ def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
     If the config has no judged run, the command runs the config. Otherwise, it extends the run by what the pool has gained: new
     agents first, then new items, then further responses. If the pool has gained nothing, the command writes the report.
 
-    Returns the command and a remark. The remark on an extension has its calls and cost, or the reason why it is not possible.
-    The remark on another command is empty.
+    Returns the command and a remark. The remark on an extension states its number of calls and their cost, or the reason why the
+    extension is not possible. The remark on another command is empty.
     """
     merge, run = first_config.merge, first_config.run
     if run is None:
