@@ -79,7 +79,7 @@ def _parameter_type(declared: DeclaredKey) -> Any:
 def parse_budget(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> int | str | None:
     """Parse an option or argument that is a budget of calls, as a click callback.
 
-    Returns a number of calls, or a text such as "5%" or "450/agent"; Returns None if the option is not set. An invalid text is a
+    Returns a number of calls, or a text such as "5%" or "450/agent". Returns None if the option is not set. An invalid text is a
     usage error.
     """
     if value is None:

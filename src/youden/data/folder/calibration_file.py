@@ -124,7 +124,7 @@ def add_calibration(runs: Path, record: CalibrationRecord) -> None:
     runs : Path
         Folder of runs.
     record : CalibrationRecord
-        The calibration. It replaces an older one of the same judge and pool.
+        The calibration. It replaces an older calibration of the same judge on the same pool.
 
     Raises
     ------

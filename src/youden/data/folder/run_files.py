@@ -426,7 +426,9 @@ class GateLedger(StrictFile):
 
 
 def read_ledger(path: Path) -> GateLedger:
-    """Read the ledger of a gate: the file that lists its analyses so far.
+    """Read the ledger of a gate: the file that lists the analyses of the gate so far.
+
+    A gate tests whether an agent is no worse than a baseline, and can repeat the test when more answers are available.
 
     Parameters
     ----------
@@ -436,7 +438,7 @@ def read_ledger(path: Path) -> GateLedger:
     Returns
     -------
     GateLedger
-        Without analyses if the file does not exist.
+        The ledger. It has no analyses if the file does not exist.
 
     Raises
     ------
