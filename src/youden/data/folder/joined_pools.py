@@ -156,7 +156,7 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
     kind : whether agents or items are added
 
     Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or a response differs between the pools;
-    [join-gaps] if an agent lacks a response to a required item, see `_find_required_items`.
+        [join-gaps] if an agent lacks a response to a required item, see `_find_required_items`.
     """
     existing_ids = {member.id for member in getattr(pool, kind)}
     new_members = [member for member in getattr(new_pool, kind) if member.id not in existing_ids]

@@ -236,8 +236,9 @@ def _find_column_problem(
 ) -> str | None:
     """Describe why responses cannot be read from the named columns, and the remedy; None if they can be read.
 
-    A path may lead to a value in each element of a list, as `choices[].text` does. Then the element steps are those from the
-    element to its value (`ColumnPath`), and the text must be such a path, because each element has its own response.
+    A path may lead to a value in each element of a list, as `choices[].text` does. Then the path of the text must lead into the
+    elements, too, because each element has its own response. The field `element_steps` of such a `ColumnPath` has the steps from
+    the element to the value.
 
     row : first row of the table, whose columns the description lists
     paths : path to the value of each role, such as "item" or "text"
