@@ -99,6 +99,8 @@ def plan_command(
 def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> dict[str, Json]:
     """Convert a planned run to JSON: its design, its cost, the coverage of the pool, and the expected precision.
 
+    Coverage counts the pairs of agents that are compared, and the scored cells (an agent and an item).
+
     forecast : expected half-widths of the intervals; None if they cannot be forecast
     """
     from youden.pipeline.decision_costs import forecast_other_decision

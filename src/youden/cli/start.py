@@ -115,7 +115,7 @@ def _describe_size(counts: Counts) -> str:
 def _print_findings(findings: Sequence[Finding]) -> None:
     """Print the problems of a pool, each with its effect on the ranking and its remedy.
 
-    The messages of findings with the same slug, effect and remedy are joined.
+    Findings with the same slug (the short name of a problem), effect and remedy are printed as one finding with joined messages.
     """
     messages_by_kind: dict[tuple[str, str, str], list[str]] = {}
     for finding in findings:

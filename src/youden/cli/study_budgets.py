@@ -391,8 +391,9 @@ def _make_sparsity_part(study: SparsityStudy, name: str, lines: tuple[str, ...],
 def _sparsity_table(study: SparsityStudy, name: str) -> Table:
     """Tabulate the cost and accuracy of each regime, with the dense regime in the first row.
 
-    A regime is a design with a number of observed cells. Its cost is the share of all cells and of the training cells that are
-    observed, and the number of calls. The column "unordered" has the number of calls if each pair is compared in one order only.
+    A regime is a design with a number of observed cells (an agent and an item). In the dense regime, all training cells are
+    observed. The cost of a regime is the share of all cells and of the training cells that are observed, and the number of calls.
+    The column "unordered" has the number of calls if each pair is compared in one order only.
 
     name : name of the run, for the title
     """

@@ -239,7 +239,7 @@ def _describe_metric(run: _Run, name: str, *, metric_id: str) -> dict[str, Json]
 
 
 def _describe_judge(parts: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Describe the judge of a run, or all judges of a jury, as an `llm_scoring` object of Every Eval Ever.
+    """Describe the judge of a run, or all judges of a jury that votes, as an `llm_scoring` object of Every Eval Ever.
 
     parts : parts of the signature of a run by name; `judge_detail` has the settings of the judge
 

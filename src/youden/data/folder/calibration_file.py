@@ -93,6 +93,8 @@ class CalibrationFile(StrictFile):
 def read_calibrations(runs: Path) -> list[CalibrationRecord]:
     """Read the calibrations in a folder of runs.
 
+    A calibration estimates the error rates of a judge on trials whose correct answer is known.
+
     Parameters
     ----------
     runs : Path

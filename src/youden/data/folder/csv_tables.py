@@ -249,7 +249,9 @@ def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
 
 
 def read_curl(path: Path) -> tuple[CurlCurve, ...]:
-    """Read the distributions of curl that `write_curl` wrote: one curve per link, in the order of the file.
+    """Read the distributions of curl that `write_curl` wrote: one curve per link function, in the order of the file.
+
+    Curl is the deviation of scores from the additive model.
 
     Raises: RunFolderError if the file is missing or damaged.
     """

@@ -36,7 +36,8 @@ def read_run_pools(config: RunConfig) -> list[Pool]:
     Returns
     -------
     list of Pool
-        The initial pool, then the pool after each extension, in order.
+        The initial pool, then the pool after each extension, in order. An extension may add agents, items, further responses or
+        only calls.
 
     Raises
     ------

@@ -43,7 +43,9 @@ class RatesMetadata(TableMetadata):
 
 
 def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan | Rates) -> None:
-    """Write rates without their `detail` to a Parquet file, one row per ordered pair of agents and item.
+    """Write true- and false-positive rates to a Parquet file, one row per ordered pair of agents and item.
+
+    The field `detail` of the rates is not written.
 
     Parameters
     ----------
