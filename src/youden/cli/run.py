@@ -62,9 +62,9 @@ def plan_command(
 ) -> None:
     """Plan the trials of CONFIG and estimate their cost.
 
-    Writes config.yaml, pool.json and plan.parquet to the folder of the run. No request is sent. --export writes the
-    requests without an answer to a new folder, so that another engine can answer them: --shards files (1) in a --format (jsonl).
-    Import its answers with `youden judge CONFIG --import ANSWERS`.
+    Writes config.yaml, pool.json and plan.parquet to the folder of the run. No request is sent. --export writes the requests
+    without an answer to a new folder, so that another engine can answer them. The folder gets --shards files (default 1) in the
+    --format jsonl (default) or parquet. Import the answers with `youden judge CONFIG --import ANSWERS`.
     """
     run_config = run_options.load_config(config, overrides)
     from youden.judging.store.permission import check_store_allowed
@@ -99,6 +99,8 @@ def plan_command(
 def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> dict[str, Json]:
     """Convert a planned run to JSON: its design, its cost, the coverage of the pool, and the expected precision.
 
+    Coverage counts the pairs of agents that are compared, and the scored cells (an agent and an item).
+
     forecast : expected half-widths of the intervals; None if they cannot be forecast
     """
     from youden.pipeline.decision_costs import forecast_other_decision
@@ -130,7 +132,8 @@ def _export_requests(
     format : format of the files
     shards : number of files
 
-    Returns a summary as JSON: the folder, the number of requests, the files, and the round of the plan.
+    Returns a summary as JSON: the folder, the number of requests, the files, and the last round of the plan that could be
+    planned. The round is None if the run is not planned in rounds.
     """
     from youden.pipeline.offline import export_run, find_known_rounds
 
@@ -322,7 +325,7 @@ def _judge_in_batches(planned: PlannedRun, make_options: run_options.OptionsFact
 def _judge_on_ray(planned: PlannedRun, make_options: run_options.OptionsFactory, workers: int | None) -> Verdicts:
     """Query the judge of a run from workers on a Ray cluster.
 
-    workers : number of workers; None for the number in the config or, without one, one worker per node
+    workers : number of workers; None to use the number in the config. If the config has no number, each node gets one worker
     """
     from youden.pipeline.judged_run import judge_run
     from youden.pipeline.offline import collect_answers_on_ray, resolve_placement

@@ -36,7 +36,8 @@ def read_run_pools(config: RunConfig) -> list[Pool]:
     Returns
     -------
     list of Pool
-        The initial pool, then the pool after each extension, in order.
+        The initial pool, then the pool after each extension, in order. An extension may add agents, items, further responses or
+        only calls.
 
     Raises
     ------
@@ -93,15 +94,15 @@ def find_subpool(pool: Pool, agents: Sequence[str], items: Sequence[str], *, dig
     pool : Pool
         Pool to search.
     agents, items : sequence of str
-        Ids of the agents and items of the part, in its order.
+        Ids of the agents and items of the part, in the order of the part.
     digest : str
         `Pool.digest` of the part.
 
     Returns
     -------
     Pool or None
-        These agents and items, with all their repeats or only the first few; None if no such part has the digest, or if
-        the pool lacks one of the ids.
+        Pool of these agents and items, with all responses per agent and item or only the first few of them. None if no such part
+        has the digest, or if the pool lacks one of the ids.
     """
     _, rows = _match_ids(agents, pool.agents)
     _, columns = _match_ids(items, pool.items)
@@ -155,8 +156,8 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
 
     kind : whether agents or items are added
 
-    Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or a response that both pools have
-        differs; [join-gaps] if an agent lacks a response to a required item, see `_find_required_items`.
+    Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or a response differs between the pools;
+        [join-gaps] if an agent lacks a response to a required item, see `_find_required_items`.
     """
     existing_ids = {member.id for member in getattr(pool, kind)}
     new_members = [member for member in getattr(new_pool, kind) if member.id not in existing_ids]
@@ -341,8 +342,8 @@ def _merge_members(members: Sequence[M], new_members: Sequence[M], *, keep: bool
 
     members : agents or items of the old pool
     new_members : agents or items of the new pool
-    keep : whether the old pool defines the group or prompt and the metadata of a member of both pools; otherwise, the
-        new pool defines them
+    keep : which pool defines the group or prompt and the metadata of a member of both pools: the old pool if True, the new pool
+        if False
 
     Returns the old members in their order, then the members that only the new pool has.
     """
@@ -393,7 +394,7 @@ def _stack_by_repeat(responses: Mapping[tuple[int, int], Sequence[str]], shape: 
     responses : responses of each cell, by the positions of its agent and its item
     shape : (n_agents, n_items)
 
-    Returns one object array of this shape per repeat, with None where a cell has no such response.
+    Returns one object array of this shape per repeat. For example, the second array is None for a cell with only one response.
     """
     n_repeats = max(map(len, responses.values()), default=0)
     texts_by_repeat: list[Objects] = [np.full(shape, None, dtype=object) for _ in range(n_repeats)]

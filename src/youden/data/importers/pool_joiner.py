@@ -231,7 +231,7 @@ class PoolBuilder:
         return False
 
     def _add_text(self, agent_id: str, item_id: str, text: str, *, repeat_label: str | None, location: str) -> bool:
-        """Add a response, or count it as left out or dropped if there is an earlier one with the same label.
+        """Add a response, or count it as left out or dropped if an earlier response has the same label.
 
         Returns whether it is the first response of the agent to the item.
         """

@@ -70,8 +70,8 @@ class ColumnPath:
     def parse(cls, text: str, columns: Collection[str]) -> ColumnPath | None:
         """Parse a path such as `choices[].text`, the name of a column, or names of columns joined by +.
 
-        A text that is the name of a column is never parsed as one of the other two. All names joined by + must be among
-        `columns`.
+        If the text is the name of a column, it is not parsed in another way, even if it contains + or []. All names joined by +
+        must be among `columns`.
 
         columns : names of the columns of the table
 
@@ -236,8 +236,9 @@ def _find_column_problem(
 ) -> str | None:
     """Describe why responses cannot be read from the named columns, and the remedy; None if they can be read.
 
-    A path may lead to a value in each element of a list, as `choices[].text` does. Then the element steps are those from the
-    element to its value (`ColumnPath`), and the text must be such a path, because each element has its own response.
+    A path may lead to a value in each element of a list, as `choices[].text` does. Then the path of the text must lead into the
+    elements, too, because each element has its own response. The field `element_steps` of such a `ColumnPath` has the steps from
+    the element to the value.
 
     row : first row of the table, whose columns the description lists
     paths : path to the value of each role, such as "item" or "text"
@@ -262,7 +263,9 @@ def _find_column_problem(
 
 
 def _find_missing_role(paths: Mapping[str, ColumnPath], agent_paths: Mapping[str, ColumnPath]) -> str | None:
-    """Return the first required role without a column: "item", unless items have ids or prompts, or "text"; None without one.
+    """Return the first required role that has no column; None if no role is missing.
+
+    The role "item" is missing if no column has ids or prompts. The role "text" is missing if no column has responses.
 
     paths : path to the value of each role
     agent_paths : path to the responses of each agent if each agent has a column; otherwise empty
@@ -328,10 +331,10 @@ class ResponseReader:
         `choices[].text`, the row has one response per element; the lists must be equally long. Otherwise it has a single
         response.
 
-        An empty cell is an empty response, unless the row has no other value, or the cells of all agents are empty. A row with
-        empty lists has no response: it is counted as left out. The responses of a row with lists of different
-        lengths are lost: they are counted as dropped. Values that no pool can hold, such as a response that is a number, are
-        counted in the same way (`PoolBuilder.add`); no error is raised.
+        An empty cell is an empty response. However, if the row has no other value, or if the cells of all agents are empty, the
+        row is counted as left out. A row with empty lists has no response: it is counted as left out. The responses of a row with
+        lists of different lengths are lost: they are counted as dropped. Values that no pool can hold, such as a response that is
+        a number, are counted in the same way (`PoolBuilder.add`); no error is raised.
 
         row : values by column, which may be nested
         location : file and line, for messages

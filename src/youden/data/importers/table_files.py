@@ -69,8 +69,8 @@ _LETTERS = re.compile(r"[^\W\d_\x00-\x7f]+")
 def find_tables(paths: Sequence[Path]) -> list[Path]:
     """List the tables in files and folders.
 
-    A folder that `save_to_disk` of the package `datasets` wrote contains one folder per split (a part of a data set, such
-    as "test"), and each is a table. If there are such folders among the paths, all other tables are ignored.
+    A folder that `save_to_disk` of the package `datasets` wrote contains one folder per split (a part of a data set, such as
+    "test"), and each of these folders is a table. If there are such folders among the paths, all other tables are ignored.
 
     Parameters
     ----------
@@ -465,12 +465,12 @@ def _decode_windows_text(file: Path) -> str | None:
 def _decode_separated_file(file: Path, note: Note, replaced: Replacements | None, *, strict: bool) -> str:
     """Read the text of a CSV or TSV file and detect its encoding.
 
-    The file is read as UTF-8 or in the encoding that its byte order mark states. A file that is neither is read as
+    The file is read as UTF-8 or in the encoding that its byte order mark states. A file in neither encoding is read as
     Windows-1252, the encoding that Excel uses in Western Europe.
 
     note : function that is called with each assumption about the file, and its location
     replaced : counter of the characters that are replaced because they are not valid; None to count none
-    strict : whether Windows-1252 is not tried, and null bytes are accepted
+    strict : if True, Windows-1252 is not tried, and null bytes are accepted
 
     Raises: ImportFormatError [import-encoding] if the file cannot be decoded or has many null bytes; [import-format] if
         it is a ZIP archive.
