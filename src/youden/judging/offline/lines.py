@@ -102,7 +102,7 @@ class LineReader:
         line : the line, which may be damaged
 
         Returns the `custom_id`, of any type, and the outcome. The outcome is None if the line has neither an answer nor an error.
-        Both are None if the line is not a JSON object.
+        The `custom_id` and the outcome are None if the line is not a JSON object.
         """
         try:
             result = parse_json(line).value
@@ -126,7 +126,7 @@ def _is_rememberable(line: bytes) -> bool:
 
 
 def _content_without_ids(result: Mapping[str, Any]) -> bytes | None:
-    """Return what determines the outcome of a result line as JSON: its status, its error, and its reply without ids.
+    """Return, as JSON, the parts of a result line that determine its outcome: status, error, and the reply without its ids.
 
     result : the parsed line, without NaN and infinity, which JSON cannot represent
 

@@ -90,7 +90,7 @@ class RequestLoop:
     def release_leases(self) -> None:
         """Release the leases on requests that were not sent, and report how many calls were cut off.
 
-        If the store cannot be written, the leases expire on their own.
+        A lease is the exclusive right to send a request. If the store cannot be written, the leases expire on their own.
         """
         if self._n_cancelled:
             self._log.announce(

@@ -114,8 +114,9 @@ def check_password(address: str) -> None:
     Raises
     ------
     ConfigError
-        [store-password] if the user did not name the store, and its host would get PGPASSWORD without permission, or a
-        parameter of the URL may direct the connection to a host that the URL does not show.
+        [store-password] if the user did not name the store and the password is at risk. It is at risk if the host would get
+        PGPASSWORD without permission, or if a parameter of the URL may direct the connection to a host that the URL does not
+        show.
     """
     if not _permission.allows_all or _permission.is_named(address):
         return

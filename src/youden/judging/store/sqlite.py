@@ -185,7 +185,7 @@ def _find_common_name(path: Path, *, read_only: bool) -> Path:
     other's writes and damage the file. So the path that is used first is recorded in the temporary folder.
 
     path : path of the store. The file is created if it does not exist.
-    read_only : whether neither the store nor a record is created
+    read_only : whether the store is only read; then neither the store nor a record is created
 
     Returns `path` itself if no other path of the file is recorded.
     """
