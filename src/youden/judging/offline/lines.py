@@ -153,7 +153,8 @@ def cache_outcome(cache: dict[object, Completion], content: object, outcome: Com
 def parse_outcome(result: Mapping[str, Any]) -> Completion | CallError | None:
     """Return the answer or the error in a result line; None if the line has neither.
 
-    An error is the field `error` of the line, or a response with a status other than 2xx. Its request costs nothing.
+    An error is the field `error` of the line, or a response with a status other than 2xx. A request that failed in this way costs
+    nothing.
     """
     response = object_or_empty(result.get("response"))
     status = response.get("status_code")

@@ -204,7 +204,7 @@ class CassetteBackend(Backend):
         return self
 
     async def answer(self, request: Request) -> Completion:
-        """Return the recorded answer to a request; if there is none and the cassette records, send the request.
+        """Return the recorded answer to a request. If the cassette has none and is recording, send the request.
 
         Raises
         ------

@@ -290,7 +290,7 @@ def _list_prompts(folder: Path) -> str:
 
 
 def _check_labels(head: _FrontMatter, location: str) -> None:
-    """Check that grades are in [0, 1], labels differ, and some labels mean yes and others no.
+    """Check that grades are in [0, 1], that labels differ, and that at least one label means yes and at least one means no.
 
     head : front matter of the prompt's file
     location : path of the file, for errors

@@ -71,7 +71,7 @@ class RequestLoop:
         self._stop.on_stop.append(self._stop_sending)
 
     async def run(self) -> None:
-        """Send requests until every row has an answer or a reason why it has none, or until the run has to end."""
+        """Send requests until every trial has an answer or a reason why it has none, or until the run has to end."""
         try:
             async with _task_group() as group:
                 for _ in range(self._config.concurrency):

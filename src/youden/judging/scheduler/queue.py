@@ -221,7 +221,7 @@ class Dispatcher:
             self._outcomes.log.announce("batches", str(error))
 
     def _count_unanswered_in_batches(self) -> int:
-        """Count the rows whose requests are in batches in progress and have no final outcome in the store."""
+        """Count the trials whose requests are part of a batch in progress and have no final outcome in the store."""
         batched_keys = self._batched_keys.read_request_hashes()
         if not batched_keys:
             return 0

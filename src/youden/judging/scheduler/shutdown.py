@@ -163,7 +163,7 @@ def _run_in_thread(main: Coroutine[Any, Any, None]) -> None:
 
 @contextmanager
 def _handle_signals(handler: Callable[[int, Any], None], signals: Sequence[int]) -> Iterator[None]:
-    """Call `handler` for signals during the block. Signals that are ignored stay ignored.
+    """Call `handler` for signals in the body of the `with` statement. Signals that are ignored stay ignored.
 
     Python sets signal handlers only in the main thread. In any other thread, nothing is changed.
     """
