@@ -80,7 +80,7 @@ def plan_experiment(name: str, plan: Plan, *, judge: JudgeConfig, store: str, fi
     store : str
         Store of the answers (path or database URL).
     first_new : int, default 0
-        Position of the first trial that no other experiment has; the cost covers the trials from there on.
+        Position of the first trial that no other experiment has. The cost covers this trial and all later ones.
 
     Returns
     -------

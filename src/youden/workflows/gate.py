@@ -368,7 +368,8 @@ def _evaluate_difference(
 
     analysis : the agent, the number of the interim analysis, and the confidence level of its interval
     baseline : id of the baseline
-    margin : largest deficit that counts as no worse, in units of ability, or of the labels
+    margin : largest deficit (baseline minus agent) that still counts as no worse, in units of ability, or of the labels if
+        quality is compared
     n_agents : number of agents that are compared together and share alpha
     """
     if answers.quality is not None:

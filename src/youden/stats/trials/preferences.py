@@ -378,7 +378,7 @@ def _min_error_variance(value: Floats, n_effective_items: Floats, *, has_positio
     abilities, the expected value of a trial is the position effect, or 0 in a model without a position effect.
 
     value : float array (n_trials,), 2y − 1 for the answers y
-    n_effective_items : float array (n_agents + 1,), for the abilities and, last, the position effect
+    n_effective_items : float array (n_agents + 1,), effective number of items of each ability and, last, of the position effect
     has_position : whether the model has a position effect
 
     Returns float array (n_agents + 1,).
