@@ -201,7 +201,7 @@ def _summarize_models(tables: Mapping[str, Floats]) -> tuple[BaselineRow, ...]:
 
 
 def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: int) -> Bools:
-    """Choose training cells (an agent on an item) at random by the n log n design.
+    """Choose training cells (one agent on one item each) at random by the n log n design.
 
     train : bool array (n_agents, n_items), the training cells
     c : constant of the design, which determines the number of cells

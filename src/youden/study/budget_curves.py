@@ -64,8 +64,9 @@ def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], 
     -------
     SplitHalf
         Mean and SD of Spearman's ρ between the two halves over `N_SPLITS` random splits with fixed seeds, and the mean
-        recall by k: the share of the top k agents of one half that are in the top k of the other. ρ is that of half of the items:
-        it is not corrected to the full number. Agents without an ability in one of the halves are left out of ρ.
+        recall by k: the share of the top k agents of one half that are in the top k of the other. ρ refers to rankings by half of
+        the items; it is not corrected to the full number of items. Agents without an ability in one of the halves are left out of
+        ρ.
 
     Raises
     ------
@@ -489,7 +490,8 @@ def _measure_ranking(plan: Plan, estimate: Estimate, dense_ability: Floats) -> _
     estimate : abilities by the trials of the plan, with their intervals
     dense_ability : float array (n_agents,), abilities by the answers to all possible trials
 
-    Returns the measures. Their regret is the largest dense ability minus that of the agent that the plan ranks first.
+    Returns the measures. One of them, the regret, is the largest dense ability minus the dense ability of the agent that the plan
+    ranks first.
     """
     n_paired = int((plan.trial_type == PAIRED).sum())
     trials_per_agent = 2 * n_paired / plan.n_agents  # a trial has two agents

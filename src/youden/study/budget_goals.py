@@ -185,7 +185,7 @@ def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
 
 
 def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
-    """Describe the cheapest design that meets the goal, or the design that comes closest to it if none does.
+    """Describe the cheapest design that meets the goal or, if no design meets it, the design that comes closest to it.
 
     The text also states the ceiling, the split-half reliability of the items. A larger ρ would only reproduce the noise of
     these items.

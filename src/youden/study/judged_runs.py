@@ -287,7 +287,7 @@ class AlignedRuns:
         """Return the model family of each judge, None if it is unknown.
 
         runs : runs of the judges, in which the family may be recorded
-        families : family of some judges by their names, which takes precedence
+        families : family of some judges by their names; it takes precedence over a recorded family
 
         Raises ConfigError [judge-family] if `families` contains a name that is not a judge.
         """

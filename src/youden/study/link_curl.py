@@ -38,8 +38,9 @@ def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        A sentence on the paper's rule and on the variance that the additive model explains, and one on what follows for
-        sparse designs. By the paper's rule, a median |Δ| below .2 allows a sparse design.
+        The first text states whether the paper's rule holds, and how much of the variance the additive model explains. A second
+        text, if it is needed, states what follows for sparse designs. By the paper's rule, a median |Δ| below .2 allows a sparse
+        design.
 
     Notes
     -----

@@ -118,7 +118,7 @@ def describe_empty_responses(n: int) -> str:
 
 
 def suggest_name(name: str, choices: Sequence[str], *, max_shown: int = 10) -> str:
-    """Format a sentence that lists the valid names, for an error about a name that is not one of them.
+    """Format a sentence that lists the valid names, for an error about an invalid name.
 
     Parameters
     ----------

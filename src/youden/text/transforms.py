@@ -172,7 +172,7 @@ def _check_counts(n: int, skip: int = 0) -> None:
 def shuffle_sentences(text: str, rng: np.random.Generator) -> str:
     """Put the sentences into a random order that differs from the original one.
 
-    A text whose sentences are all equal, or that has only one, is returned unchanged.
+    If all sentences are equal, or if there is only one, the text is returned unchanged.
     """
     sentences = split_sentences(text)
     if len(set(sentences)) < 2:

@@ -122,7 +122,7 @@ def make_experiment_runner(
     max_cost : float or None
         Maximum cost of all experiments together in USD. None, for no cap, is allowed only if no judge can cost money.
     experiments : sequence of Experiment
-        The experiments that will be run, whose judges are checked. They share the cost cap.
+        The experiments that will be run. Their judges are checked, and all experiments share the cost cap.
     options : JudgingOptions, optional
         Options of the requests. Missing answers never stop an experiment, because their number is a result.
 

@@ -448,8 +448,8 @@ def _number_analyses(
 
     recorded : record of the earlier analyses
 
-    Raises InputError [gate-agent] or [gate-unjudged] if the answers lack an agent or the baseline, and [gate-baseline] if there
-    are no agents or the baseline is one of them, and [gate-target] if earlier analyses of an agent had another target.
+    Raises InputError: [gate-agent] or [gate-unjudged] if the answers lack an agent or the baseline; [gate-baseline] if there are
+    no agents, or if the baseline is one of them; [gate-target] if earlier analyses of an agent had another target.
     """
     distinct = tuple(dict.fromkeys(agents))
     for agent in (baseline, *distinct):

@@ -433,7 +433,8 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
     """Count the calls that it costs to extend a plan by blocks of two agents.
 
     A block has four paired trials on one item: each of the two agents is compared with two other agents, once as the
-    first text and once as the second. Independent trials come in addition, as many as the plan has for its paired ones.
+    first text and once as the second. Independent trials are added by the rule of the plan, for example one for each paired
+    trial.
 
     Parameters
     ----------

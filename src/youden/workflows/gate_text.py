@@ -186,7 +186,7 @@ def _describe_missing_interval(gate: Gate, row: GateResult) -> str:
 
 
 def format_next_command(gate: Gate) -> str | None:
-    """Format the command that adds the calls that a gate needs to decide, with their cost.
+    """Format the command that adds the calls needed for the decision of a gate, with their cost.
 
     Parameters
     ----------

@@ -97,7 +97,9 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
 
 
 def _compare_halves(halved: Verdicts, n_agents: int) -> list[tuple[bool, bool]]:
-    """Compare the two halves of each agent, which do not really differ, so that every finding is a false positive.
+    """Compare the two halves of each agent.
+
+    The halves of an agent do not really differ, so that every finding is a false positive.
 
     halved : answers with two agents per agent of the run: the first halves of all `n_agents` agents, then the second halves
 

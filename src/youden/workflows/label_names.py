@@ -106,7 +106,8 @@ def quote_with_suggestions(
     candidates : iterable of str
         Known names. Case and surrounding spaces are ignored in comparisons.
     labelled : collection of str, default ()
-        Candidates that already have a label. Names that resemble them come after names that resemble other candidates.
+        Candidates that already have a label. Unknown names that resemble these candidates come after names that resemble other
+        candidates.
 
     Returns
     -------

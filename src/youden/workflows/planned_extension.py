@@ -121,7 +121,7 @@ def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request
     """Plan the last step of a stopped extension again, with the same trials, so that this command can finish it.
 
     A search for the best agents has one step per round. Any other extension has a single step. Nothing is written. The cost cap
-    is that of `config` or, without one, that of the stopped command.
+    is that of `config`; if `config` has none, it is that of the stopped command.
 
     config : config of the run, which may contain the step already
     unfinished : record of the stopped extension in this config, with its last step

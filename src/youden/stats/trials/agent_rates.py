@@ -146,7 +146,7 @@ class AgentRates(ReadOnly):
         Parameters
         ----------
         covariance : CentredCovariance
-            Covariance of the abilities. Only its NaN entries are used, which mark pairs that cannot be compared.
+            Covariance of the abilities. Only its NaN entries are used: they mark pairs of agents that cannot be compared.
         reference : bool array (n_agents,), optional
             Agents over which the mean is taken, as far as they can be compared with an agent. Default: for each agent, all
             that can be compared with it.
@@ -711,9 +711,9 @@ class _RateFit:
     ) -> AgentRates:
         """Make the result for false-positive rates: shift them to the mean answer, and add 95% intervals.
 
-        Shrinkage changes the mean of the rates. The shift, which is the same for all agents, makes the mean rate of the fitted
-        agents equal to the mean answer of all training trials again, unless a rate would leave [0, 1]. The uncertainty of the
-        mean rate is added to the given errors.
+        Shrinkage changes the mean of the rates. The shift is the same for all agents. It makes the mean rate of the fitted agents
+        equal to the mean answer of all training trials again, but it is limited so that the fitted rates remain in [0, 1]. The
+        uncertainty of the mean rate is added to the given errors.
 
         rate : float array (n_agents,), posterior means of the rates
         covariance : float array (n_agents, n_agents), covariance of the errors of the rates, given their mean

@@ -187,7 +187,8 @@ class AnchorScale:
         """Estimate the variance of effects of agents in blocks (cell variance) and of effects of pairs (pair variance).
 
         The cell variance is the covariance of two answers about one agent in one block. The pair variance is the
-        covariance of two answers about the same two agents. In a block, each anchor appears once first and once second.
+        covariance of two answers about the same two agents. In a block (a set of trials on one item), each anchor appears once
+        first and once second.
 
         chunks : function that yields the anchors' answers in chunks of items at each call
 

@@ -251,7 +251,9 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 
 
 def _compute_t_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
-    """Compute critical values of Dunnett's test of all other agents against a control, with each agent as the control.
+    """Compute critical values of Dunnett's test, which compares all other agents with a control.
+
+    Each agent is the control in turn.
 
     The test assumes normal errors with known standard errors. Because the standard errors are estimated, its quantile is replaced
     by the quantile of Student's t with the same tail probability and the degrees of freedom of the other agent.

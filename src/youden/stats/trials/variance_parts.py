@@ -381,8 +381,8 @@ def _solve_moments(squares: Floats, expectations: Floats) -> tuple[Floats, Float
     expectations : float array (n_items, n_components, n_components), coefficients of the components in the expected sums of
         squares
 
-    Returns the estimates from all items, float array (n_components,), and those without each item, float (n_items,
-    n_components).
+    Returns the estimates from all items, float array (n_components,), and the estimates without each item in turn, float
+    (n_items, n_components).
     """
     all_squares, all_expectations = squares.sum(axis=0), expectations.sum(axis=0)
     components = np.linalg.lstsq(all_expectations, all_squares, rcond=None)[0]
