@@ -44,7 +44,7 @@ class Replacements:
             self.first = self.first or str(location)
 
     def describe(self) -> str:
-        """Format a note on what was replaced; empty if nothing was.
+        """Format a note on what was replaced; an empty string if nothing was replaced.
 
         Examples
         --------

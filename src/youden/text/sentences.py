@@ -118,7 +118,7 @@ def describe_empty_responses(n: int) -> str:
 
 
 def suggest_name(name: str, choices: Sequence[str], *, max_shown: int = 10) -> str:
-    """Format a sentence that lists the valid names, for an error about a name that is not one of them.
+    """Format a sentence that lists the valid names, for an error about an invalid name.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def format_with_interval(
     value : float
         The estimate.
     low, high : float or None
-        Bounds of the interval; None or NaN, or equal bounds, if there is none.
+        Bounds of the interval. There is no interval if a bound is None or NaN, or if the bounds are equal.
     digits : int, default 2
         Digits after the decimal point; more are shown if the bounds would otherwise be equal.
     method : str, optional
@@ -363,7 +363,9 @@ def split_pieces(text: str) -> list[str]:
 
 
 def take_pieces(text: str, n: int) -> str:
-    """Return the text up to the end of its n-th piece; all of it if it has fewer. Pieces are those of `split_pieces`.
+    """Return the text up to the end of its n-th piece; the whole text if it has fewer pieces.
+
+    Pieces are those of `split_pieces`.
 
     Examples
     --------

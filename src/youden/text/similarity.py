@@ -105,7 +105,7 @@ _CHUNK_WORDS = 1 << 17
 
 
 def build_word_matrix(texts: SegmentedTexts) -> csr_array[np.int8]:
-    """Return a sparse matrix of which text contains which word.
+    """Return a sparse matrix that shows which words each text contains.
 
     texts : words of each text
 
@@ -124,7 +124,7 @@ def build_word_matrix(texts: SegmentedTexts) -> csr_array[np.int8]:
 def build_group_word_matrix(
     matrix: csr_array[np.int8], group: NDArray[np.integer], *, n_groups: int, min_texts: int = 1
 ) -> csr_array[np.int8]:
-    """Return a sparse matrix of which group of texts contains which word.
+    """Return a sparse matrix that shows which words each group of texts contains.
 
     Parameters
     ----------

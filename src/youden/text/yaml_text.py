@@ -289,7 +289,7 @@ class _Loader(yaml.SafeLoader):
             names.add(name)
 
     def construct_decimal(self, node: yaml.ScalarNode) -> int | float:
-        """Convert a number, unless YAML 1.1 reads it otherwise than it looks: `0100` is 64, and `1:30` is 90.
+        """Convert a number, but reject one that YAML 1.1 does not read as a decimal number: `0100` is 64, and `1:30` is 90.
 
         Raises yaml.MarkedYAMLError for a number with a leading zero or a colon.
         """

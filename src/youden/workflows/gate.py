@@ -368,7 +368,8 @@ def _evaluate_difference(
 
     analysis : the agent, the number of the interim analysis, and the confidence level of its interval
     baseline : id of the baseline
-    margin : largest deficit that counts as no worse, in units of ability, or of the labels
+    margin : largest deficit (baseline minus agent) that still counts as no worse, in units of ability, or of the labels if
+        quality is compared
     n_agents : number of agents that are compared together and share alpha
     """
     if answers.quality is not None:
@@ -447,8 +448,8 @@ def _number_analyses(
 
     recorded : record of the earlier analyses
 
-    Raises InputError [gate-agent] or [gate-unjudged] if the answers lack an agent or the baseline, and [gate-baseline] if there
-    are no agents or the baseline is one of them, and [gate-target] if earlier analyses of an agent had another target.
+    Raises InputError: [gate-agent] or [gate-unjudged] if the answers lack an agent or the baseline; [gate-baseline] if there are
+    no agents, or if the baseline is one of them; [gate-target] if earlier analyses of an agent had another target.
     """
     distinct = tuple(dict.fromkeys(agents))
     for agent in (baseline, *distinct):
