@@ -41,7 +41,7 @@ def count_calls(plan: Plan, budget: object) -> int:
     Raises
     ------
     PlanError
-        [calls-invalid]: if `budget` is none of these.
+        [calls-invalid]: if `budget` has none of these forms.
     """
     parsed = CallBudget.parse(budget)
     if parsed.unit == "/agent":
