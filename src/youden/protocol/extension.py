@@ -171,8 +171,8 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Returns
     -------
     Plan
-        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states their
-        number, and whether fewer than requested were left.
+        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states the number of new
+        trials, and whether fewer comparisons than requested were left.
 
     Raises
     ------
@@ -319,8 +319,8 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Returns
     -------
     Plan
-        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states their
-        number, and whether fewer than requested were left.
+        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states the number of new
+        trials, and whether fewer comparisons than requested were left.
 
     Raises
     ------

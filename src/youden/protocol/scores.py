@@ -124,7 +124,7 @@ def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
 
 
 def _encode_independent_trials(trials: Trials, plan: Plan) -> Positions:
-    """Number trials so that only those with the same agents and items have the same number: int64 array (n_trials,).
+    """Give the same number to trials with the same agents and items, and to no others: int64 array (n_trials,).
 
     The numbers are ordered by the item and agent of the first text, then by the agent and item of the second text.
 

@@ -178,10 +178,10 @@ def _too_few_error(plan: Plan, calls: int, n_paired: int) -> PlanError:
 
 
 def _find_usable_rows(plan: Plan) -> Positions:
-    """Return the rows of the trials that may be drawn, int array: those of which both texts are in training cells.
+    """Return the rows of the trials that may be drawn, int array.
 
-    Two kinds of trial are left out: probes, whose unusually similar texts serve only the false-positive alarm; and
-    self-trials, which compare two responses of one agent.
+    Both texts of a trial must be in training cells. Two kinds of trial are left out: probes, whose unusually similar
+    texts serve only the false-positive alarm; and self-trials, which compare two responses of one agent.
     """
     train = plan.split.train
     first_item, second_item = plan.trials.text_cells

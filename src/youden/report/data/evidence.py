@@ -120,7 +120,7 @@ class Sources:
     def _open_pool(self, folder: RunFolder) -> None:
         """Read the responses of a run into the attribute `pool`.
 
-        If they are not available, or have changed since the run was planned, a sentence is added to `missing` instead.
+        If the responses are not available, or have changed since the run was planned, a sentence is added to `missing` instead.
         """
         if not folder.has("config.yaml"):
             self.missing.append("This run was imported without texts.")
