@@ -178,7 +178,7 @@ def curved_relation(
 
 
 def parabola_r2(ability: Floats, has_label: Floats) -> float:
-    """Compute the adjusted R² of predicting by a parabola in ability which agents have a label.
+    """Compute the adjusted R² of a parabola in ability that predicts which agents have a label.
 
     A value near 0 means that agents with and without the label have similar abilities. A high value means that the label
     is concentrated in a range of abilities, so that its estimated effect depends on the shape of the curve.
@@ -244,7 +244,7 @@ def _make_adjusted_design(fixed: Floats, is_in_trial: Floats, answer: Floats) ->
 def _compute_label_statistics(
     design: _AdjustedDesign, x: Floats, x_variance: Floats, ratio: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Compute what is needed to test whether a label, such as long responses, explains the difference of two judges.
+    """Compute the statistics of a test whether a label, such as long responses, explains the difference of two judges.
 
     The test is a score test in a regression on the label and on a parabola in the abilities x, which represents a curved
     relation of the two judges. For a label f (n_agents,), 1 for agents with the label and 0 for others, the estimated effect
