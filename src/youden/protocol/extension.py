@@ -669,8 +669,8 @@ class _PlanExtender:
     def draw_independent_trials(self, paired: Trials, scored: tuple[int, ...]) -> Trials:
         """Draw the independent trials (comparisons of responses to different items) for new paired trials.
 
-        In a plan with matched trials, one is drawn for each paired trial. In a plan with pooled trials, their number is that
-        of `count_added_independent`. Fewer are drawn if no other comparison is left.
+        In a plan with matched trials, one independent trial is drawn for each paired trial. In a plan with pooled trials,
+        `count_added_independent` gives the number of independent trials. Fewer are drawn if no other comparison is left.
 
         paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents

@@ -323,8 +323,8 @@ def draw_scored_trials(
 ) -> Trials:
     """Draw independent trials that are not in a plan, each of a scored agent and a random partner.
 
-    Scored agents have equally many trials, up to a difference of one, and are first and second equally often. A trial
-    counts only for the scored agent. There are fewer than `n` trials if no new comparison is found for some pairs.
+    All scored agents have the same number of trials, up to a difference of one, and are first and second equally often. A
+    trial counts only for the scored agent. There are fewer than `n` trials if no new comparison is found for some pairs.
 
     plan : plan whose independent trials are not repeated
     eligible : bool array (n_agents, n_items), cells that may be used
@@ -360,8 +360,8 @@ class _ScoredPairs(NamedTuple):
 def _draw_scored_pairs(scored: Positions, partners: Positions, n: int, rng: np.random.Generator) -> _ScoredPairs:
     """Draw `n` pairs of a scored agent and a random partner.
 
-    The scored agents take turns. They are the first agents in one pass through all of them, the second agents in the next
-    pass, and so on.
+    The scored agents take turns. In one pass through all scored agents, each of them is the first agent of a pair. In the
+    next pass, each of them is the second agent, and so on.
 
     scored, partners : int arrays, positions of the agents; a scored agent gets a partner other than itself
     """

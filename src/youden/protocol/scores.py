@@ -405,7 +405,7 @@ class _CellNumbering:
         self._is_present = np.zeros(n_codes, dtype=np.bool_)
 
     def number_cells(self, codes_by_column: Sequence[Positions]) -> Positions:
-        """Give the distinct cells of a chunk the numbers after those of the earlier chunks.
+        """Assign consecutive numbers to the distinct cells of a chunk, beginning after the numbers of the earlier chunks.
 
         codes_by_column : int64 arrays (n_trials,), codes of the cells of the chunk's first agents, and of its second agents
 

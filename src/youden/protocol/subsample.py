@@ -233,10 +233,10 @@ def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
 def _sample_blocks(
     plan: Plan, paired: Positions, n: int, rng: np.random.Generator, *, earlier_rows: Positions
 ) -> Positions:
-    """Draw random blocks, the groups of trials that compare all agents on one item, with at most n trials in all.
+    """Draw random blocks with at most n trials in all.
 
-    The blocks of the earlier part come first. After them, items take turns: the items with the fewest drawn blocks get the
-    next ones, in random order.
+    A block is a group of trials that compare all agents on one item. The blocks of the earlier part come first. After
+    them, items take turns: the items with the fewest drawn blocks get the next ones, in random order.
 
     paired : int array, rows of paired trials, all in blocks
     earlier_rows : int array, rows of the trials in an earlier part of the plan; their blocks are drawn first

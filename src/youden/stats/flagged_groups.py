@@ -252,7 +252,9 @@ def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
 
 
 def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
-    """Add agents to a group, one at a time, until no other agent agrees with the members as they agree with each other.
+    """Add agents to a group, one at a time, until no other agent agrees enough with the members.
+
+    An agent agrees enough if it agrees with the members about as much as the members agree with each other.
 
     group : positions of the first members
 
@@ -266,7 +268,7 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
 
 
 def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
-    """Find the agent that agrees most with a group, if it agrees with the members about as much as they agree with each other.
+    """Find the agent that agrees most with a group, if it agrees about as much as the members do with each other.
 
     Agreement is measured by the corrected agreement Σ excess / Σ max_excess over pairs of agents. The excess is the
     agreement beyond what the abilities predict, and `max_excess` is the largest possible excess.
@@ -302,8 +304,8 @@ def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
 def _find_eligible_agents(pairs: PairAgreement, group: list[int]) -> Bools:
     """Find the agents that may join a group, bool array (n_agents,).
 
-    An eligible agent was compared with at least half of the members. All these pairs are candidates: pairs that agree far
-    more than predicted. The members themselves are not eligible.
+    An eligible agent was compared with at least half of the members. Each compared pair of the agent and a member is a
+    candidate: a pair that agrees far more than predicted. The members themselves are not eligible.
 
     pairs : answers to all pairs of agents, and the candidates among the pairs
     group : positions of the members
@@ -413,7 +415,7 @@ def _has_weak_member(n: Floats, excess: Floats, max_excess: Floats, *, bar: floa
     n : number of answers
     excess : answers beyond their prediction
     max_excess : largest possible excess
-    bar : smallest corrected agreement, excess / max_excess, with which a member is not weak
+    bar : smallest corrected agreement, excess / max_excess, that a member must reach
     """
     is_below_bar = excess < bar * max_excess
     if is_below_bar.any():

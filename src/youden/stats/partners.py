@@ -131,8 +131,9 @@ class PairTotals:
         Notes
         -----
         The standard error of the mean of agents i and k is √(max(v, v_i, v_k)/n), with n the weight of their answers.
-        v is the variance of all answers around the means of their pairs, and v_i the same for the pairs of agent i. The
-        variance is not estimated from the pair alone: if two agents always agree, their answers do not vary.
+        v is the variance of all answers around the means of their pairs, and v_i is the variance of the answers to the
+        pairs of agent i. The variance is not estimated from the pair alone: if two agents always agree, their answers do
+        not vary.
         """
         # add the entries of both orders of each pair
         pair_total = self.total + self.total.T

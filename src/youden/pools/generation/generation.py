@@ -71,7 +71,7 @@ class Generation:
 
     @cached_property
     def cost(self) -> Cost:
-        """Maximum number of calls and tokens, and their cost in USD, which is None if a price is unknown."""
+        """Maximum number of calls and tokens, and their cost in USD. The cost is None if a price is unknown."""
         calls = tokens_in = tokens_out = 0
         usd = 0.0
         prompt_characters = self.repeats * sum(len(item.prompt or "") for item in self.items)
@@ -87,10 +87,10 @@ class Generation:
         return Cost(n_responses, calls, tokens_in, tokens_out, or_none(usd))
 
     def _estimate_usage(self, agent: AgentSpec, prompt_characters: int) -> tuple[int, int, int]:
-        """Compute upper bounds on the calls and tokens of an agent that queries a model. The bounds limit its cost.
+        """Compute upper bounds on the calls and tokens of an agent that queries a model.
 
-        Each response needs one call per instruction: one for the response, and another one if the model writes notes
-        before.
+        The maximum cost of the agent follows from these bounds. Each response needs one call per instruction: one for the
+        response, and another one if the model writes notes before.
 
         prompt_characters : number of characters of the prompts of all responses
 

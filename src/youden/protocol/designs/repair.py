@@ -331,7 +331,7 @@ def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
 
 
 def _add_missing_cells(cells: Bools, eligible: Bools, key: Floats, *, n_per_row: int) -> None:
-    """Add eligible cells in place until each row has `n_per_row` cells, those with the smallest keys first.
+    """Add eligible cells in place until each row has `n_per_row` cells. Cells with the smallest keys are added first.
 
     cells, eligible, key : arrays of one shape, (n_agents, n_items) or (n_items, n_agents)
     """

@@ -110,7 +110,7 @@ def draw_comparison_figures(data: Comparison) -> dict[str, Json]:
 
 
 def draw_ranking_alone(agents: Sequence[RankedAgent], *, source: str, level: float, unit: str = "") -> dict[str, Json]:
-    """Draw only a ranking, for a run in progress or one that asks for preferences.
+    """Draw only the ranking of a run that is in progress or that asks for preferences.
 
     Parameters
     ----------

@@ -351,9 +351,10 @@ def _render_stress_markdown(stress: Stress) -> str:
 def _render_preferences_as_markdown(run: Summary) -> str:
     """Render the summary of a run that asks for preferences (which response is better?) as Markdown.
 
-    The text consists of a title; one paragraph for each sentence that the run has, on its result, on the meaning of an
-    ability, on the selected agent and the probability of being the best, on the comparisons, and on the last extension;
-    the warnings; the ranking; and the signature, which identifies the judge, the design and the data of the run.
+    The title is followed by one paragraph per sentence. The sentences state, as far as the run has them, its result, the
+    meaning of an ability, the selected agent and the probability of being the best, the comparisons, and the last
+    extension. Then come the warnings, the ranking, and the signature, which identifies the judge, the design and the data
+    of the run.
     """
     title = f"## {escape_markdown(run.name)}: {format_count(run.n_agents, 'agent')} on {run.items}"
     sentences = [

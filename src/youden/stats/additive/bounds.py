@@ -537,8 +537,8 @@ class _Saturated:
         Returns
         -------
         float
-            Multiple of the step. It is 1 if the objective falls until the end of the step, or does not fall at its
-            beginning.
+            Multiple of the step. It is 1 if the objective falls until the end of the step, or if the objective does not
+            fall at the beginning of the step.
         """
         end = _take_part_of_step(effects, step, 1.0)
         plain_slope_at_start = self._compute_plain_slope(effects, step)

@@ -169,7 +169,7 @@ def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
 
     An effect group is a set of trials with one common effect: those of an item, or of a block.
 
-    chunks : trials in chunks of items; all trials on an item, and all of an effect group, must be in one chunk
+    chunks : trials in chunks of items; all trials on an item, and all trials of an effect group, must be in one chunk
     """
     sums = _TrialSums(
         normal_matrix=np.zeros((n_agents, n_agents)),

@@ -30,7 +30,7 @@ def check_score_matrix(
     value : array_like (n_agents, n_items)
         Scores; NaN is unobserved.
     agent_ids, item_ids : sequence of str, optional
-        Ids for the error message. If they are missing, the message shows the position of the invalid cell.
+        Ids for the error message. Without ids, the message shows the position of the invalid cell.
 
     Returns
     -------

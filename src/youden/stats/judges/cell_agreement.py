@@ -219,7 +219,7 @@ def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -
     has_both : bool array (n_agents, n_items), cells that have a value in both matrices
 
     Returns ρ with its bounds, all NaN if ρ is not defined. Only the bounds are NaN if there are fewer than 3 items, or if
-    ρ is ±1 or not defined without one of the groups.
+    ρ is ±1 or not defined when one of the groups is left out.
     """
     value_a, value_b = a[has_both], b[has_both]
     rho = _correlate_ranks(value_a, value_b)

@@ -140,7 +140,7 @@ def label_shift(
 
 
 def _check_labels(score: Floats, information: Floats, has_label: Bools) -> None:
-    """Check that arrays are of the same agents, some of which have the label.
+    """Check that arrays are of the same agents, and that some of the agents, but not all, have the label.
 
     score : float array (n_agents,)
     information : float array (n_agents, n_agents)
