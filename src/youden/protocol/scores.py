@@ -124,7 +124,7 @@ def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
 
 
 def _encode_independent_trials(trials: Trials, plan: Plan) -> Positions:
-    """Give trials with the same agents and items the same number, and all others different ones: int64 array (n_trials,).
+    """Give the same number to trials with the same agents and items, and to no others: int64 array (n_trials,).
 
     The numbers are ordered by the item and agent of the first text, then by the agent and item of the second text.
 
@@ -173,8 +173,9 @@ def training_differences(rates: Rates) -> Floats:
     Returns
     -------
     float array (n_rows,)
-        Differences. NaN for a row without an answer, and for a row that training must not use. This is a row with a first
-        text in a held-out cell (agent, item) or, by the rule "strict" of the split, with any text in one.
+        Differences. NaN for a row without an answer, and for a row that training must not use. Training must not use a
+        row whose first text is in a held-out cell (agent, item). If the rule of the split is "strict", the same holds for
+        the second text.
     """
     fpr = rates.fpr
     detail_mask = None
@@ -223,7 +224,7 @@ def pooled_fpr(rates: Rates) -> float | None:
     Returns
     -------
     float or None
-        None if no independent trial was answered.
+        The mean; None if no independent trial was answered.
     """
     if rates.detail is not None:
         return _compute_pooled_mean(rates.detail.total, rates.detail.n)
@@ -264,7 +265,7 @@ def _compute_differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -
     """Compute D = TPR − FPR of each row of rates.
 
     By the rule "matched", each row has its own FPR. By the rule "pooled", the FPR of all rows is the mean answer to the
-    independent trials, or 0 without an answer.
+    independent trials; it is 0 if no trial was answered.
 
     fpr : float array (n_rows,), FPR of each row, for the rule "matched"
     detail_mask : bool array (n_detail_rows,), rows of `rates.detail` (sums of answers to independent trials) that count for
@@ -404,7 +405,7 @@ class _CellNumbering:
         self._is_present = np.zeros(n_codes, dtype=np.bool_)
 
     def number_cells(self, codes_by_column: Sequence[Positions]) -> Positions:
-        """Give the distinct cells of a chunk the numbers after those of the earlier chunks.
+        """Assign consecutive numbers to the distinct cells of a chunk, beginning after the numbers of the earlier chunks.
 
         codes_by_column : int64 arrays (n_trials,), codes of the cells of the chunk's first agents, and of its second agents
 

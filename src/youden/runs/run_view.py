@@ -243,7 +243,7 @@ class RunView:
             File to write; an existing one is replaced. Default: one in the folder of the run, such as report.html.
         format : {"html", "md", "csv", "png", "svg"}, optional
             The whole report, its summary, the ranking, or one figure. Default: the suffix of `path`, which must be one of
-            these, or "html" without a suffix or a path.
+            these formats; "html" if there is no path or no suffix.
         chart : str, optional
             Figure to draw as png or svg; ignored for other formats. Default: "ranking".
         against : str, path or Run, optional
@@ -395,8 +395,8 @@ class RunView:
         DataFrame
             One row per agent, the highest quality first, with the columns of quality.csv: among others `agent`, `n_labels`,
             `label_mean`, `quality` (the estimated mean label, in the unit of the labels), `low` and `high` (its 95%
-            interval), `rank` and `p_best` (probability of being the best). `attrs["summary"]` has sentences that summarize
-            it.
+            interval), `rank` and `p_best` (probability of being the best). `attrs["summary"]` has sentences that
+            summarize the estimates.
 
         Raises
         ------

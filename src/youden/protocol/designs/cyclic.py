@@ -198,8 +198,9 @@ class _Block(NamedTuple):
 def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) -> Iterator[_Block]:
     """Yield the blocks of the cyclic design, in the order in which a budget uses them.
 
-    In a block, each agent that is eligible on one item is compared with the agent that follows a number of positions later
-    in a random cyclic order. This number is the shift of the block. Items and shifts are used in turn.
+    A block has one item and a number, its shift. The agents that are eligible on the item are arranged in a random cyclic
+    order, and each agent is compared with the agent that many positions later. With the shift 1, for example, each agent
+    is compared with the next one. Items and shifts are used in turn.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     pairs : "unordered" to compare each pair of agents on an item in one order only

@@ -145,8 +145,8 @@ def _distinct_positions(ranks: Sequence[int]) -> list[int]:
 def draw_stress_figure(stress: Stress) -> Figure:
     """Draw the rank that the best attacking agent reaches with each attack, one dot per ranking method.
 
-    A stress test adds agents to a run that try to rise in the ranking without better responses. They start from the responses
-    of one agent of the run, the base agent. Attacks without a rank are left out.
+    A stress test adds agents to a run. The added agents try to rise in the ranking without better responses. Their
+    responses are made from those of one agent of the run, the base agent. Attacks without a rank are left out.
 
     stress : results of the stress test: the rank of the best attacker after each attack, by each ranking method, and the rank
         of the base agent without an attack
@@ -169,9 +169,9 @@ def draw_stress_figure(stress: Stress) -> Figure:
 def _make_stress_chart(stress: Stress, attack_names: list[str]) -> alt.LayerChart:
     """Make the chart of the ranks that attackers reach, without its data.
 
-    The chart has one row per attack, and in it one dot per ranking method. A dot is filled if a check or an alarm detects the
-    attack. The dashed line is the rank of the base agent in the plain ranking without an attack; it is the last rank if the base
-    agent has none.
+    The chart has one row per attack. Each row has one dot per ranking method. A dot is filled if a check or an alarm
+    detects the attack. The dashed line is the rank of the base agent in the plain ranking without an attack; if the base
+    agent has no rank, it is the last rank.
 
     attack_names : names of the attacks, in the order of the rows
     """

@@ -142,8 +142,8 @@ def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
     Notes
     -----
     The code is 4·p + 2·s + y: p is the number of the pair of texts without regard to their order; s is 1 if the text
-    with the larger number is read first; y is 1 for a yes. So trials of the same two texts have the same code >> 2, and
-    in the same order the same code >> 1.
+    with the larger number is read first; y is 1 for a yes. So `code >> 2` is the same for trials of the same two texts,
+    and `code >> 1` if the texts also have the same order.
     """
     first, second = number_texts(columns, plan)
     lower, higher = np.minimum(first, second), np.maximum(first, second)
@@ -193,8 +193,8 @@ def compare_repeats(code: Positions) -> Repeats:
     Returns
     -------
     Repeats
-        Agreement of the answers in the same order (retest) and in opposite orders, and a mask of the trials whose two texts
-        also got another answer.
+        Agreement of the answers in the same order (retest) and in opposite orders, and a mask of the trials whose two
+        texts, in any order, got both a yes and a no.
 
     Notes
     -----

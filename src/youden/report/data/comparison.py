@@ -219,7 +219,7 @@ def match_answers(result: Verdicts, other_result: Verdicts) -> Floats:
 
 
 def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -> list[SlopeLine]:
-    """Match the agents that have an ability in both rankings, and test whether they differ.
+    """Match the agents that have an ability in both rankings, and test whether each agent differs between the rankings.
 
     Returns one line of a slope chart per agent, in the order of the first ranking, with its ranks among these agents.
     """

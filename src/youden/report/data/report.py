@@ -95,7 +95,7 @@ def _make_agent_pages(
     """Return the details of each agent for the report: scores, residuals, agreement, findings and worst trials.
 
     evidence : tables of the run, with the score of each cell (an agent on an item)
-    grid : agreement of all pairs; the result has its agents in the same order
+    grid : agreement of all pairs of agents; the details are in the order of its agents
     checks : checks of the ranking; each finding is shown for the agents that it names
     worst_trials : for each agent, rows of the trials that lower its ability most; empty for an imported run
     """
@@ -134,15 +134,15 @@ def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> 
     summary : Summary
         Summary of the run.
     checks : RankingChecks
-        Checks of its ranking.
+        Checks of the ranking of the run.
 
     Yields
     ------
     str
         First the messages of warnings that name the agent. Then a sentence for each flagged group to which the agent belongs:
         a group with similar texts or high agreement. Then a sentence if the rank of the agent depends much on its partners,
-        the agents with which the agent is compared. Finally, a sentence for each label by which the agent has another rank than
-        by its ability.
+        the agents with which the agent is compared. Finally, a sentence for each label that gives the agent another rank
+        than its ability does.
     """
     warnings = [*summary.warnings, *checks.warnings]
     messages = [

@@ -372,8 +372,8 @@ class Summary:
     def percent_of_dense(self) -> float | None:
         """Number of calls in percent of the calls of the dense design, which compares all pairs of agents on all items.
 
-        Independent trials are not counted if they outnumber the paired trials. Plans contain so many only if calls cost nothing.
-        None for an imported run and for self-trials.
+        Independent trials are not counted if they outnumber the paired trials. A plan has more independent than paired
+        trials only if calls cost nothing. None for an imported run and for self-trials.
         """
         calls = self.calls
         if calls is None or not calls.n_dense_calls:

@@ -202,7 +202,7 @@ class _JudgedTrials(NamedTuple):
         return _JudgedTrials._make(column[index] for column in self)
 
     def select_worst_of_texts(self) -> _JudgedTrials:
-        """Return the worst trial of each combination of an agent and two texts."""
+        """Return the worst trial (with the largest shortfall) of each combination of an agent and two texts."""
         # np.lexsort sorts by its last key first; the worst trial of a combination comes first
         order = np.lexsort((self.row, self.side, -self.shortfall, self.higher_text, self.lower_text, self.agent))
         ordered = self.select(order)

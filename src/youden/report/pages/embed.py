@@ -110,7 +110,7 @@ def draw_comparison_figures(data: Comparison) -> dict[str, Json]:
 
 
 def draw_ranking_alone(agents: Sequence[RankedAgent], *, source: str, level: float, unit: str = "") -> dict[str, Json]:
-    """Draw only a ranking, for a run in progress or one that asks for preferences.
+    """Draw only the ranking of a run that is in progress or that asks for preferences.
 
     Parameters
     ----------
@@ -331,7 +331,7 @@ def format_breakable(name: str) -> Markup:
 def format_code(text: str) -> Markup:
     """Format a text as HTML, with the parts between backticks as code.
 
-    Other markup is escaped, and a single backtick stays.
+    Other markup is escaped. A backtick without a second one is kept.
 
     >>> format_code("run `youden fit` <now>")
     Markup('run <code>youden fit</code> &lt;now&gt;')

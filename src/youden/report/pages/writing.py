@@ -351,9 +351,10 @@ def _render_stress_markdown(stress: Stress) -> str:
 def _render_preferences_as_markdown(run: Summary) -> str:
     """Render the summary of a run that asks for preferences (which response is better?) as Markdown.
 
-    The text consists of a title; one paragraph for each sentence that the run has, on its result, on the meaning of an
-    ability, on the selected agent and the probability of being the best, on the comparisons, and on the last extension;
-    the warnings; the ranking; and the signature, which identifies the judge, the design and the data of the run.
+    The title is followed by one paragraph per sentence. The sentences state, as far as the run has them, its result, the
+    meaning of an ability, the selected agent and the probability of being the best, the comparisons, and the last
+    extension. Then come the warnings, the ranking, and the signature, which identifies the judge, the design and the data
+    of the run.
     """
     title = f"## {escape_markdown(run.name)}: {format_count(run.n_agents, 'agent')} on {run.items}"
     sentences = [
@@ -414,13 +415,14 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
     """Write a comparison of two fitted runs as HTML, and return its path.
 
     If both runs ask for information (are two responses to the same item?), the page has the rankings and trials of both side by
-    side. If one of them asks for preferences (which response is better?), the page compares the two rankings only. If both do, it
-    compares their rankings and answers.
+    side. If one of them asks for preferences (which response is better?), the page compares the two rankings only. If
+    both runs ask for preferences, the page compares their rankings and answers.
 
     out : file to write, which is replaced if it exists; by default, against-SECOND.html in the folder of the first run
 
-    Raises RunFolderError if a file of a run is missing, for example because it was not fitted, or damaged; or if the runs
-    have no agent in common, or fewer than three if one asks for preferences.
+    Raises RunFolderError if a file of a run is damaged, or if it is missing, for example because the run was not fitted.
+    Also raises RunFolderError if the runs have no agent in common, or if one run asks for preferences and the runs have
+    fewer than three agents in common.
     """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
     if first.asks_preference and second.asks_preference:
@@ -550,7 +552,7 @@ def write_stress(stress: Stress, out: Path) -> tuple[Path, ...]:
     Returns
     -------
     tuple of Path
-        stress.md, stress.json and, if vl-convert is installed, stress.svg.
+        Paths of stress.md, stress.json and, if vl-convert is installed, stress.svg.
     """
     texts = {
         "stress.md": _render_stress_markdown(stress),
