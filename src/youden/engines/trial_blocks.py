@@ -255,7 +255,7 @@ class TrialsByItem:
         result : Verdicts
             Answers to a plan.
         votes : bool, default False
-            Whether to keep the votes of the judges of a jury. Other judges have none.
+            Whether to keep the votes of the judges of a jury. A judge that is not a jury has no votes.
 
         Returns
         -------
@@ -876,7 +876,7 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
 
 
 def select_paired_answers(rates: Rates) -> PairChunk:
-    """Return the answers of pairs that touch no held-out cell (agent, item).
+    """Return the answers that compare two responses of the training part, so that neither response is held out.
 
     Parameters
     ----------
