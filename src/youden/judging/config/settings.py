@@ -297,7 +297,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         Returns
         -------
         key : str or None
-            None if the judge needs no key, or if it is not found.
+            The key; None if the judge needs no key, or if the key is not found.
         source : str
             "the environment" or the path of the file; empty without a key.
         """
@@ -392,7 +392,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         Raises
         ------
         ConfigError
-            [key-over-http]: if it would be sent over http to another machine.
+            [key-over-http]: if a key would be sent over http to another machine.
         """
         if not self.makes_calls or not sends_key:
             return
