@@ -175,7 +175,7 @@ class _AnswerImport:
         self._early_rejections: dict[str, Failure] = {}
 
     def add(self, rows: Sequence[ResultLine]) -> None:
-        """Collect the answers and failures in rows, and write all collected ones if they are `ROWS_PER_WRITE` or more.
+        """Collect the answers and failures in rows; once there are `ROWS_PER_WRITE` or more, write them to the store.
 
         Failures for which the engine's account, key or model is at fault (kind "fatal") are only counted: the engine has not
         sent these requests.
@@ -201,7 +201,7 @@ class _AnswerImport:
             self.flush()
 
     def flush(self) -> None:
-        """Write the collected answers and failures to the store, except for requests that it has an answer to.
+        """Write the collected answers and failures to the store, except for requests with a stored answer.
 
         Request hashes are looked up and written in ascending order, so that each page of the store's tables is read
         and written once.
