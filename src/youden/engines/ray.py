@@ -276,7 +276,7 @@ class _WorkerGroup(Generic[T]):
                 )
 
     async def _stop_workers(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
-        """Signal the workers to stop, and end those that have not stopped in time.
+        """Signal the workers to stop, and kill each worker that has not stopped in time.
 
         tasks : tasks that wait for the results of the workers
         seconds : time in which the workers can store the answers of calls in flight

@@ -414,7 +414,7 @@ class TrialsByItem:
         Yields
         ------
         RateChunk
-            Rates of the pairs on the items of a chunk, from all trials and from those that training may use.
+            Rates of the pairs on the items of a chunk: from all trials, and only from the trials that training may use.
         """
         kinds = ["paired"]
         if self.plan.independent == "matched":
@@ -878,7 +878,7 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
 
 
 def select_paired_answers(rates: Rates) -> PairChunk:
-    """Return the answers that compare two responses of the training part, so that neither response is held out.
+    """Return the answers that compare two training responses. Trials with a held-out response are left out.
 
     Parameters
     ----------

@@ -282,7 +282,7 @@ def _with_remaining_cost(
     row_keys : row and request hash of each trial
     characters : int array (n_trials,), number of characters of each trial's request
 
-    Returns the estimate with `stored` and `usd_left`, which is None if no outcome is stored or a price is unknown.
+    Returns the estimate with `stored` and `usd_left`; `usd_left` is None if no outcome is stored or a price is unknown.
     """
     remaining = _count_remaining(store, row_keys, characters)
     if remaining.n_stored_trials == 0:

@@ -166,7 +166,7 @@ def _find_column_positions(
 
 
 def _check_repeated_names(header: Sequence[Json], file: Path, note: Note) -> None:
-    """Check whether several columns of a table have the same name, and tell the user by a note if they have.
+    """Check whether several columns of a table have the same name, and tell the user by a note if this is the case.
 
     A repeated name such as "prompt" is an error: only one column can hold the prompts, so the file may contain several tables.
     For other names, the note announces that the later columns are called, for example, "name (3)" after their position
@@ -223,8 +223,8 @@ def _find_header_position(lines: Records, candidates: Sequence[int]) -> int:
 def _is_header(lines: Sequence[Sequence[Json]], *, n_columns: int) -> bool:
     """Return whether a line resembles a header.
 
-    It has cells in more than half of the columns, and no cell is a number. Together, its cells are less than half as long as the
-    cells of the line below it.
+    The line must have cells in more than half of the columns, and no cell may be a number. Together, its cells must be less than
+    half as long as the cells of the line below it.
 
     lines : cells of a line and of the line below it, if there is one
     """

@@ -186,7 +186,7 @@ def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> d
 def _make_response_reader(
     file: Path, row: Mapping[str, Json], columns: Mapping[str, str], *, agent: str, builder: PoolBuilder
 ) -> ResponseReader:
-    """Create the reader that adds the responses of a table to a pool, for a table whose columns of each role are known.
+    """Create the reader that adds the responses of a table to a pool. The column of each role is known.
 
     Repeats are several responses of an agent to an item. If no column has the role `repeat`, a column with a usual name, such
     as "epoch", distinguishes them.
@@ -663,7 +663,7 @@ def _add_combined_columns(tables: Sequence[SourceTable], columns: Mapping[str, s
     A value of a combined column joins the values of its columns, such as "a.csv / 7".
 
     tables : tables, whose rows are changed in place
-    columns : column by role, as named by the user; other columns than combined ones are ignored
+    columns : column by role, as named by the user; only combined columns are used
     """
     rows = [row for table in tables for row in table.flat_rows]
     for column in columns.values():

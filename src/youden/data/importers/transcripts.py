@@ -349,7 +349,7 @@ def _format_new_inputs(call: _Span, yielded_keys: set[str]) -> Iterator[str]:
     the input, counted from 0, such as "user 1" or "tool_call_response 0".
 
     call : the call of a model
-    yielded_keys : keys of the messages and results that are not new; the keys of new ones are added
+    yielded_keys : keys of the messages and results that are not new; the keys of new messages and results are added
     """
     n_by_kind: Counter[str] = Counter()
     for role, parts in call.get_messages("input"):

@@ -317,13 +317,13 @@ class WideTableSearch(ColumnCandidates):
     def differs_from_others(self, name: str, prose_columns: Sequence[str]) -> bool:
         """Return whether a column of prose differs from all others, as a column of questions would.
 
-        The names are compared first, by their words and their first three letters. If all other names have a word or these
+        The names are compared first, by their words and their first three letters. If all other names have a word or the first
         letters in common, the column differs if its name has none of these common parts. If the other names have nothing in
         common, the texts are compared. The column differs in two cases:
 
         - The mean length of its texts is at most 0.75 times, or at least 1.33 times, the mean length of the other texts.
-        - It shares fewer words with the other columns than these share with each other: the mean overlap is less than 0.9
-          times as large (`compute_word_overlap`).
+        - It shares fewer words with the other columns than the other columns share with each other: the mean overlap is less than
+          0.9 times as large (`compute_word_overlap`).
 
         Parameters
         ----------
@@ -379,7 +379,8 @@ def _make_doubtful_columns_error(
     """Make the error for a wide table, which has a column of responses per agent, if the meaning of some columns is unclear.
 
     doubtful_columns : columns that may hold the responses of an agent, or information about items or responses
-    agent_columns : columns that certainly hold the responses of one agent each; the error proposes these as the responses
+    agent_columns : columns that certainly hold the responses of one agent each; the error proposes to read these columns as
+        responses
     question : column of questions, which the error proposes as the column of prompts; None if the table has no such column
     """
     options = {"text": ",".join(agent_columns)}

@@ -329,7 +329,7 @@ def _require_prompt_or_group(source: Source, value: Json, key: str, line: int) -
     source, line : file and number of the line, which error messages name
     key : "prompt" or "group"; a prompt may be empty, and causes a warning if it is very long
 
-    Raises PoolError [pool-key] if the value is not a string, and another PoolError if a group has a name that is not valid.
+    Raises PoolError [pool-key] if the value is not a string, and [pool-id] if the name of a group is not valid.
     """
     is_empty_group = key == "group" and value == ""
     if not isinstance(value, str | None) or is_empty_group:

@@ -55,7 +55,7 @@ def read_csv(path: Path, empty: EmptyRule = "failure") -> Pool:
     Returns
     -------
     Pool
-        Its name is that of the file without the suffix.
+        The name of the pool is the name of the file without the suffix.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def read_parquet(path: Path, empty: EmptyRule = "failure") -> Pool:
     Returns
     -------
     Pool
-        Its name is that of the file without the suffix.
+        The name of the pool is the name of the file without the suffix.
 
     Raises
     ------

@@ -362,8 +362,8 @@ def compute_text_weights(
     """Compute the weights of texts. Texts that share unusually many words with other responses to their item weigh less.
 
     A word is common on an item if at least two agents used it there. The mass of a text is the sum of the weights of its
-    common words. The limit of an item is `MAX_QUARTILES` times the upper quartile of the agents' mean masses, without
-    agents whose mean is 0. The weight of a text is min(1, limit / mass) to the power of `LENGTH_POWER`.
+    common words. The limit of an item is `MAX_QUARTILES` times the upper quartile of the mean masses of all agents whose mean
+    mass is above 0. The weight of a text is min(1, limit / mass) to the power of `LENGTH_POWER`.
 
     matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
     item_of, agent_of : int arrays (n_texts,), item and agent of each text; `item_of` ascends

@@ -204,7 +204,7 @@ def _make_client() -> Any:
 def _to_accepted_response(response: Any) -> Any:
     """Return an `httpx.Response` that litellm accepts: message contents that are lists of parts are joined to one text.
 
-    A response without lists, or one that is not JSON, is returned unchanged.
+    A response is returned unchanged if none of its message contents is a list, or if it is not JSON.
 
     response : `httpx.Response` with its whole body
 

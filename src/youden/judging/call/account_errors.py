@@ -134,7 +134,7 @@ def parse_error_parts(body: object) -> ErrorParts:
     Returns
     -------
     ErrorParts
-        All codes, and the message, which may have any type; the message is None if there is none.
+        All codes, and the message. The message may have any type; it is None if the body contains no message.
 
     Examples
     --------

@@ -133,7 +133,7 @@ class Budget:
             Cost that is counted for the answer, in USD. Answers that cost nothing or an unknown amount (NaN) are not
             recorded.
         fault : str or None
-            Description of the reported token counts and of why they are not possible; None if they are missing.
+            Description of the reported token counts and of why these counts are not possible; None if no counts were reported.
         """
         is_paid = usd > 0  # False also for NaN, an unknown cost
         if is_paid:

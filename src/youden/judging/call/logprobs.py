@@ -109,7 +109,7 @@ def _require_token(entry: Mapping[str, Any]) -> str:
 
 
 def _get_token_entries(logprobs: object) -> list[Any]:
-    """Return the entries of the log-probabilities of a reply, one per token, not validated; empty if there are none.
+    """Return the log-probabilities of a reply as a list with one entry per token, not validated; empty if there are none.
 
     logprobs : field `logprobs` of the first choice of the reply; None if the reply has none
 

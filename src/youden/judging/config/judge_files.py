@@ -280,7 +280,7 @@ def _load_files_of_keys(data: Mapping[str, Any], folder: Path, file: Path | None
 def _validate_keys(keys: Mapping[str, Any], location: str) -> JudgeConfig:
     """Validate the keys of a judge, and return them as a config.
 
-    keys : keys and values of a judge file; judges that they name are loaded already
+    keys : keys and values of a judge file; the judges that the keys name are loaded already
     location : description of the keys for the error message, such as the path of their file
 
     Raises: ConfigError [judge-config] if a key is unknown, contains a secret, or has an invalid value. The message does not

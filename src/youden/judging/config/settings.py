@@ -350,9 +350,8 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         Raises
         ------
         ConfigError
-            [key-not-trusted]: if a host is neither known for the key nor allowed by the user. [key-over-http]: if a key
-            would be sent over http to another machine. [env-base-url]: if the file that contains the key also sets an
-            address for it.
+            [key-not-trusted]: if a host is not known for the key and the user has not allowed it. [key-over-http]: if a key would
+            be sent over http to another machine. [env-base-url]: if the file that contains the key also sets an address for it.
         """
         for judge in self.judges:
             judge.check_trust(environment)

@@ -305,7 +305,7 @@ def check_key_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> 
     uses : iterable of KeyUse
         Pairs of a variable and a host.
     judge : str
-        Name of the judge that sends them, for the error message.
+        Name of the judge that sends the variables, for the error message.
     file : Path or None
         File of the judge, for the error message; None if it has no file.
 

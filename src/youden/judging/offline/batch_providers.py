@@ -273,7 +273,7 @@ def _parse_request_hashes(path: Path) -> tuple[set[str], int]:
 
 @contextmanager
 def _file_errors() -> Iterator[None]:
-    """Convert errors of files inside the block: to CallError if a file does not exist, else to JudgeError."""
+    """Convert errors of files in a `with` block: to CallError if a file does not exist, else to JudgeError."""
     try:
         yield
     except FileNotFoundError as error:

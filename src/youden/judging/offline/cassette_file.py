@@ -185,7 +185,7 @@ def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Itera
     Parameters
     ----------
     entry : Entry
-        The entry, which stays unchanged; one that is redacted already is returned as it is.
+        The entry, which stays unchanged. If it is redacted already, it is returned.
     read : callable
         Function that parses an answer.
     labels : iterable of str
@@ -275,7 +275,7 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
 
     A cassette is a file of recorded requests and answers. Its first line, the head, has the version and the judges. Each
     further line is an entry, with one request and its answer or failure. The request hash of each entry is compared with the hash
-    of its request. This is not possible for a redacted entry, because its texts are replaced by hashes.
+    of its request. The comparison is not possible for a redacted entry, because its texts are replaced by hashes.
 
     Parameters
     ----------

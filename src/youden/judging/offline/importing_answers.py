@@ -246,7 +246,7 @@ class _AnswerImport:
         return self._counts
 
     def _check_rows_match_plan(self) -> None:
-        """Check that the imported files were the right ones, after all of their rows have been counted.
+        """Check that the imported files belong to the plan, after all of their rows have been counted.
 
         A row is one line of a file of results. Single rows that are damaged or belong to other plans are ignored, but at least
         one row must be readable and answer a request of this plan.

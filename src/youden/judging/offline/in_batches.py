@@ -123,8 +123,7 @@ class BatchRunner:
     async def _run_round(self) -> bool:
         """Send batches, wait for them, and store their results. If an earlier process left batches, only wait for these.
 
-        If all remaining requests are leased by other processes, which have the exclusive right to send them, wait for one
-        interval of polls.
+        If other processes have leases (exclusive rights to send) on all remaining requests, wait for one interval of polls.
 
         Returns whether another round is needed, because some trials may have no outcome yet.
         """
@@ -260,8 +259,8 @@ class BatchRunner:
     async def _start_batch(self, job: Job, *, maybe_started: bool) -> Job | None:
         """Start the batch of an uploaded file, and record its id.
 
-        If the provider reports an error, the run ends. If it may have started the batch nevertheless, the record of the
-        batch stays in the store, so that the next run finds the batch instead of sending its requests again.
+        If the provider reports an error, the run ends. If the provider may have started the batch in spite of the error, the
+        record of the batch stays in the store. The next run then finds the batch instead of sending its requests again.
 
         job : record of the batch, with the id of the file
         maybe_started : whether an earlier process may have started the batch already
@@ -424,8 +423,8 @@ class BatchRunner:
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
         """Store the outcomes of requests, and compute their costs.
 
-        A batch that an earlier process left may also contain requests that this plan does not need. Only the answers to these
-        requests are stored, and their failures are ignored.
+        A batch that an earlier process left may also contain requests that this plan does not need. Of these requests, answers
+        are stored and failures are ignored.
 
         outcomes : outcome by request hash
 
