@@ -85,7 +85,7 @@ def find_json_label(text: str, labels: Sequence[str]) -> str | None:
     ('YES', None)
     """
     try:
-        value = parse_json(text).value
+        value = parse_json(text, unique_keys=False).value
         # a parsed object has only the last of several values of "answer", so they are counted in a second pass
         json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_reject_two_answers)
     except (ValueError, RecursionError):
