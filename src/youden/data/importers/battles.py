@@ -327,19 +327,19 @@ def _read_rows(path: Path) -> pd.DataFrame:
         return pd.DataFrame(filled_rows)
 
     try:
-        if suffix == ".parquet":
-            return pd.read_parquet(path)
-        if suffix == ".json":
-            return pd.DataFrame(_parse_json(path.read_text(encoding="utf-8-sig")))
-        if suffix in (".jsonl", ".ndjson"):
-            lines = path.read_text(encoding="utf-8-sig").split("\n")
-            return pd.DataFrame([_parse_json(line) for line in lines if line.strip()])
-        raise ValueError(f"the suffix is {path.suffix!r}")
+        match suffix:
+            case ".parquet":
+                return pd.read_parquet(path)
+            case ".json":
+                return pd.DataFrame(_parse_json(path.read_text(encoding="utf-8-sig")))
+            case ".jsonl" | ".ndjson":
+                lines = path.read_text(encoding="utf-8-sig").split("\n")
+                return pd.DataFrame([_parse_json(line) for line in lines if line.strip()])
+        reason = f"its suffix is {path.suffix!r}"
     except (OSError, ValueError, RecursionError) as error:
-        problem = (
-            f"it cannot be read as a table ({error}). Pass CSV, TSV, JSON, JSONL or Parquet with one battle per row."
-        )
-        raise import_error(path, problem, slug="import-format") from error
+        reason = str(error)
+    problem = f"it cannot be read as a table ({reason}). Pass CSV, TSV, JSON, JSONL or Parquet with one battle per row."
+    raise import_error(path, problem, slug="import-format")
 
 
 def _parse_json(text: str) -> Any:
