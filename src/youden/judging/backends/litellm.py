@@ -214,7 +214,7 @@ def _to_accepted_response(response: Any) -> Any:
         raise make_status_error(response.status_code, response.content, response.headers)
 
     try:
-        reply = parse_json(response.content).value
+        reply = parse_json(response.content, unique_keys=False).value
     except ValueError:
         return response
     error = find_reply_error(reply)

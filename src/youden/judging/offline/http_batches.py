@@ -210,7 +210,7 @@ class _HttpBatches:
         """
         try:
             body = await self._send_request(method, path, data, seconds=seconds)
-            reply = parse_json(body).value
+            reply = parse_json(body, unique_keys=False).value
         except ValueError:
             raise _make_reply_error("no JSON") from None
         if not isinstance(reply, dict):
@@ -454,7 +454,7 @@ def _to_openai_line(line: bytes) -> bytes:
     If a line is not JSON, or if its `result` has no `type`, it is returned unchanged.
     """
     try:
-        parsed = parse_json(line).value
+        parsed = parse_json(line, unique_keys=False).value
         result = parsed["result"]
         kind = result["type"]
     except (ValueError, KeyError, TypeError):
