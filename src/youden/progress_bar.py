@@ -91,7 +91,8 @@ class Tally:
     def _format_parts(self, now: float, *, ended: bool) -> dict[str, str]:
         """Return the texts of the progress line by name, in the order of the line.
 
-        Counts that are 0 are left out, except those of finished and of answered trials; so is a time below one second.
+        Counts that are 0 are left out, except the numbers of finished and of answered trials. A time below one second is
+        left out, too.
 
         now : current time, in seconds of the clock that gave `began`
         ended : whether the work has ended, so that the duration is given instead of the remaining time
@@ -189,13 +190,13 @@ class ProgressBar:
         n : int, default 1
             Number of completed trials.
         failed : int, default 0
-            Number of them without an answer.
+            Number of completed trials without an answer.
         usd : float, default 0
-            Their cost in USD.
+            Cost of the completed trials in USD.
         cached : int, default 0
-            Number of them whose answer came from the store.
+            Number of completed trials whose answer came from the store.
         reason : str, default ""
-            Reason for the failures, such as "refused"; empty if none failed.
+            Reason for the failures, such as "refused"; empty if no trial failed.
         """
         if self._tally is not None:
             self._tally.done += n
@@ -307,7 +308,7 @@ def progress_bar(*, plain: bool = True) -> Iterator[ProgressBar | None]:
     Yields
     ------
     ProgressBar or None
-        None if there is neither a terminal nor a notebook, and `plain` is false.
+        The progress bar; None if `plain` is false and there is neither a terminal nor a notebook.
     """
     from rich.console import Console
 

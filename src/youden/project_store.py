@@ -96,8 +96,8 @@ def find_moved_store(store: Path, run: Path) -> Path:
 def _project_directory() -> Path:
     """Return the project directory: the nearest folder, from the current one upwards, that contains `.youden`.
 
-    If no folder contains it, this is the nearest one with `.git` or `pyproject.toml`, else the current folder. Above the current
-    folder, only files and folders that belong to the user count.
+    If no folder contains `.youden`, the project directory is the nearest folder with `.git` or `pyproject.toml`; if there
+    is none, it is the current folder. Above the current folder, only files and folders that belong to the user count.
     """
     current_folder = Path.cwd()
     for names in _MARKERS:

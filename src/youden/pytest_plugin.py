@@ -42,8 +42,8 @@ def youden_cassette(
 ) -> Iterator[CassetteRecorder]:
     """Answer judge calls from the file cassettes/NAME.jsonl in the folder of the test.
 
-    The attributes `n_played` and `n_recorded` count the calls. The default store is temporary, because answers from the store of
-    the project would be missing in the cassette.
+    The attributes `n_played` and `n_recorded` count the calls. The default store is temporary. Otherwise, answers that
+    come from the store of the project would be missing in the file.
     """
     from youden.judging.offline.tape import CassetteRecorder, use_cassette
 

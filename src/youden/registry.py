@@ -38,7 +38,7 @@ def find_plugin(error: BaseException) -> str | None:
     Returns
     -------
     str or None
-        Top-level package of the plugin, the first in alphabetical order; None if there is none.
+        Top-level package of the plugin; None if there is no plugin. Of several plugins, the first in alphabetical order.
     """
     plugin_packages = set()
     for distribution in distributions():

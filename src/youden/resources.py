@@ -131,7 +131,7 @@ def set_shadow_reporter(report: Callable[[str], None]) -> None:
 
 
 def report_shadow(what: str, name: str, file: Path, *, original: Path | None, was_path_given: bool = False) -> bool:
-    """Report that a local file is used instead of a file of the same name, but other contents, that ships with youden.
+    """Report that a local file is used instead of a file that ships with youden and has the same name, but other contents.
 
     Each file is reported once. By default, the report is a warning of the logger `youden`; `set_shadow_reporter` changes this.
 

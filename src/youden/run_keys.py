@@ -21,6 +21,7 @@ Target = Literal["items-like-these", "these-items", "items-and-judges"]
 and judges like these."""
 SplitRule = Literal["strict", "paper"]
 Question = Literal["information", "preference"]
+EmptyRule = Literal["failure", "missing"]
 """What a judge is asked about two responses: whether they respond to the same item, or which of them is better."""
 
 MAX_MISSING = 0.01
@@ -153,6 +154,13 @@ class RunKeys:
 
     name: Annotated[str, Key("Name of the run and of its folder in `runs/`. Default: the name of the file.")]
     pool: Annotated[Text, Key("Path of the pool. `datasets/NAME` may be a pool of the package.")]
+    empty: Annotated[
+        EmptyRule,
+        Key(
+            "Meaning of an empty cell or text in place of a response, also in pools that are added later: `failure`, an empty "
+            "response, which counts as a failure; `missing`, no response. Saved in the run."
+        ),
+    ] = "failure"
     judge: Annotated[
         Text | JsonObject,
         Key(

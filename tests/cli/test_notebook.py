@@ -133,7 +133,7 @@ def test_a_data_frame_is_accepted_as_a_pool() -> None:
     frame = pd.DataFrame(rows, columns=["agent", "item", "text"])
     frame.loc[5, "text"] = None
     pool = youden.read_pool(frame)
-    assert (pool.n_agents, [item.id for item in pool.items], pool.n_missing) == (3, ["0", "1", "2", "3"], 1)
+    assert (pool.n_agents, [item.id for item in pool.items], pool.n_empty) == (3, ["0", "1", "2", "3"], 1)
     with pytest.raises(PoolError, match=r"DataFrame: no column text.*\[pool-columns\]"):
         youden.read_pool(frame.rename(columns={"text": "answer"}))
     scores = frame.assign(item=0).drop(columns="text").rename(columns={"agent": "model"})

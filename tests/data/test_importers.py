@@ -231,7 +231,7 @@ def test_a_byte_order_mark_determines_the_encoding(tmp_path: Path, encoding: str
 def test_unusable_rows_are_omitted_with_their_count_and_location(tmp_path: Path) -> None:
     rows = [
         {"agent": "a", "item": 1, "text": "kept"},
-        {"agent": "a", "item": 2, "text": None},
+        {"agent": "", "item": 2, "text": None},
         {"agent": "a", "item": 3, "text": 3.5},
         {"agent": "a", "item": 4, "text": ["no", 4]},
         {"agent": "", "item": 5, "text": "x"},
@@ -242,13 +242,13 @@ def test_unusable_rows_are_omitted_with_their_count_and_location(tmp_path: Path)
     ]
     imported = load("table", write(tmp_path / "bad.jsonl", *rows))
     assert imported.left_out == {
-        "no text (null)": 1,
+        "an empty cell in place of a text": 1,
         "the text is no string but float": 1,
         "the text is no string but list": 1,
         "no agent id": 1,
         "no item id": 1,
         "a second response of the same agent to the same item": 1,
-        "an empty row": 1,
+        "a row without a text": 1,
     }
     assert any("bad.jsonl, line 3)" in note for note in imported.notes)
     assert [agent.id for agent in imported.pool.agents] == ["a", "A "]
@@ -310,7 +310,7 @@ def test_every_format_refuses_files_of_other_formats(tmp_path: Path, name: str, 
 
 
 def test_import_writes_a_pool_that_reads_back(youden: Youden, tmp_path: Path) -> None:
-    write(tmp_path / "one.jsonl", {"key": "a", "out": "said"}, {"key": "b", "out": None})
+    write(tmp_path / "one.jsonl", {"key": "a", "out": "said"}, {"key": "b"})
     ended = youden(
         "import", "table", "one.jsonl", "--out", "pool", "--column", "item=key", "--column", "text=out", "--json"
     )
@@ -320,11 +320,11 @@ def test_import_writes_a_pool_that_reads_back(youden: Youden, tmp_path: Path) ->
         "agents": 1,
         "items": 1,
         "missing": 0,
-        "left_out": {"no text (null)": 1},
+        "left_out": {"a row without a text": 1},
         "dropped": 0,
         "unaligned": [],
     }
-    assert "note: 1 record left out: no text (null) (first: one.jsonl, line 2)" in ended.err
+    assert "note: 1 record left out: a row without a text (first: one.jsonl, line 2)" in ended.err
     assert read_pool(tmp_path / "pool").texts.tolist() == [["said"]]
     write(tmp_path / "two.jsonl", {"key": "a", "out": "other"})
     other_run = youden("import", "table", "two.jsonl", "--out", "pool", "--column", "item=key", "--column", "text=out")

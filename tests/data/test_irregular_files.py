@@ -231,10 +231,10 @@ ALL = len(AGENTS) * N
 UGLY = {
     "spreadsheet": IrregularInput(
         spreadsheet,
-        ALL - len(EMPTY),
+        ALL,
         (
             "241 rows: agents by 'Model', items by 'Question' (ids made from it), texts in 'Response'",
-            "11 records left out: an empty cell in place of a text",
+            "11 empty responses count as failures; `empty: missing` in the config leaves them out",
             "1 record left out: a repetition of an earlier response",
         ),
     ),
@@ -244,7 +244,7 @@ UGLY = {
         ("read as Windows-1252 (auswertung.csv)", "1 line above the header not read", "not used: 'Score'"),
     ),
     "wide": IrregularInput(
-        wide, ALL - 2, ("each of 'v1 plain', 'v2 steps'", "an error of the spreadsheet (such as #REF!)")
+        wide, ALL - 1, ("each of 'v1 plain', 'v2 steps'", "an error of the spreadsheet (such as #REF!)")
     ),
     "letters": IrregularInput(
         letters, ALL, ("each of 'v1 plain letter', 'v2 steps letter'", "items by 'Question' (ids made")
@@ -258,11 +258,11 @@ UGLY = {
         ALL - len(AGENTS),
         ("items by 'No.', prompts in 'Prompt', texts in 'Reply'", "1 line above the header not read (6 times, first: "),
     ),
-    "lines": IrregularInput(lines, ALL - 1, ("agents by 'metadata.model'", "texts in 'response.output'")),
+    "lines": IrregularInput(lines, ALL, ("agents by 'metadata.model'", "texts in 'response.output'")),
     "by agent": IrregularInput(by_agent, ALL, ("agents by 'agent', items by 'item'",)),
     "pandas columns": IrregularInput(pandas_columns, ALL, ("agents by 'system', items by 'instruction'",)),
     "parquet": IrregularInput(parquet, ALL, ("items by 'task_id', prompts in 'document', texts in 'text'",)),
-    "texts": IrregularInput(texts, ALL - 1, ("prompts in 'prompt'",)),
+    "texts": IrregularInput(texts, ALL, ("prompts in 'prompt'",)),
     "files apart": IrregularInput(one_file_per_agent, ALL, ("agents by a table each",)),
 }
 
@@ -293,7 +293,7 @@ def test_an_irregular_file_is_ranked_without_edits(youden: Youden, tmp_path: Pat
     if set(by_place) == set(AGENTS):
         for row in range(N):
             texts = {agent: pool.texts[by_place[agent], row] for agent in AGENTS}
-            own = [{response(i, j), None} for i in range(len(AGENTS)) for j in (_item_of(texts),)]
+            own = [{response(i, j), None, ""} for i in range(len(AGENTS)) for j in (_item_of(texts),)]
             assert all(texts[agent] in (*expected, "7", "42") for agent, expected in zip(AGENTS, own, strict=True)), (
                 texts
             )
@@ -352,10 +352,10 @@ def test_new_rows_of_a_spreadsheet_join_a_judged_run_by_the_printed_commands(you
     assert init_and_read(tmp_path, "sheet-new.yaml").texts[1, 3] == "Said anew."
 
 
-@pytest.mark.parametrize(("n", "said"), [(1, "1 cell has no response"), (2, "2 cells have no response")])
-def test_cells_without_a_response_are_counted_in_grammatical_english(
-    youden: Youden, tmp_path: Path, n: int, said: str
-) -> None:
+@pytest.mark.parametrize(
+    ("n", "said"), [(1, "1 empty response counts as a failure"), (2, "2 empty responses count as failures")]
+)
+def test_empty_responses_are_counted_in_grammatical_english(youden: Youden, tmp_path: Path, n: int, said: str) -> None:
     _sheet(tmp_path, AGENTS[:4], 12, **{f"{AGENTS[0]} {j}": "" for j in range(n)})
     assert said in youden("init", "sheet.csv").out
 

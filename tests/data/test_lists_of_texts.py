@@ -93,12 +93,12 @@ def test_a_list_of_several_texts_is_repeats_even_if_equal(tmp_path: Path, kind: 
 
 
 @pytest.mark.parametrize("names", NAMES)
-def test_an_empty_list_and_a_list_of_null_are_no_response(tmp_path: Path, names: str) -> None:
+def test_an_empty_list_is_no_response_and_a_list_of_null_an_empty_one(tmp_path: Path, names: str) -> None:
     rows = table(lambda text: [] if "a to 0" in text else [None] if "a to 1" in text else [text], NAMES[names])
     imported = load("table", jsonl(tmp_path, rows))
     result = cells(imported)
-    assert (result["a", "q0"], result["a", "q1"], result["a", "q2"]) == (None, None, "answer a to 2")
-    assert imported.pool.n_responses == 7
+    assert (result["a", "q0"], result["a", "q1"], result["a", "q2"]) == (None, "", "answer a to 2")
+    assert imported.pool.n_responses == 8
     assert imported.left_out["no text (an empty list)"] == 1
 
 

@@ -119,13 +119,19 @@ def test_losing_too_many_responses_is_an_error_that_names_them(youden: Youden, t
     assert json.loads(gone_on.out)["dropped"] == 2
 
 
-def test_a_duplicated_response_and_a_null_do_not_count_as_lost(tmp_path: Path) -> None:
+def test_a_duplicated_response_and_an_empty_one_do_not_count_as_lost(tmp_path: Path) -> None:
     row = {"agent": "a", "item": "i", "text": "said"}
-    imported = load("table", write(tmp_path / "x.jsonl", row, row, row | {"item": "j", "text": None}))
+    imported = load(
+        "table", write(tmp_path / "x.jsonl", row, row, row | {"item": "j", "text": None}, row | {"text": None})
+    )
     assert (imported.n_dropped, imported.left_out) == (
         0,
-        {"a repetition of an earlier response": 1, "no text (null)": 1},
+        {
+            "a repetition of an earlier response": 1,
+            "an empty text next to another response of the same agent to the same item": 1,
+        },
     )
+    assert imported.pool.texts.tolist() == [["said", ""]]
 
 
 @pytest.mark.parametrize(

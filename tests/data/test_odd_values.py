@@ -181,7 +181,7 @@ def test_a_surrogate_encoded_as_bytes_is_replaced(tmp_path: Path) -> None:
         assert any(note.startswith("2 texts had an unpaired surrogate") for note in imported.notes)
 
 
-def test_a_nan_value_is_no_response_and_no_id_while_the_word_nan_is_a_text(tmp_path: Path) -> None:
+def test_a_nan_value_is_an_empty_response_and_no_id_while_the_word_nan_is_a_text(tmp_path: Path) -> None:
     words = ["nan", "NaN", "NA", "null", "None", "<NA>", "Infinity"]
     rows: list[dict[str, object]] = [
         {"agent": agent, "item": str(n), "text": word} for agent in "ab" for n, word in enumerate(words)
@@ -190,10 +190,10 @@ def test_a_nan_value_is_no_response_and_no_id_while_the_word_nan_is_a_text(tmp_p
     rows[1]["item"] = float("inf")
     imported = load("table", write(tmp_path / "rows.jsonl", *rows))
     result = cells(imported)
-    assert result["a", "0"] is None
+    assert result["a", "0"] == ""
     assert result["a", "1"] is None
     assert [result["b", str(n)] for n in range(len(words))] == words
-    assert imported.left_out == {"no text (null)": 1, "no item id": 1}
+    assert imported.left_out == {"no item id": 1}
 
 
 @pytest.mark.parametrize("name", ["deep.jsonl", "deep.json"])
@@ -236,7 +236,9 @@ def test_a_missing_value_of_pandas_is_the_same_in_every_dtype(dtype: str, missin
     value = MISSING[missing]
     frame = frame_of()
     pool = read_pool(with_missing(frame, "text", dtype, value))
-    assert (pool.n_missing, pool.texts[1, 1]) == (1, None)
+    assert (pool.n_missing, pool.n_empty, pool.texts[1, 1]) == (0, 1, "")
+    pool = read_pool(with_missing(frame, "text", dtype, value), empty="missing")
+    assert (pool.n_missing, pool.n_empty, pool.texts[1, 1]) == (1, 0, None)
     for column in ("agent", "item"):
         with pytest.raises(
             PoolError, match=rf"DataFrame, row 6: the {column} id is not a string: got None.*\[pool-id\]"
@@ -272,14 +274,14 @@ def test_words_that_resemble_missing_values_are_texts_and_ids_of_a_data_frame() 
         assert pool.texts.tolist() == [words, words]
 
 
-def test_a_parquet_file_with_nulls_is_imported_without_them(tmp_path: Path) -> None:
+def test_a_null_in_a_parquet_file_is_an_empty_response_or_no_id(tmp_path: Path) -> None:
     frame = frame_of().drop(columns=["prompt", "group", "repeat"]).convert_dtypes()
     frame.loc[1, "text"] = pd.NA
     frame.loc[6, "item"] = pd.NA
     frame.assign(score=[float("nan")] * 12).to_parquet(tmp_path / "t.parquet")
     imported = load("table", tmp_path / "t.parquet")
-    assert imported.left_out == {"no text (null)": 1, "no item id": 1}
-    assert imported.pool.n_responses == 10
+    assert imported.left_out == {"no item id": 1}
+    assert (imported.pool.n_responses, imported.pool.n_empty) == (11, 1)
 
 
 def test_an_unpaired_surrogate_in_a_pool_is_replaced_with_a_warning(
@@ -377,14 +379,14 @@ def test_a_repeat_that_is_no_integer_is_refused(repeat: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_non_finite_number_in_a_text_column_is_no_response(tmp_path: Path, value: float) -> None:
+def test_a_non_finite_number_in_a_text_column_is_an_empty_response(tmp_path: Path, value: float) -> None:
     rows = [{"model": agent, "question": f"Q{n}?", "response": f"{agent} {n}"} for agent in "ab" for n in range(3)]
     write(tmp_path / "t.json", whole=[*rows, {"model": "a", "question": "Q3?", "response": value}])
     imported = load("table", tmp_path / "t.json")
-    assert (imported.pool.n_responses, imported.left_out) == (6, {"an empty cell in place of a text": 1})
+    assert (imported.pool.n_responses, imported.pool.n_empty, imported.left_out) == (7, 1, {})
     frame = pd.DataFrame({"agent": ["a"], "item": ["x"], "text": pd.Series([value], dtype=float)})
     frame.to_parquet(tmp_path / "one.parquet")
-    with pytest.raises(ImportFormatError, match="no text \\(null\\)"):
+    with pytest.raises(ImportFormatError, match="contains no response: all texts are empty"):
         load("table", tmp_path / "one.parquet")
 
 

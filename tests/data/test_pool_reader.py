@@ -115,7 +115,7 @@ def test_csv_and_parquet_equal_a_naive_reading_of_their_rows(
     pd.DataFrame(rows, dtype=object).astype("string").to_parquet(folder / "p.parquet")
     agents = list(dict.fromkeys(row["agent"] for row in rows))
     items = list(dict.fromkeys(row["item"] for row in rows))
-    expected = {(row["agent"], row["item"]): row["text"] for row in rows}
+    expected = {(row["agent"], row["item"]): row["text"] if str(row["text"]).strip() else "" for row in rows}
     for name in ("p.csv", "p.parquet"):
         read = read_pool(folder / name)
         assert [agent.id for agent in read.agents] == agents
@@ -193,10 +193,6 @@ FOLDER_FAULTS: dict[str, tuple[dict[str, list[str]], list[str]]] = {
         {"responses": ['{"agent": "a", "item": "z", "text": ""}']},
         ["line 1", "'z' is not in items.jsonl"],
     ),
-    "null text": (
-        {"responses": ['{"agent": "a", "item": "x", "text": null}']},
-        ["line 1", "None", "Remove the row"],
-    ),
     "number text": ({"responses": ['{"agent": "a", "item": "x", "text": 7}']}, ["line 1", "got 7"]),
     "number id": ({"agents": ['{"id": 7}', *AGENTS]}, ["agents.jsonl, line 1", "7", "strings"]),
     "no text": ({"responses": ['{"agent": "a", "item": "x"}']}, ["line 1", "no key 'text'"]),
@@ -232,8 +228,8 @@ def test_a_csv_that_is_not_utf8_is_refused_with_the_line(tmp_path: Path) -> None
 
 def test_a_faulty_parquet_is_refused_with_its_row(tmp_path: Path) -> None:
     path = tmp_path / "p.parquet"
-    pd.DataFrame({"agent": ["a", "a"], "item": ["x", "y"], "text": ["t", None]}).to_parquet(path)
-    refused(path, "p.parquet, row 2", "None", "pool-text")
+    pd.DataFrame({"agent": ["a", None], "item": ["x", "y"], "text": ["t", "u"]}).to_parquet(path)
+    refused(path, "p.parquet, row 2", "None", "pool-id")
     pd.DataFrame({"agent": ["a", "a"], "item": [1, 2], "text": ["t", "u"]}).to_parquet(path)
     refused(path, "column item", "int64", "Cast it to string")
     pd.DataFrame({"agent": ["a", "a"], "item": ["x", "x"], "text": ["t", "u"]}).to_parquet(path)
@@ -358,8 +354,9 @@ def test_a_column_of_a_wide_frame_that_names_no_agent_is_refused(name: str) -> N
 
 
 def test_an_agent_of_a_frame_without_any_response_is_not_dropped_silently() -> None:
+    assert read_pool(WIDE.assign(c=None)).texts[-1].tolist() == ["", ""]
     with pytest.raises(PoolError, match=r"agent 'c' has no response\. Add .*pool-agent"):
-        read_pool(WIDE.assign(c=None))
+        read_pool(WIDE.assign(c=None), empty="missing")
 
 
 @pytest.mark.parametrize(

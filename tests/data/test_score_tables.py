@@ -265,6 +265,87 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
         "Write 1287 or 1.287.",
         {},
     ),
+    "a comma before three digits and an error": (
+        'model,x,y\na,"1,234 ± 5","1,250±6"\nb,987 ± 6,950 ± 4\n',
+        "scores-value",
+        "Write 1234 or 1.234.",
+        {},
+    ),
+    "grades up to 10 with fractions, and the lowest grade 1": (
+        "model,acc,f1,grade\na,.85,.6,1\nb,.7,.45,6\nc,.5,.3,10\n",
+        "scores-scale",
+        "got 0.5 to 0.85 for 'acc' and 1 to 10 for 'grade'",
+        {},
+    ),
+    "grades up to 5 with fractions, and the grade 0": (
+        "task,a,b,c\nacc,.85,.7,.5\ngrade,0,3.5,5\n",
+        "scores-scale",
+        "--range LOW,HIGH",
+        {},
+    ),
+    "an Elo rating of 0": ("model,acc,elo\na,90.4,0\nb,80,900\nc,70,950\n", "scores-scale", "ignore=NAME", {}),
+    "fractions of one model and percentages of others": (
+        "model,x,y,z\ngood,.85,.82,.9\nmid,.7,.72,.66\nweak,50,48,52\n",
+        "scores-scale",
+        "got 0.82 to 0.9 for 'good' and 48 to 52 for 'weak'. Convert the scores of all models to one unit",
+        {},
+    ),
+    "fractions of one model in a column": (
+        "task,a,b\nx,.8512,60.1\ny,.7,55.3\nz,.9,65\n",
+        "scores-scale",
+        "Convert the scores",
+        {},
+    ),
+    "0 and 1 of one model, and 0 and 100 of another": (
+        "model,item,score\na,x,1\na,y,0\na,z,1\nb,x,100\nb,y,0\nb,z,0\n",
+        "scores-scale",
+        "Convert the scores",
+        {},
+    ),
+    "words of one model, and 0 and 100 of another": (
+        "model,item,score\na,x,correct\na,y,incorrect\nb,x,100\nb,y,0\n",
+        "scores-scale",
+        "got 'correct', 'incorrect'. Write numbers of one unit",
+        {},
+    ),
+    "words and numbers in one column": (
+        "model,x,y\na,yes,60\nb,80,70\n",
+        "scores-scale",
+        "--column ignore=x",
+        {},
+    ),
+    "a metric that is a loss": (
+        "model,dataset,metric,value\na,x,WER,.1\na,y,WER,.2\nb,x,WER,.3\nb,y,WER,.4\n",
+        "scores-direction",
+        "got 'WER' in the column 'metric'. Change the sign of the scores",
+        {},
+    ),
+    "a metric of a wide table that is a loss": (
+        "model,metric,x,y\na,wer,.1,.2\nb,wer,.3,.4\n",
+        "scores-direction",
+        "--column score=NAME",
+        {},
+    ),
+    "a loss as an item of a long table": (
+        "model,item,score\na,accuracy,.9\na,perplexity,.5\nb,accuracy,.8\nb,perplexity,.25\n",
+        "scores-direction",
+        "got the item 'perplexity'. Change the sign of its scores, or leave out its rows",
+        {},
+    ),
+    "losses as rows": ("item,a,b\nWER,.1,.3\nCER,.05,.2\n", "scores-direction", "--column score=NAME", {}),
+    "a loss as a part of an item": (
+        "model,task,metric,value\na,x,acc,.9\na,x,wer,.1\nb,x,acc,.8\nb,x,wer,.2\n",
+        "scores-direction",
+        "got the item 'x / wer'",
+        {"item": "task+metric"},
+    ),
+    "numbers as models": ("model,x,y\n1,.9,.5\n2,.8,.7\n", "scores-columns", "Set --column model=model", {}),
+    "numbers as models of a long table": (
+        "model,item,acc\n1,x,.9\n1,y,.5\n2,x,.8\n2,y,.7\n",
+        "scores-columns",
+        "Set --column model=model",
+        {},
+    ),
     "equal scores": (
         "model,x,y\na,500,500\nb,500,500\n",
         "scores-bounds",
@@ -318,6 +399,83 @@ def test_the_options_that_errors_name_resolve_them(tmp_path: Path) -> None:
     assert read_scores(totals, columns={"score": "x,Overall"}).score.shape == (2, 1 + 1)
 
 
+ACCEPTED = {
+    "grades up to 100 and a model near 0": "model,x,y,z\na,90,75,80\nb,60,70,66\nc,0,1,0\n",
+    "a model near 0 with one decimal": "model,x,y,z\na,90.5,75.1,80.3\nb,40.2,33,36.1\nc,.5,.9,.7\n",
+    "a model near 0 with a half point": "model,x,y,z\na,90,75,80\nb,60,70,66\nc,.5,0,.2\n",
+    "a model near 0 that has a higher score": "model,x,y,z\na,90,75,80\nb,60,70,66\nc,.85,.9,1.25\n",
+    "a model that fails all items": "model,x,y,z\na,1,1,0\nb,1,0,1\nc,0,0,0\n",
+    "a model that fails all items up to 100": "model,x,y,z\na,100,100,0\nb,100,0,100\nc,0,0,0\n",
+    "the lowest grade": "model,x,y,z\na,9,10,8\nb,7,8,9\nc,1,1,1\n",
+    "half points and a hard item": "model,easy,hard\na,9.5,1\nb,8,.5\nc,0,0\n",
+    "failed tasks of a table of grades": "model,x,y\na,fail,60\nb,80,70\n",
+    "words and a total of counts": "item,a,b\nx,yes,no\ny,yes,yes\nTotal,2,1\n",
+    "binary scores of an item named like a loss": "model,item,score\na,loss,1\na,y,0\nb,loss,0\nb,y,1\n",
+    "an item that is no loss": "model,item,score\na,weight loss,.9\na,y,.1\nb,weight loss,.5\nb,y,.2\n",
+}
+"""Content of CSV files that look similar to refused ones, and are read."""
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_low_scores_of_one_model_are_read(name: str, tmp_path: Path) -> None:
+    table = read_scores(write(tmp_path, "table.csv", ACCEPTED[name]))
+    assert len(table.model_ids) > 1
+    assert not np.isnan(table.score).any()
+
+
+def test_scores_of_one_model_that_may_have_another_unit_are_noted(tmp_path: Path) -> None:
+    text = ACCEPTED["a model near 0 with one decimal"]
+    note = (
+        "the scores of 'c' are at most 1, and other models have scores up to 90.5: convert them if their units differ"
+    )
+    assert note in read_scores(write(tmp_path, "t.csv", text)).notes
+    assert note not in read_scores(write(tmp_path, "t.csv", text), score_range=(0, 100)).notes
+    zeros = read_scores(write(tmp_path, "t.csv", ACCEPTED["a model that fails all items up to 100"])).notes
+    assert not any("units" in line for line in zeros)
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [
+        ("model,x,y\na,45.2%,60\nb,40.1%,77\n", "scores-percent"),
+        ("model,x,y\na,45.2%,.6\nb,40.1%,.77\n", "scores-percent"),
+        ("model,x,y\na,45.2%,60%\nb,40.1%,77%\n", "scores-percent"),
+        ("model,x,y\na,yes,60\nb,no,77\n", "scores-scale"),
+    ],
+)
+def test_percent_signs_and_words_do_not_fit_a_range_up_to_100(text: str, slug: str, tmp_path: Path) -> None:
+    with pytest.raises(ImportFormatError, match=slug):
+        read_scores(write(tmp_path, "t.csv", text), score_range=(0, 100))
+
+
+def test_truth_values_among_numbers_are_words() -> None:
+    mixed = pd.DataFrame({"model": ["a", "b"], "x": pd.Series([True, 50], dtype=object), "y": [60, 70]})
+    with pytest.raises(ImportFormatError, match=r"'x' has words.*got 'True'.*scores-scale"):
+        read_scores(mixed)
+
+
+def test_percent_signs_fit_a_range_of_fractions(tmp_path: Path) -> None:
+    assert read_scores(percent_strings(tmp_path), score_range=(0, 1)).high == 1
+    above_100 = write(tmp_path, "t.csv", "model,x,y\na,150%,60%\nb,40%,77%\n")
+    assert cells_of(read_scores(above_100, score_range=(0, 2)))["a", "x"] == 1.5
+
+
+def test_a_loss_that_is_named_by_a_cell_is_read_if_the_column_of_scores_is_named(tmp_path: Path) -> None:
+    long = write(tmp_path, "t.csv", "model,item,metric,score\na,x,wer,.1\na,CER,wer,.2\nb,x,wer,.3\nb,CER,wer,.4\n")
+    notes = read_scores(long, columns={"score": "score"}).notes
+    for loss in ("wer", "CER"):
+        assert f"the highest values of {loss!r} rank first, although lower ones seem to be better" in notes
+
+
+def test_a_repeated_header_is_left_out(tmp_path: Path) -> None:
+    for end in ("", "d,.3,.2,.1\n"):
+        header = "model,x,y,z\n"
+        rows = "a,.9,.5,.25\nb,.8,.75,.125\n"
+        table = read_scores(write(tmp_path, "t.csv", f"{header}{rows}{header}{end}"))
+        assert table.model_ids[:2] == ("a", "b")
+        assert "1 repeated header not read" in table.notes
+
+
 def test_scores_that_are_too_large_to_be_squared_are_refused() -> None:
     table = pd.DataFrame({"item": ["a", "b"], "m1": [1e300, 2.0], "m2": [-1e300, 3.0]})
     with pytest.raises(ImportFormatError, match="too large to be squared: got a range of -1e\\+300 to 1e\\+300"):
@@ -363,6 +521,8 @@ def test_conversions_of_values_to_numbers_are_noted(tmp_path: Path) -> None:
         "model,item,score\na,x,1\n\nb,x,0\na,y,.5\n,,\nb,y,text\n",
         '"model","item","score"\n"a","x",1\n"a\nb","x",0\n"a","y","text"\n"a\nb","y",1\n',
         "A title\nmodel,item,score\na,x,1\na,y,0\nb,x,1\nb,y,text\n",
+        "model,item,score\na,x,1\nb,x,0\na,y,1\nTotal,,text\n",
+        "model,item,score\n,,text\na,x,1\nb,x,0\na,y,1\nb,y,0\n",
     ],
 )
 def test_the_line_of_a_bad_score_is_stated(text: str, tmp_path: Path) -> None:
@@ -476,6 +636,14 @@ def test_what_a_file_reader_changed_is_noted(tmp_path: Path) -> None:
 def test_a_number_that_is_not_finite_is_refused(value: float, tmp_path: Path) -> None:
     frame = pd.DataFrame({"model": ["a", "b", "c"], "x": [1, 0, 1], "y": pd.Series([0, 1, value], dtype=object)})
     with pytest.raises(ImportFormatError, match=r"table, row 3: y is not a finite number: got .*inf"):
+        read_scores(frame)
+
+
+@pytest.mark.parametrize("value", ["oops", 1.7e308])
+def test_values_that_are_no_scores_give_no_numpy_warnings(value: object) -> None:
+    column = [0, value, value, 0.5]
+    frame = pd.DataFrame({"model": list("abcd"), "x": column, "y": column, "z": column})
+    with pytest.raises(ImportFormatError):
         read_scores(frame)
 
 

@@ -170,7 +170,6 @@ def test_a_digest_is_that_of_ascii_json(texts: list[str | None]) -> None:
 def test_a_damaged_row_among_valid_ones_is_an_error_with_its_location(tmp_path: Path) -> None:
     good = {"agent": ["a"] * 12_000, "item": [f"i{k}" for k in range(12_000)], "text": ["t"] * 12_000}
     for column, value, slug in (
-        ("text", None, "pool-text"),
         ("agent", " ", "pool-id"),
         ("item", "i7", "pool-duplicate"),
     ):

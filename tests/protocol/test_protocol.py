@@ -60,7 +60,9 @@ def plan_for(design: str, trial_type: str, *, rule: SplitRule = "strict", seed: 
 
 
 def same(one: Scores, other: Scores) -> bool:
-    return bool(np.array_equal(one.value, other.value, equal_nan=True) and np.array_equal(one.weight, other.weight))
+    """Return whether scores are equal up to rounding: their sums may be taken in another order."""
+    is_close = np.allclose(one.value, other.value, rtol=0, atol=1e-12, equal_nan=True)
+    return is_close and np.array_equal(one.weight, other.weight)
 
 
 def touching(plan: Plan, *, own: bool) -> np.ndarray:

@@ -100,6 +100,11 @@ def test_rows_without_a_number_or_name_are_no_labels(tmp_path: Path) -> None:
     ("text", "slug", "says"),
     [
         ("agent,acc\na0,high\na1,1\n", "labels-value", "line 2: acc is not a finite number: got 'high'"),
+        (
+            'agent,acc\na0,"1,000"\na1,0\n',
+            "labels-value",
+            "line 2: acc has an ambiguous comma: got '1,000'. Write 1000 or 1.000.",
+        ),
         ("agent,acc\na0,1\na1,inf\n", "labels-value", "line 3: acc is not a finite number: got 'inf'"),
         ("model,acc\na0,1\n", "labels-columns", "no column agent: got the columns 'model, acc'"),
         ("agent\na0\n", "labels-columns", "got none"),

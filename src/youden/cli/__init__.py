@@ -111,7 +111,8 @@ def youden() -> None:
 def main() -> None:
     """Run the command line and exit the process.
 
-    Expected errors are printed as one message without a traceback. A bug of youden itself raises.
+    Expected errors are printed as one message without a traceback. A bug of youden itself is not caught: its exception is raised
+    with the traceback.
     """
     _prepare_process()
     try:
@@ -150,7 +151,7 @@ def main() -> None:
 
 
 def _prepare_process() -> None:
-    """Set environment variables that are not set, and make output possible on terminals without Unicode."""
+    """Set the defaults of environment variables, and how output is printed on terminals without Unicode."""
     for name, value in IDLE.items():
         os.environ.setdefault(name, value)
     codecs.register_error("plainly", replace_unencodable)
@@ -170,7 +171,7 @@ def _get_signal_number(stop: BaseException) -> int:
 def _describe_plugin_error(error: Exception) -> str:
     """Describe an unexpected error as a bug of the plugin package in which it was raised.
 
-    An error that no plugin raised is raised again.
+    If no plugin raised the error, it is a bug of youden itself, and the error is raised again.
     """
     from youden.registry import find_plugin, locate_exception
 

@@ -78,8 +78,8 @@ def _print_diagnoses(diagnoses: Sequence[Diagnosis], *, as_json: bool) -> None:
     A finding states the result of one step of the test, such as the check of the API key.
 
     diagnoses : one per tested server; a judge can have several servers
-    as_json : whether to print one JSON object with all diagnoses instead, each with the key "usable", which states whether a
-        run can use the judge
+    as_json : whether to print one JSON object with all diagnoses instead of the text. The key "usable" of each diagnosis states
+        whether a run can use the judge
     """
     if as_json:
         records: list[Json] = [{**asdict(diagnosis), "usable": diagnosis.is_usable} for diagnosis in diagnoses]
@@ -156,7 +156,8 @@ def _trust_judges(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
 def _find_new_key_uses(judges: Sequence[JudgeConfig]) -> list[KeyUse]:
     """Find the environment variables that judges send to hosts which do not belong to the provider of the API key.
 
-    Only these uses need the permission of the user: the hosts of each provider are known, and may always get its key.
+    Only a host outside the provider needs the permission of the user. The provider's own hosts are known, and may always get its
+    key.
 
     judges : judges whose keys the user wants to allow; a jury represents all its members
 

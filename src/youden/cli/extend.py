@@ -52,11 +52,11 @@ def extend_command() -> None:
 
 
 def _extend_subcommand(name: str, *parameters: Callable[[F], F]) -> Callable[[F], click.Command]:
-    """Return a decorator that makes a function a subcommand of `youden extend`.
+    """Return a decorator that makes a function a subcommand of `youden extend`, which adds agents, items or calls to a run.
 
     name : name of the subcommand
-    parameters : click decorators of its own options and arguments, in the order of the help; they come after RUN and
-        before the options that all subcommands have
+    parameters : click decorators of the options and arguments that only this subcommand has, in the order of the help. The help
+        lists them after RUN and before the options that all subcommands have
     """
 
     def make_subcommand(function: F) -> click.Command:
@@ -231,7 +231,7 @@ def _print_extended_run(
     """Write the report of an extended run, and print the run with the changes that the extension made.
 
     fitted : the run with its new ranking
-    end_reason : why a search ended; an empty string for other extensions
+    end_reason : why a search for the best agents ended; an empty string for other extensions
     plan : planned extension as JSON, the first part of the output in the mode "json"
     """
     from youden.report.pages.writing import write_report
@@ -259,7 +259,7 @@ def _extended_run_to_json(fitted: RunFit, summary: Summary, end_reason: str) -> 
 
     fitted : the run with its new ranking
     summary : summary of this run, with the changes in sentences
-    end_reason : why a search ended; an empty string for other extensions, whose result has no key "ended"
+    end_reason : why a search for the best agents ended; an empty string for other extensions, whose result has no key "ended"
     """
     extension = fitted.facts.extension
     changes: Json = None
@@ -281,11 +281,11 @@ def _print_plan(planned: PlannedExtension, output_mode: options.OutputMode) -> N
 
 
 def _describe_wide_intervals(planned: PlannedExtension, agents: tuple[str, ...]) -> list[str]:
-    """Describe that intervals of new agents are wider than requested, with the command that narrows them.
+    """Warn that intervals of new agents are wider than requested, and name the command that narrows them.
 
     agents : ids of the new agents whose intervals are too wide
 
-    Returns a list of one warning, empty if `agents` is empty.
+    Returns a list of one warning; the list is empty if `agents` is empty.
     """
     if not agents:
         return []
@@ -317,7 +317,8 @@ def _describe_width(half_width: float, *, n_joined: int) -> str:
 def _print_agent_changes(extension: ExtensionFacts) -> None:
     """Print a table of the agents whose displayed abilities an extension changed, the largest changes first.
 
-    The table has at most 10 agents; a note states how many others changed.
+    An extension adds agents, items or calls to a judged run. The table has at most 10 agents; a note states how many other
+    abilities changed.
     """
     from youden.report.data.ranking_tables import moved_table
 

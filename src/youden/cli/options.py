@@ -303,7 +303,10 @@ def seed_option(purpose: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
 
 
 def parse_scale(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, float] | None:
-    """Parse an option LOW,HIGH as two numbers, as a click callback; None if it is not set, a usage error if it is invalid."""
+    """Parse an option LOW,HIGH as two numbers, as a click callback.
+
+    Returns None if the option is not set. Raises click.BadParameter if the text is not a pair of numbers.
+    """
     if value is None:
         return None
     try:

@@ -47,7 +47,7 @@ DEFAULT_COLUMNS = 80
 
 
 def make_console() -> Console:
-    """Return a console that writes to standard output and raises BrokenPipeError if its reader has closed it."""
+    """Return a console for standard output. It raises BrokenPipeError if the reader of the output has closed the pipe."""
     from rich.console import Console
 
     class Output(Console):
@@ -106,7 +106,8 @@ def print_result(
     lines : iterable of str
         Sentences after the tables.
     notes : iterable of str
-        Lines that are not part of the result, such as its signature; they are printed to standard error.
+        Lines that are not part of the result, such as its signature (a text that identifies the settings and inputs); they are
+        printed to standard error.
     warnings : iterable of Finding or str
         Warnings, printed to standard error in both formats.
     """
@@ -235,9 +236,9 @@ def print_plan(
     plan, cost : Plan, Cost, optional
         Trials that will be judged, and their cost. Default: those of the whole run.
     forecast : PrecisionForecast, optional
-        Expected precision, for the complete form.
+        Expected precision, which the modes "verbose" and "json" print.
     half_width : str, optional
-        Expected half-width of the intervals, for the short form.
+        Expected half-width of the intervals, which the mode "short" prints.
     """
     from youden.protocol.plan import find_shortfall
 
@@ -334,7 +335,7 @@ def _describe_precision(planned: PlannedRun, plan: Plan, cost: Cost, forecast: P
 
     planned : run with its judge
     plan : trials that will be judged
-    cost : their cost, from which the price of a call follows
+    cost : cost of these trials, from which the price of a call follows
     """
     from youden.pipeline.decision_costs import forecast_other_decision, format_other_decision
     from youden.pipeline.precision import OWN_ANSWERS, format_forecast

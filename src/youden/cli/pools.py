@@ -107,7 +107,11 @@ def generate_command(
         result = generate(planned, store=store, options=generation_options, replay=replay, name=out.name)
     write_pool(result.pool, out)
     write_recipe(out, planned, store=store)
+    _print_generated_pool(result, out, as_json=as_json)
 
+
+def _print_generated_pool(result: GenerationResult, out: Path, *, as_json: bool) -> None:
+    """Print notes on generated responses, the size of the pool in the folder `out`, and the next command."""
     for note in result.notes:
         output.print_note(f"note: {note}")
     pool = result.pool
@@ -139,8 +143,8 @@ def _format_max_cost(cost: Cost) -> str:
 def _choose_store(overrides: run_options.Overrides, out: Path, *, makes_calls: bool) -> str:
     """Choose the store for the answers of the models that generate a pool, and return its path or URL.
 
-    It is the first of the following that applies: --store; the store of the existing pool in `out`; a store in the
-    folder of the pool, if no model is queried or the folder has one; the default store.
+    The first of the following stores is used: the option --store; the store that the pool in `out` was generated with, if this
+    pool exists; a store in the folder `out`, if the folder already has one or if no model is queried; the default store.
     """
     from youden.judging.store.permission import allow_store
     from youden.pools.generation.generation import is_generated, read_store_location
@@ -301,7 +305,7 @@ def _import_peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[st
     """Import data of the paper on peer prediction into the folder `out`, as a pool or as a run, and print its size.
 
     paths : exactly one file or folder; any other number is a usage error
-    columns : values of --column; a usage error if there are any, because the columns of these data are known
+    columns : values of --column. The columns of these data are known, so any value is a usage error
     """
     from youden.pipeline.offline import import_peer_prediction
 
@@ -332,7 +336,8 @@ def _import_battles(
 
     paths : exactly one file; any other number is a usage error
     columns : column of the table by role, for example "winner"
-    allow_dropped : whether more than 1% of the battles may have no winner; if False, such a file raises ImportFormatError
+    allow_dropped : whether more than 1% of the battles may have no winner. If False, a larger share than 1% raises
+        ImportFormatError
     """
     from youden.pipeline.offline import import_battles
     from youden.report.data.summary import Summary

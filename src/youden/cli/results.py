@@ -149,8 +149,8 @@ def compare_command(
 def _print_comparison_of_preferences(runs: tuple[Path, ...], *, as_json: bool) -> None:
     """Print a comparison of two runs by preference, or of a run by preference and a run by information.
 
-    A run by preference asks which response is better; a run by information asks whether two responses are to the same item. Any
-    other number of runs is a usage error.
+    A run by preference asks which response is better; a run by information asks whether two responses are to the same item. The
+    comparison needs exactly two runs; another number is a usage error.
 
     runs : folders of the two runs, in any order
     """
@@ -227,7 +227,8 @@ def judges_tables(study: JudgesStudy) -> Iterator[Table]:
     Yields
     ------
     Table
-        Agreement of each pair of judges, curl, largest differences, and the shifts of each pair with the same trials.
+        Agreement of each pair of judges, curl of each judge's scores (their distance from an additive model), largest
+        differences, and the shifts of each pair with the same trials.
     """
     yield _make_agreement_table(study)
     yield _make_curl_table(study)
@@ -255,7 +256,7 @@ def _make_agreement_table(study: JudgesStudy) -> Table:
 def _make_curl_table(study: JudgesStudy) -> Table:
     """Tabulate the curl of each judge's scores and of the predictions of the fit, on the scale of each link function.
 
-    Curl measures how far scores are from the sum of an effect of the agent and one of the item (from additivity).
+    Curl measures how far scores are from additivity, that is, from the sum of one effect of the agent and one effect of the item.
     """
     rows = []
     for judge, curl_by_link in study.curl.items():
@@ -302,8 +303,9 @@ def _make_shifts_table(shifts: JudgeShifts) -> Table:
 def _make_family_row(family: FamilyShift) -> list[str]:
     """Format the shift of a model family as a row of the table of shifts: name, shift, interval and p-value.
 
-    The name is followed by the number of agents and the judges of the family. A remark is added if a nonlinear relation between
-    the judges may explain the shift. In a run with too few agents, this cannot be tested, and there is no remark.
+    A shift is the rate of yes answers under the second judge minus the rate predicted from the first judge. The name is followed
+    by the number of agents and the judges of the family. A remark is added if a nonlinear relation between the judges may explain
+    the shift. In a run with too few agents, this cannot be tested, and there is no remark.
     """
     description = str(family.n_agents)
     if family.judges:

@@ -23,6 +23,7 @@ from youden.text.tables import format_decimal
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
     from youden.pipeline.judged_run import PlannedRun
+    from youden.pipeline.precision import PrecisionForecast
     from youden.types import Verdicts
     from youden.types.facts import CallFacts
     from youden.types.pool import Json
@@ -61,15 +62,13 @@ def plan_command(
 ) -> None:
     """Plan the trials of CONFIG and estimate their cost.
 
-    Writes config.yaml, pool.json and plan.parquet to the folder of the run. No request is sent. --export writes the
-    requests without an answer to a new folder, so that another engine can answer them: --shards files (1) in a --format (jsonl).
-    Import its answers with `youden judge CONFIG --import ANSWERS`.
+    Writes config.yaml, pool.json and plan.parquet to the folder of the run. No request is sent. --export writes the requests
+    without an answer to a new folder, so that another engine can answer them. The folder gets --shards files (default 1) in the
+    --format jsonl (default) or parquet. Import the answers with `youden judge CONFIG --import ANSWERS`.
     """
     run_config = run_options.load_config(config, overrides)
     from youden.judging.store.permission import check_store_allowed
-    from youden.pipeline.decision_costs import forecast_other_decision
     from youden.pipeline.judged_run import plan_run
-    from youden.protocol.coverage import compute_coverage
 
     options.check_usage(
         (
@@ -90,27 +89,38 @@ def plan_command(
     if export is not None:
         exported = {"export": _export_requests(planned, config, export, format=format or "jsonl", shards=shards or 1)}
     if as_json:
-        other_decision = forecast_other_decision(planned.plan, planned.judge)
-        output.print_json(
-            {
-                "run": str(planned.folder.path),
-                "judge": planned.judge.name,
-                "design": planned.plan.design,
-                "dense_calls": planned.plan.n_dense_calls,
-                "expected": None if forecast is None else forecast.to_json(),
-                "other_decision": None if other_decision is None else other_decision.to_json(),
-                "cost": asdict(planned.cost),
-                "max_cost": planned.config.max_cost,
-                "calls_within_max_cost": planned.cost.count_affordable(planned.config.max_cost),
-                "coverage": asdict(compute_coverage(planned.plan)),
-                "notes": list(planned.plan.notes),
-                **exported,
-            }
-        )
+        output.print_json(_plan_to_json(planned, forecast) | exported)
     elif export is None:
         output.print_note(
             f"plan written to {planned.folder.path}; next: youden run {planned.folder.file('config.yaml')}"
         )
+
+
+def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> dict[str, Json]:
+    """Convert a planned run to JSON: its design, its cost, the coverage of the pool, and the expected precision.
+
+    Coverage counts the pairs of agents that are compared, and the scored cells (an agent and an item).
+
+    forecast : expected half-widths of the intervals; None if they cannot be forecast
+    """
+    from youden.pipeline.decision_costs import forecast_other_decision
+    from youden.protocol.coverage import compute_coverage
+
+    plan, max_cost = planned.plan, planned.config.max_cost
+    other_decision = forecast_other_decision(plan, planned.judge)
+    return {
+        "run": str(planned.folder.path),
+        "judge": planned.judge.name,
+        "design": plan.design,
+        "dense_calls": plan.n_dense_calls,
+        "expected": None if forecast is None else forecast.to_json(),
+        "other_decision": None if other_decision is None else other_decision.to_json(),
+        "cost": asdict(planned.cost),
+        "max_cost": max_cost,
+        "calls_within_max_cost": planned.cost.count_affordable(max_cost),
+        "coverage": asdict(compute_coverage(plan)),
+        "notes": list(plan.notes),
+    }
 
 
 def _export_requests(
@@ -122,7 +132,8 @@ def _export_requests(
     format : format of the files
     shards : number of files
 
-    Returns a summary as JSON: the folder, the number of requests, the files, and the round of the plan.
+    Returns a summary as JSON: the folder, the number of requests, the files, and the last round of the plan that could be
+    planned. The round is None if the run is not planned in rounds.
     """
     from youden.pipeline.offline import export_run, find_known_rounds
 
@@ -314,7 +325,7 @@ def _judge_in_batches(planned: PlannedRun, make_options: run_options.OptionsFact
 def _judge_on_ray(planned: PlannedRun, make_options: run_options.OptionsFactory, workers: int | None) -> Verdicts:
     """Query the judge of a run from workers on a Ray cluster.
 
-    workers : number of workers; None for the number in the config or, without one, one worker per node
+    workers : number of workers; None to use the number in the config. If the config has no number, each node gets one worker
     """
     from youden.pipeline.judged_run import judge_run
     from youden.pipeline.offline import collect_answers_on_ray, resolve_placement

@@ -38,7 +38,7 @@ def _config_option(name: str, help: str | None) -> Callable[[Callable[..., R]], 
     The option has the type, the limits and the help of the key.
 
     name : config key
-    help : help that replaces that of the key; None to keep it
+    help : help text of the option; None to use the help text of the key
     """
     declared = declared_keys()[name]
     key = declared.key
@@ -79,7 +79,8 @@ def _parameter_type(declared: DeclaredKey) -> Any:
 def parse_budget(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> int | str | None:
     """Parse an option or argument that is a budget of calls, as a click callback.
 
-    Returns a number of calls, or a text such as "5%" or "450/agent"; None for None. An invalid text is a usage error.
+    Returns a number of calls, or a text such as "5%" or "450/agent". Returns None if the option is not set. An invalid text is a
+    usage error.
     """
     if value is None:
         return None
@@ -186,7 +187,8 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
 def load_config(path: Path, overrides: Overrides) -> RunConfig:
     """Load the config of a run, with options of the command line in place of its keys.
 
-    Judge, design and pool are checked here, before the libraries of a run are imported, which takes a second.
+    Judge, design and pool are checked here. A mistake in them is then reported before the libraries of a run are imported, which
+    takes a second.
 
     Parameters
     ----------
@@ -198,7 +200,7 @@ def load_config(path: Path, overrides: Overrides) -> RunConfig:
     Returns
     -------
     RunConfig
-        Config, with its store if a recorded or a default store is used.
+        Config. Its key `store` is set if the run uses the store recorded in its folder or the default store.
 
     Raises
     ------
@@ -246,7 +248,7 @@ def _make_config_value(key: str, value: object) -> Json:
 
 
 def _make_config_changes(overrides: Overrides) -> dict[str, Any]:
-    """Convert the options of the command line to the keys with which they replace those of the config file.
+    """Convert the options of the command line to new values of config keys, which replace the values in the config file.
 
     Some keys exclude each other, such as `robust` and `trusted`. An option that sets one of them therefore also resets the
     other one, because the config file may contain it.
@@ -273,8 +275,8 @@ def judging_options(function: Callable[..., R]) -> Callable[..., R]:
     """Add the options --retry-failed, --log and --grace to a command.
 
     The command receives them as one argument `make_options`: a function with the optional keyword arguments `progress` and
-    `batching`. It returns `JudgingOptions` with these two and the options of the command line. The command may also open the
-    store that its config names.
+    `batching`. The function returns `JudgingOptions` with these two arguments and the options of the command line. The command
+    may also open the store that its config names.
     """
 
     @options.retry_failed

@@ -115,7 +115,7 @@ def _describe_size(counts: Counts) -> str:
 def _print_findings(findings: Sequence[Finding]) -> None:
     """Print the problems of a pool, each with its effect on the ranking and its remedy.
 
-    The messages of findings with the same slug, effect and remedy are joined.
+    Findings with the same slug (the short name of a problem), effect and remedy are printed as one finding with joined messages.
     """
     messages_by_kind: dict[tuple[str, str, str], list[str]] = {}
     for finding in findings:
@@ -400,8 +400,8 @@ def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
     If the config has no judged run, the command runs the config. Otherwise, it extends the run by what the pool has gained: new
     agents first, then new items, then further responses. If the pool has gained nothing, the command writes the report.
 
-    Returns the command and a remark. The remark on an extension has its calls and cost, or the reason why it is not possible.
-    The remark on another command is empty.
+    Returns the command and a remark. The remark on an extension states its number of calls and their cost, or the reason why the
+    extension is not possible. The remark on another command is empty.
     """
     merge, run = first_config.merge, first_config.run
     if run is None:

@@ -43,7 +43,8 @@ def raise_on_signals(format_message: Callable[[int], str]) -> Iterator[None]:
     """Raise `SignalInterrupt` on SIGTERM and SIGHUP within the block; end the process at the second signal.
 
     The main thread handles the first signal. A second thread ends the process at the second one, even if the main thread is
-    blocked. Signals that are ignored, as under nohup, stay ignored. Outside the main thread, nothing is changed.
+    blocked. Signals that are ignored, as under nohup, stay ignored. Outside the main thread, nothing is changed, because Python
+    sets signal handlers only in the main thread.
 
     Parameters
     ----------
@@ -92,8 +93,8 @@ def _thread_that_counts_signals(format_message: Callable[[int], str]) -> Iterato
 def _exit_on_second_signal(receiver: socket.socket, format_message: Callable[[int], str]) -> None:
     """Read signal numbers from a socket until it is closed, and end the process at the second stop signal.
 
-    Stop signals are SIGINT and `STOP_SIGNALS`; other signals are ignored. The first one only sets `shutdown_started`. After
-    the second one, the other threads have `WRITE_SECONDS` to store received answers before the process ends.
+    Stop signals are SIGINT and `STOP_SIGNALS`; other signals are ignored. The first stop signal only sets `shutdown_started`.
+    After the second one, the other threads have `WRITE_SECONDS` to store received answers before the process ends.
 
     receiver : socket to which Python writes the number of each signal as one byte
     format_message : function of the signal number that returns the message to print

@@ -250,8 +250,8 @@ def aa_command(*, run: Path, splits: int, seed: int, as_json: bool) -> None:
     """Run an A/A test on RUN: compare agents with themselves.
 
     The responses of each agent to each item are split into two random halves, which are ranked as if they were two agents. The
-    test counts how often the two halves differ significantly, or one is worse in a gate, which should happen rarely. It needs
-    agents with several responses per item, uses the answers of RUN, and sends no request.
+    test counts how often the two halves differ significantly, or one half is worse in a gate (a non-inferiority test). Both
+    should happen rarely. The test needs agents with several responses per item, uses the answers of RUN, and sends no request.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.types.pool import plain_fields

@@ -194,8 +194,9 @@ def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: 
 def _baselines_table(study: BaselinesStudy, name: str) -> Table:
     """Tabulate the accuracy of each model, as means over seeds with standard deviations.
 
-    The columns are the prediction error (RMSE) on held-out cells, its difference from the model clipped-linear with standard
-    errors over items and over seeds, the rank correlations ρ and τ, and the AUC.
+    The columns are the prediction error (RMSE) on held-out cells (agent–item pairs), the difference between this error and that
+    of the model clipped-linear, the standard errors of the difference over items and over seeds, the rank correlations ρ and τ,
+    and the AUC.
 
     name : name of the run, for the title
     """
@@ -285,9 +286,9 @@ def budget_command(
 def _budget_table(study: BudgetStudy, name: str) -> Table:
     """Tabulate cost and accuracy of each design at each budget.
 
-    The last row has the correlation (ρ) and the recall of the dense rankings by two halves of the items, which have no cost.
-    This correlation is a ceiling: a ranking that correlates more strongly with the dense ranking only reproduces the noise of
-    these items.
+    For the last row, the items are split into two halves, and each half gives one dense ranking. The row has the correlation (ρ)
+    and the recall of these two rankings, but no cost. This correlation is a ceiling: a ranking that correlates more strongly with
+    the dense ranking only reproduces the noise of these items.
 
     name : name of the run, for the title
     """
@@ -314,8 +315,8 @@ def _format_budget_row(row: BudgetRow, *, tops: Iterable[int]) -> list[str]:
     """Format one row of the table of budgets: the cost and the accuracy of a design at one budget.
 
     row : results of the design at this budget, as means over random plans
-    tops : the numbers k of top agents for which the table has a column of recall, the fraction of the k best agents that a
-        plan finds. The cells of these columns stay blank if the row has no recalls.
+    tops : numbers k of top agents. For each k, the table has a column with the recall, which is the fraction of the k best agents
+        that a plan finds. These columns stay blank if the row has no recalls.
 
     Returns the cells after the name of the design, in the order of the headings.
     """
@@ -390,8 +391,9 @@ def _make_sparsity_part(study: SparsityStudy, name: str, lines: tuple[str, ...],
 def _sparsity_table(study: SparsityStudy, name: str) -> Table:
     """Tabulate the cost and accuracy of each regime, with the dense regime in the first row.
 
-    A regime is a design with a number of observed cells. Its cost is the share of all cells and of the training cells that are
-    observed, and the number of calls. The column "unordered" has the number of calls if each pair is compared in one order only.
+    A regime is a design with a number of observed cells (an agent and an item). In the dense regime, all training cells are
+    observed. The cost of a regime is the share of all cells and of the training cells that are observed, and the number of calls.
+    The column "unordered" has the number of calls if each pair is compared in one order only.
 
     name : name of the run, for the title
     """

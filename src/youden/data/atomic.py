@@ -28,7 +28,7 @@ _NEW, _OLD = "new", "old"
 
 
 def make_directory(path: Path) -> None:
-    """Create a directory and its missing parents, flushed to the disk.
+    """Create a directory and its missing parents, and flush them to the disk so that they survive a power failure.
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ def move_into_place(new_path: Path, path: Path) -> None:
 def _exchange_for_folder(new_folder: Path, path: Path) -> None:
     """Replace an existing file or folder by a folder; if this fails, restore what existed before.
 
-    A folder cannot be renamed to the path of a file, or of a folder that is not empty. Therefore, what exists there is first
-    moved to the scratch directory of the new folder.
+    A folder cannot be renamed to the path of a file, or of a folder that is not empty. The existing file or folder is therefore
+    moved first, to the scratch directory of the new folder.
 
     new_folder : finished folder in a scratch directory
     path : path of the file or folder to be replaced
@@ -122,7 +122,8 @@ def _flush_tree(path: Path) -> None:
 def _replace_with_retry(source: Path, target: Path) -> None:
     """Move a file or folder to a target, and replace the file there.
 
-    On Windows, this is repeated while a reader keeps the target open. Raises: PermissionError after the last attempt.
+    Windows does not replace a file that a reader keeps open. The move is then tried again after a pause. Raises: PermissionError
+    after the last attempt.
     """
     retry_delays = _RETRY_SECONDS if LOCKS_OPEN_FILES else ()
     for seconds in retry_delays:
@@ -266,8 +267,9 @@ def scratch_directory(folder: Path, *, name: str = "fit") -> Iterator[Path]:
 def remove_leftovers(folder: Path) -> None:
     """Remove the scratch directories of ended processes from a folder.
 
-    A process that was killed leaves its scratch directory behind. If it was about to replace a file or a folder, the old
-    one is restored first. Only directories of processes on this machine are removed.
+    A process that was killed leaves its scratch directory behind. If the process was about to replace a file or a folder, the old
+    one is restored first. Only directories of processes on this machine are removed, because it is not known whether a process on
+    another machine has ended.
 
     Parameters
     ----------

@@ -33,6 +33,7 @@ _YES = ("true", "yes", "pass", "passed", "correct", "right", "win")
 _NO = ("false", "no", "fail", "failed", "incorrect", "wrong", "loss")
 _VALUE_BY_WORD = dict.fromkeys(_YES, 1.0) | dict.fromkeys(_NO, 0.0) | {"tie": 0.5}
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,8 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     Raises
     ------
     ImportFormatError
-        [labels-columns]: if the columns do not fit; [labels-value]: if a label is a text among numbers, or infinite;
+        [labels-columns]: if the columns do not fit; [labels-value]: if a label is a text among numbers, is infinite, or
+        has an ambiguous comma, as in 1,000;
         [labels-id]: if an agent or item is not an id; [labels-duplicate]: if a row repeats another; [labels-empty]:
         without rows; [labels-key]: if the .json of a table from `youden label` is missing or does not fit; others, such as
         [import-not-found], if the file cannot be read. The message names the file and the line (Parquet: the row).
@@ -394,10 +396,14 @@ def parse_label(value: object, name: str, location: str) -> float:
     Raises
     ------
     ImportFormatError
-        [labels-value]: if the value is not a finite number.
+        [labels-value]: if the value is not a finite number, or if a comma may separate thousands or decimals, as in 1,234.
     """
     if _is_blank(value):
         return math.nan
+    spellings = list_spellings(str(value))
+    if spellings:
+        problem = f"{name} has an ambiguous comma: got {format_excerpt(value)}. Write {' or '.join(spellings)}."
+        raise import_error(location, problem, slug="labels-value")
     number = to_number(value)
     if number is None or math.isinf(number):
         raise import_error(
@@ -425,6 +431,14 @@ def _is_blank(value: object) -> bool:
 def has_decimal_comma(text: str) -> bool:
     """Return whether a text is a number with a decimal comma, such as 0,5."""
     return _DECIMAL_COMMA.fullmatch(text.strip()) is not None
+
+
+def list_spellings(text: str) -> list[str]:
+    """List both meanings of a number with an ambiguous comma, such as 1,234: 1234 and 1.234; none for other texts."""
+    number = text.strip()
+    if not _THOUSANDS.fullmatch(number):
+        return []
+    return [number.replace(",", ""), number.replace(",", ".")]
 
 
 def to_number(value: object) -> float | None:

@@ -80,6 +80,12 @@ class ScoreColumn(NamedTuple):
         n_filled = int((~np.isnan(self.unique_numbers)).sum())
         return len(self.converted) == n_filled > 0 and all(map(is_word, self.converted))
 
+    @property
+    def has_words_of_a_unit(self) -> bool:
+        """Whether words are the only values, or one is not read as 0, so that other scores must have the same unit."""
+        positions = np.flatnonzero(self.is_converted & (self.unique_numbers != 0)).tolist()
+        return self.has_only_words or any(is_word(self.unique_values[position]) for position in positions)
+
     def to_numbers(self) -> Floats:
         """Return the number of each row, NaN for a blank value and infinite for a text."""
         return np.asarray(self.unique_numbers[self.codes])
@@ -90,11 +96,11 @@ class ScoreColumn(NamedTuple):
 
 
 def _simplify_value(value: object) -> object:
-    """Convert lists, objects, dates, durations and complex numbers to texts.
+    """Convert lists, objects, truth values, dates, durations and complex numbers to texts.
 
     An integer that is too large for a float becomes infinite.
     """
-    if isinstance(value, list | dict | np.ndarray | date | timedelta | complex):
+    if isinstance(value, list | dict | np.ndarray | bool | np.bool_ | date | timedelta | complex):
         return str(value)
     return inf if isinstance(value, int) and abs(value) > _MAX_FLOAT else value
 

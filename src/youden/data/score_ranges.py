@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import compress
 
 import numpy as np
 
@@ -15,11 +16,14 @@ _RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0))
 """Ranges of scores. The first that contains all scores is assumed."""
 _LOSS = re.compile(
     r"(?!(.*_)?(1|100|inverse|neg|negative|no|non|win)_)"  # such as "1 - WER" and "neg_log_loss"
+    r"(?!(.*_)?(weight|hair|hearing|memory|vision|bone|blood|heat|and)_loss)"  # topics of questions
     r"(errors?|(.*_)?(loss|nll|perplexity|ppl|bits_per_byte|wer|cer|mae|mse|rmse|brier(_score)?"
     r"|(error|hallucination|failure)_rate))"
 )
 """Normalized names of losses and error rates, of which lower values are better."""
 _MAX_SCORE = 1e100
+_UNROUNDED = 7
+"""Number of decimals of scores that are not rounded to at most six decimals."""
 _MAX_METRICS = 100
 """A table with more items has scores of single items instead of metrics."""
 
@@ -92,6 +96,31 @@ def is_loss(name: str, values: Floats) -> bool:
     return bool(_LOSS.fullmatch(normalize_name(name))) and bool((values > 0).any())
 
 
+def find_losses(item_ids: Sequence[str], score: Floats) -> list[str]:
+    """Find items of which lower scores seem to be better, by their names (`is_loss`).
+
+    A table of more than 100 items has none, and an item with scores 0 and 1 only is none, because these are tasks with scores
+    of one unit, and not metrics.
+
+    Parameters
+    ----------
+    item_ids : sequence of str
+        Ids of the items.
+    score : float array (n_models, n_items)
+        Scores; NaN if missing.
+
+    Returns
+    -------
+    list of str
+        Ids of the items.
+    """
+    if len(item_ids) > _MAX_METRICS:
+        return []
+    is_graded = np.asarray(((score > 0) & (score != 1)).any(axis=0))
+    graded_items = compress(item_ids, is_graded.tolist())
+    return [name for name, values in zip(graded_items, score.T[is_graded], strict=True) if is_loss(name, values)]
+
+
 def find_aggregates(scores: Floats) -> list[int]:
     """Find columns that contain the mean or the sum of all other columns, such as an average over benchmarks.
 
@@ -109,7 +138,7 @@ def find_aggregates(scores: Floats) -> list[int]:
     list of int
         Positions of the aggregates, ascending.
     """
-    complete = scores[~np.isnan(scores).any(axis=1)]
+    complete = scores[(np.abs(scores) <= _MAX_SCORE).all(axis=1)]
     n_rows, n_columns = complete.shape
     if n_rows < 3 or n_columns < 3:
         return []
@@ -150,18 +179,31 @@ def _is_aggregate(scores: Floats, position: int, difference: float) -> bool:
 
 def _find_rounding_error(values: Floats) -> float:
     """Return half a unit of the last decimal of an array, up to six decimals; 0 for whole numbers."""
-    for n_decimals in range(7):
+    n_decimals = _count_decimals(values)
+    is_rounded = 0 < n_decimals < _UNROUNDED
+    return 0.5 * 10.0**-n_decimals if is_rounded else 0.0
+
+
+def _count_decimals(values: Floats) -> int:
+    """Return the number of decimals of an array without missing values; `_UNROUNDED` if there are more than six."""
+    for n_decimals in range(_UNROUNDED):
         if np.allclose(values, values.round(n_decimals), rtol=0, atol=1e-9):
-            return 0.5 * 10.0**-n_decimals if n_decimals else 0.0
-    return 0.0
+            return n_decimals
+    return _UNROUNDED
 
 
 def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
     """Check that all items have scores of one unit, unlike, for example, fractions of one item and Elo ratings of another.
 
     A unit has an upper bound: 1 for fractions, 10 for grades and 100 for percentages. For each bound, items of two kinds are
-    searched for: items whose scores are all within the bound, and items whose scores are too large for it, because all of
-    them exceed the bound or one exceeds ten times the bound. If there are items of both kinds, the units differ.
+    searched for: items whose scores are all within the bound, and items whose scores are too large for it. If there are
+    items of both kinds, the units differ. Scores are too large if one of these conditions holds:
+
+    - All exceed the bound.
+    - One exceeds ten times the bound.
+    - All except 0, which occurs in each unit, exceed three times the bound. For the bound 1, scores of 1 are excepted, too,
+      because 1 is the lowest grade of many scales. This condition does not apply to a table of whole and half points, in
+      which 0 and 1 may be grades of a hard item.
 
     Negative scores are within each bound. Two cases are not evidence of different units:
 
@@ -193,7 +235,9 @@ def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
         is_within_bound = highest <= bound
         if not is_largest_bound:
             is_within_bound &= has_fractions
-        is_too_large = (lowest > bound) | (highest > 10 * bound)
+        lowest_nonzero = _find_lowest_nonzero(score, has_lowest_grade=bound == 1)
+        is_zero_or_large = (highest > bound) & (lowest_nonzero > 3 * bound)
+        is_too_large = (lowest > bound) | (highest > 10 * bound) | is_zero_or_large
         if not is_within_bound.any() or not is_too_large.any():
             continue
 
@@ -205,3 +249,79 @@ def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
             "--column score=NAME,NAME or ignore=NAME, or set --range LOW,HIGH if all scores have this range.",
             slug="scores-scale",
         )
+
+
+def _find_lowest_nonzero(score: Floats, *, has_lowest_grade: bool) -> Floats:
+    """Return the lowest score of each item that is not 0, or neither 0 nor 1; infinite if there is none.
+
+    In a table of whole and half points, 0 and 1 count like other grades.
+
+    score : float array (n_models, n_items); NaN if missing
+    has_lowest_grade : whether 1 may be the lowest grade of a scale, so that it is left out as 0 is
+    """
+    is_left_out = score == 0
+    if has_lowest_grade:
+        is_left_out |= score == 1
+    has_finer_scores = bool((2 * np.nan_to_num(score) % 1 > 0).any())
+    is_left_out = np.isnan(score) | is_left_out & has_finer_scores
+    return np.asarray(np.where(is_left_out, np.inf, score).min(axis=0))
+
+
+def check_model_units(source: str, score: Floats, model_ids: Sequence[str]) -> str | None:
+    """Check that no model has fractions from 0 to 1 while other models have percentages or other large scores.
+
+    A model has large scores if one exceeds 10, and none is between 0 and 1. A model with scores from 0 to 1 may be weak, so units
+    differ only in two cases:
+
+    - The large scores are only 0 and 100, and the model has a score above 0.
+    - Its scores have more decimals than the large ones, or are not rounded, and the ranking depends on the unit: on a scale
+      to 100 (or to the highest score of the table), its mean would exceed the mean of a model with large scores.
+
+    Parameters
+    ----------
+    source : str
+        Name of the table, for errors.
+    score : float array (n_models, n_items)
+        Scores; NaN if missing. Each model has at least one.
+    model_ids : sequence of str
+        Ids of the models.
+
+    Returns
+    -------
+    str or None
+        A note if a model has scores from 0 to 1, others have large scores, and the units do not differ for certain.
+
+    Raises
+    ------
+    ImportFormatError
+        [scores-scale]: if the units differ.
+    """
+    lowest, highest = np.nanmin(score, axis=1), np.nanmax(score, axis=1)
+    mean = np.nanmean(score, axis=1)
+    has_fractions = ((score > 0) & (score < 1)).any(axis=1)
+    is_large = (highest > 10) & ~has_fractions
+    is_small = (lowest >= 0) & (highest > 0) & (highest <= 1)
+    if not is_large.any() or not is_small.any():
+        return None
+
+    large_scores = score[is_large]
+    large_scores = large_scores[~np.isnan(large_scores)]
+    are_binary_percentages = bool(np.isin(large_scores, (0, 100)).all())
+    n_large_decimals = _count_decimals(large_scores)
+    unit = max(100.0, float(highest.max()))
+    for model in np.flatnonzero(is_small).tolist():
+        n_decimals = _count_decimals(score[model][~np.isnan(score[model])])
+        is_finer = n_decimals > n_large_decimals or n_decimals == _UNROUNDED
+        changes_ranking = unit * mean[model] > mean[is_large].min()
+        if are_binary_percentages or (is_finer and changes_ranking):
+            examples = (model, int(is_large.argmax()))
+            ranges = [f"{lowest[example]:g} to {highest[example]:g} for {model_ids[example]!r}" for example in examples]
+            problem = f"the scores of its models seem to have different units: got {' and '.join(ranges)}."
+            remedy = (
+                "Convert the scores of all models to one unit, or set --range LOW,HIGH if all scores have this range."
+            )
+            raise import_error(source, f"{problem} {remedy}", slug="scores-scale")
+
+    first = model_ids[int(is_small.argmax())]
+    others = f"other models have scores up to {highest.max():g}"
+    return f"the scores of {first!r} are at most 1, and {others}: convert them if their units differ"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from youden.data.importers.column_names import infer_role, is_agent_name, normalize_name
 from youden.data.importers.foreign_files import import_error
 from youden.data.importers.score_results import read_result_rows
-from youden.data.importers.table_files import find_tables, read_plain_frame, read_rows, read_tables
+from youden.data.importers.table_files import find_tables, iter_plain_locations, read_plain_frame, read_tables
 from youden.data.importers.table_header import Rows
 from youden.text.replacements import Replacements
 
@@ -214,8 +214,7 @@ def _to_located_frame(rows: Rows) -> LocatedFrame:
 
 def _find_location(file: Path, position: int) -> str:
     """Return the location of a row by its position, for which the file is read again."""
-    location, _ = next(islice(read_rows(file), position, None))
-    return location
+    return next(islice(iter_plain_locations(file), position, None))
 
 
 def is_model_name(name: str) -> bool:

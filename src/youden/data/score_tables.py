@@ -25,9 +25,17 @@ from youden.data.importers.column_names import (
     split_into_words,
 )
 from youden.data.importers.foreign_files import import_error
+from youden.data.label_tables import list_spellings
 from youden.data.pools.spool import format_excerpt
-from youden.data.score_columns import CONVERSIONS, ScoreColumn, is_percentage, make_id
-from youden.data.score_ranges import check_units, determine_range, find_aggregates, is_loss
+from youden.data.score_columns import CONVERSIONS, ScoreColumn, is_percentage, is_word, make_id
+from youden.data.score_ranges import (
+    check_model_units,
+    check_units,
+    determine_range,
+    find_aggregates,
+    find_losses,
+    is_loss,
+)
 from youden.data.score_rows import LocatedFrame, is_model_name, locate_frame_rows, read_score_rows
 from youden.errors import ConfigError, ImportFormatError
 from youden.text.printable import find_name_fault
@@ -39,7 +47,6 @@ if TYPE_CHECKING:
 
 ROLES = ("model", "item", "score", "ignore")
 """Roles that `--column` accepts. A column of the role "ignore" is not used."""
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 _SCORE_NAMES = {"score", "scores", "value", "main_score"}
 """Normalized names of the column of scores in a long table, which has one row per model and item."""
 _TOTAL = re.compile(
@@ -233,6 +240,7 @@ class _TableReader:
         scores = given_scores or self.choose_score_columns([*models, *items], is_long=is_long)
         if models:
             self.check_direction(scores, is_given=bool(given_scores))
+        self.check_metric_directions(scores, [*models, *items])
         for name in scores:
             self.check_scores(name)
         self.note_conversions(scores)
@@ -265,6 +273,8 @@ class _TableReader:
             # without models, each row of the wide table is an item, which the first of these columns names
             items = possible_items if models else possible_items[:1]
 
+        if items and not models and not given_scores:
+            self.check_numbered_models(items)
         if self.n_rows == 0:
             problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
             raise import_error(self.source, problem, slug="import-empty")
@@ -272,13 +282,35 @@ class _TableReader:
             raise self.make_unnamed_rows_error(text_columns)
         return models, items
 
+    def check_numbered_models(self, items: Sequence[str]) -> None:
+        """Check that a long table does not name its models by numbers, which would be read as the scores of a model "model".
+
+        items : columns that name the items; no column names the models
+
+        Raises: ImportFormatError [scores-columns] if a column `model` has numbers, and each differs between the rows of an item.
+        """
+        item_ids = self.make_ids(items)
+        if len(set(item_ids)) == self.n_rows:
+            return
+        for name in self.numeric:
+            is_numbered = normalize_name(name) == "model" and len(set(self.make_ids([name, *items]))) == self.n_rows
+            if is_numbered:
+                problem = f"a column of models has numbers, and items have several rows: got {name!r}."
+                remedy = (
+                    f"Set --column {quote(f'model={name}')}, or name all columns of scores by --column score=NAME,NAME."
+                )
+                raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
+
     def make_unnamed_rows_error(self, text_columns: Sequence[str]) -> ImportFormatError:
         """Make the error that no column names models or items; it proposes the first of the columns of texts."""
         problem = f"its columns do not state whether a row is a model or an item: got {_format_names(self.columns)}."
         remedy = "Add a column `model` or `item` that names each row."
+        models = [name for name in self.columns if is_model_name(name)]
         if text_columns:
             label = text_columns[0]
             remedy = f"Set --column {quote(f'model={label}')} or --column {quote(f'item={label}')}."
+        elif models:
+            remedy = f"Set --column {quote(f'model={models[0]}')} if the numbers in this column name the models."
         return import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
     def collect_long_scores(
@@ -299,45 +331,59 @@ class _TableReader:
         row_scores = np.full(self.n_rows, np.nan)
         for name in scores:
             row_scores = np.where(np.isnan(row_scores), self.numbers[name], row_scores)
-        return self.average_cells(self.make_ids(models), self.make_ids(items), row_scores, score_range)
+        model_ids, item_ids = self.make_ids(models), self.make_ids(items)
+        return self.average_cells(model_ids, item_ids, row_scores, score_range, columns=scores)
 
-    def check_columns_of_words(self, scores: Sequence[str], *, highest: float) -> None:
-        """Raise ImportFormatError [scores-scale] if a column has words such as yes (1) and no (0), and a score is above 1.
+    def check_words(self, scores: Sequence[str], *, highest: float) -> None:
+        """Raise ImportFormatError [scores-scale] if there are words such as yes (1) and no (0), and a score may be above 1.
+
+        A word that is read as 0, such as "fail", is accepted in a column that also has numbers, because 0 occurs in each unit.
 
         scores : columns of scores
-        highest : highest score in all columns
+        highest : highest score, or highest possible score
         """
-        columns_of_words = [name for name in scores if self.columns[name].has_only_words]
+        columns_of_words = [name for name in scores if self.columns[name].has_words_of_a_unit]
         if not columns_of_words or highest <= 1:
             return
         name = columns_of_words[0]
-        words = _format_names(map(str, self.columns[name].converted))
-        problem = (
-            f"{name!r} has words instead of numbers, and other columns have scores up to {highest:g}: got {words}."
-        )
-        raise import_error(self.source, f"{problem} Set --column ignore={name}.", slug="scores-scale")
+        words = _format_names(str(value) for value in self.columns[name].converted if is_word(value))
+        problem = f"{name!r} has words, which are read as 0 to 1, and scores are up to {highest:g}: got {words}."
+        remedy = "Write numbers of one unit"
+        if len(scores) > 1:
+            remedy += f", or set --column {quote(f'ignore={name}')}"
+        raise import_error(self.source, f"{problem} {remedy}.", slug="scores-scale")
 
-    def check_columns_of_percentages(self, scores: Sequence[str], *, highest: float) -> None:
+    def check_columns_of_percentages(
+        self, scores: Sequence[str], *, highest: float, score_range: tuple[float, float] | None
+    ) -> None:
         """Check that the columns of scores have the same unit: percentages with a percent sign, or other numbers.
 
-        Percentages have been divided by 100. If other columns contain scores above 1, these are probably percentages
-        without a sign, so that columns would not be comparable.
+        Percentages have been divided by 100. If other columns contain scores above 1, or if the range exceeds 1, these are
+        probably percentages without a sign, so that columns, or scores and range, would not be comparable.
 
         scores : columns of scores
         highest : highest score, after division of percentages by 100
+        score_range : lowest and highest possible score; None if the user did not set them
 
-        Raises ImportFormatError [scores-percent] if only some columns have percent signs, and a score is above 1.
+        Raises ImportFormatError [scores-percent] if only some columns have percent signs, and a score or the range is above 1;
+            or if all columns have percent signs and no score is above 1, as the range is.
         """
         with_sign = [name for name in scores if any(map(is_percentage, self.columns[name].converted))]
         without_sign = [name for name in scores if name not in with_sign]
-        if not with_sign or not without_sign or highest <= 1:
+        high = 1.0 if score_range is None else score_range[1]
+        if not with_sign or max(highest, high) <= 1:
             return
 
-        problem = (
-            f"some columns, such as {with_sign[0]!r}, have percent signs, but others, such as {without_sign[0]!r}, have none: "
-            f"got scores up to {highest:g}. Write all of them in the same way."
-        )
-        raise import_error(self.source, problem, slug="scores-percent")
+        if without_sign:
+            problem = (
+                f"some columns, such as {with_sign[0]!r}, have percent signs, but others, such as {without_sign[0]!r}, have "
+                f"none: got scores up to {max(highest, high):g}. Write all of them in the same way."
+            )
+            raise import_error(self.source, problem, slug="scores-percent")
+        if highest <= 1:
+            problem = f"scores with a percent sign are divided by 100, but their range is above 1: got up to {high:g}."
+            remedy = "Set --range 0,1, or remove the percent signs."
+            raise import_error(self.source, f"{problem} {remedy}", slug="scores-percent")
 
     def collect_wide_scores(
         self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
@@ -351,9 +397,7 @@ class _TableReader:
         scores : columns of scores, one per item or per model
         score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
 
-        Raises: ImportFormatError, if `score_range` is None and a score is above 1: [scores-scale] if a column has words such as
-            yes (1) and no (0), [scores-percent] if only some columns have percent signs; also the errors of `average_cells`,
-            for example for scores outside `score_range`.
+        Raises: ImportFormatError; see `average_cells`.
         """
         self.notes.append(f"rows are {'models' if models else 'items'} ({' + '.join(models or items)})")
 
@@ -362,13 +406,8 @@ class _TableReader:
         column_ids = np.tile(np.array([make_id(name) for name in scores], dtype=object), self.n_rows)
         cell_scores = np.column_stack([self.numbers[name] for name in scores]).ravel()
 
-        if score_range is None:
-            highest = float(np.nanmax(cell_scores))
-            self.check_columns_of_words(scores, highest=highest)
-            self.check_columns_of_percentages(scores, highest=highest)
-
         model_ids, item_ids = (row_ids, column_ids) if models else (column_ids, row_ids)
-        return self.average_cells(model_ids, item_ids, cell_scores, score_range)
+        return self.average_cells(model_ids, item_ids, cell_scores, score_range, columns=scores)
 
     def choose_model_columns(self, candidates: list[str]) -> list[str]:
         """Choose the column of models by its name; raise ImportFormatError [scores-columns] if several are as reliable."""
@@ -484,7 +523,8 @@ class _TableReader:
     def holds_no_scores(self, name: str) -> bool:
         """Return whether a column holds ranks, averages, row numbers, or other numbers that are no scores."""
         numbers, normalized = self.numbers[name], normalize_name(name)
-        counts_rows = len(numbers) > 2 and numbers[0] in (0, 1) and bool((np.diff(numbers) == 1).all())
+        may_count_rows = len(numbers) > 2 and numbers[0] in (0, 1) and bool(np.isfinite(numbers).all())
+        counts_rows = may_count_rows and bool((np.diff(numbers) == 1).all())
         return counts_rows or bool(_TOTAL.fullmatch(normalized) or _NO_SCORE.fullmatch(normalized))
 
     def check_direction(self, scores: Sequence[str], *, is_given: bool) -> None:
@@ -499,7 +539,7 @@ class _TableReader:
         if loss is None:
             return
         if is_given:
-            self.notes.append(f"the highest values of {loss!r} rank first, although lower ones seem to be better")
+            self.note_direction(loss)
             return
         problem = (
             f"lower values seem to be better in a column of scores, and an audit ranks the highest first: got {loss!r}."
@@ -509,6 +549,63 @@ class _TableReader:
             "name all columns of scores by --column score=NAME,NAME."
         )
         raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
+
+    def note_direction(self, loss: str) -> None:
+        """Add a note, once, that the highest values of a loss rank first."""
+        note = f"the highest values of {loss!r} rank first, although lower ones seem to be better"
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def check_metric_directions(self, scores: Sequence[str], labels: Sequence[str]) -> None:
+        """Check that higher values are better for the metrics that a column such as "metric" names.
+
+        If the user named the columns of scores, a loss is noted instead.
+
+        scores : columns of scores
+        labels : columns that name models and items
+
+        Raises: ImportFormatError [scores-direction] if a metric seems to be a loss or an error rate.
+        """
+        values = np.concatenate([self.numbers[name] for name in scores])
+        metric_columns = [name for name in self.columns if normalize_name(name) in _METRICS and name not in labels]
+        for name in metric_columns:
+            losses = [metric for metric in map(str, self.columns[name].unique_values) if is_loss(metric, values)]
+            if losses and self.given.get("score"):
+                self.note_direction(losses[0])
+            elif losses:
+                problem = (
+                    "lower values seem to be better for a metric, and an audit ranks the highest first: got "
+                    f"{format_excerpt(losses[0])} in the column {name!r}."
+                )
+                remedy = (
+                    "Change the sign of the scores. If higher values are better, name all columns of scores by --column "
+                    "score=NAME,NAME."
+                )
+                raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
+
+    def check_item_directions(self, item_ids: Sequence[str], score: Floats) -> None:
+        """Check that higher scores are better on all items, by their names.
+
+        If the user named the columns of scores, losses are noted instead.
+
+        score : float array (n_models, n_items); NaN if missing
+
+        Raises: ImportFormatError [scores-direction] if an item seems to be a loss or an error rate.
+        """
+        losses = find_losses(item_ids, score)
+        if self.given.get("score"):
+            for loss in losses:
+                self.note_direction(loss)
+        elif losses:
+            problem = (
+                "lower scores seem to be better on an item, and an audit ranks the highest first: got the item "
+                f"{format_excerpt(losses[0])}."
+            )
+            remedy = (
+                "Change the sign of its scores, or leave out its rows. If higher scores are better, name all columns of scores "
+                "by --column score=NAME,NAME."
+            )
+            raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
 
     def check_scores(self, name: str) -> None:
         """Check that the values of a column can be converted to scores.
@@ -537,9 +634,9 @@ class _TableReader:
         column = self.columns[name]
         for position in np.flatnonzero(column.is_converted).tolist():
             value = column.unique_values[position]
-            if isinstance(value, str) and _THOUSANDS.fullmatch(value.strip()):
-                integer, decimal = value.strip().replace(",", ""), value.strip().replace(",", ".")
-                problem = f"{name} has an ambiguous comma: got {value!r}. Write {integer} or {decimal}."
+            spellings = list_spellings(str(value).partition("±")[0])
+            if spellings:
+                problem = f"{name} has an ambiguous comma: got {value!r}. Write {' or '.join(spellings)}."
                 raise import_error(self.locate(column, position), problem, slug="scores-value")
 
     def check_percentages(self, name: str) -> None:
@@ -587,18 +684,22 @@ class _TableReader:
         items: NDArray[np.object_],
         values: Floats,
         score_range: tuple[float, float] | None,
+        *,
+        columns: Sequence[str],
     ) -> ScoreTable:
-        """Average the scores of each cell (model and item), and check names, size and range.
+        """Average the scores of each cell (model and item), and check names, size, units, directions and range.
 
         Models and items with a name such as "average" or "total" are left out, unless the user named the column of scores so.
 
         models, items : ids of the model and the item of each score (n_scores,)
         values : scores (n_scores,); NaN if missing
         score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
+        columns : columns of the scores
 
         Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is blank
-            or not valid; [scores-bounds] if a score is outside the range; [scores-scale] if `score_range` is None and the
-            items have different units.
+            or not valid; [scores-bounds] if a score is outside the range; [scores-percent] or [scores-scale] if percent signs
+            or words do not fit the other scores or the range; [scores-scale] if `score_range` is None and the items or models
+            have different units; [scores-direction] if an item seems to be a loss.
         """
         import pandas as pd  # takes long to load
 
@@ -607,14 +708,19 @@ class _TableReader:
         item_positions, item_ids = pd.factorize(items[is_used])
         self.check_ids(model_ids.tolist(), item_ids.tolist())
         used_values = values[is_used]
+        highest = float(used_values.max())
+        self.check_words(columns, highest=highest if score_range is None else score_range[1])
+        self.check_columns_of_percentages(columns, highest=highest, score_range=score_range)
         low, high = determine_range(self.source, used_values, score_range)
 
         shape = (len(model_ids), len(item_ids))
         mean, n_scores = _average_by_cell(model_positions, item_positions, used_values, shape=shape)
+        self.check_item_directions(item_ids.tolist(), mean)
         self.note_averaged_cells(n_scores)
         self.notes += filter(None, [describe_similar_names(model_ids), describe_similar_names(item_ids)])
         if score_range is None:
             check_units(self.source, mean, item_ids.tolist())
+            self.notes += filter(None, [check_model_units(self.source, mean, model_ids.tolist())])
             self.notes.append(f"range of scores assumed: {low:g} to {high:g} (--range sets it)")
         return ScoreTable(self.source, tuple(model_ids), tuple(item_ids), mean, n_scores, low, high, tuple(self.notes))
 

@@ -300,7 +300,8 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
     """Estimate abilities of any plan as mean answers to paired trials minus false-positive rates.
 
     The false-positive rate of an agent is estimated from its independent trials. All rates are 0 if the plan has no
-    independent trials. Trials of held-out cells, probes and follow-ups are left out.
+    independent trials. Trials of held-out cells (agent, item) are left out. So are probes, which are independent trials of
+    unusually similar texts, and follow-ups, which are further trials of agents that agree often.
 
     verdicts : answers to the plan
     target : population that the intervals refer to
@@ -459,7 +460,7 @@ def _count_trials_in_blocks(trials: TrialsByItem) -> _BlockCounts | None:
 
 
 def find_components(trials: TrialsByItem) -> Ids:
-    """Divide the agents into components, whose abilities can be compared only within a component.
+    """Divide the agents into components. The abilities of two agents can be compared only if both are in one component.
 
     Two agents are in the same component if answered trials on common items connect them, directly or through others.
 
@@ -594,8 +595,8 @@ def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts
     """List the false-positive rates of the agents, highest first, and compute their share in the variance of abilities.
 
     The rates are estimated from independent trials, which show responses to different items. The result also has the number of
-    further independent trials that would halve the standard errors of the rates. The share and this number are None if no
-    ability has a known variance to which its rate contributes.
+    further independent trials that would halve the standard errors of the rates. The share and this number are None if no rate
+    adds to the variance of its ability, or if these variances are unknown.
 
     Returns None if no agent has an independent trial.
     """

@@ -106,8 +106,8 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
     Returns
     -------
     str
-        The number of agents whose rank changes, those with the largest changes with both ranks, and the number of the
-        others; or that no agent changes its rank.
+        A sentence with the number of agents whose rank changes. It names the agents with the largest changes and both of their
+        ranks, and counts the others. If no rank changes, the sentence states that.
     """
     beginning = f"In the {TITLES[name]} ranking"
     if is_main:
@@ -165,8 +165,8 @@ def _describe_leader_change(
 def _is_overtaking_notable(overtaking: Positions, leader: int, plain: Differences, alternative: Differences) -> bool:
     """Return whether the agents that overtake the leader in an alternative ranking deserve a message.
 
-    They do if there are at least `MIN_RANK_DROP` of them, or if one of them and the leader differ significantly in one of
-    the two rankings. Other changes of the first rank may be due to chance.
+    A message is justified if at least `MIN_RANK_DROP` agents overtake the leader, or if one of these agents and the leader differ
+    significantly in one of the two rankings. Other changes of the first rank may be due to chance.
 
     overtaking : int array, positions of the agents that are better than the leader in the alternative ranking
     leader : position of the leader of the plain ranking

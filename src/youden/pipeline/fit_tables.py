@@ -355,7 +355,8 @@ class FitResult:
         folder : RunFolder
             Folder to write into.
         signature : Signature
-            Everything that the numbers depend on, such as the digests of plan and answers, to be written with them.
+            Everything that the numbers in the tables depend on, such as the digests of plan and answers. It is written with the
+            tables.
         run : str
             Name of the run, for `ranking.json`.
         """
@@ -511,8 +512,8 @@ def evaluate_holdout(model: ClippedLinear, holdout: Scores | None, rule: SplitRu
     holdout : observed scores of the held-out cells; None if there are none
     rule : holdout rule of the plan, which is only recorded in the result
 
-    Returns the error with its 95% interval. Cells whose agent or item is in no training cell are left out; the result is
-    None if no cell remains.
+    Returns the error with its 95% interval. A cell is left out if no training cell has its agent, or if none has its item. The
+    result is None if no cell remains.
     """
     if holdout is None:
         return None

@@ -86,8 +86,9 @@ def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -
 def draw_follow_ups(plan: Plan, n_trials: Mapping[tuple[int, int], int], rng: np.random.Generator) -> Trials:
     """Draw follow-up trials, which decide whether groups of agents are flagged but do not change abilities.
 
-    Each pair of agents is compared on random items on which it has no paired trial yet and no held-out cell. The order of
-    the two agents alternates. The trials have the role `FOLLOW_UP` and the weight 0 for both agents.
+    Each pair of agents is compared on random items. An item can be drawn if the pair has no paired trial on it yet, and if it is
+    held out for neither agent. The order of the two agents alternates. The trials have the role `FOLLOW_UP` and the weight 0 for
+    both agents.
 
     plan : plan of the run
     n_trials : number of trials of each pair of agents (lower position, higher position); a pair without enough items gets
@@ -109,9 +110,7 @@ def draw_follow_ups(plan: Plan, n_trials: Mapping[tuple[int, int], int], rng: np
 
 
 def _find_new_items(plan: Plan, agent: int, partner: int) -> Positions:
-    """Find the items on which two agents have no paired trial yet, and of which neither agent has a held-out cell.
-
-    A cell is an agent and an item.
+    """Find the items on which two agents have no paired trial yet, and which are held out for neither agent.
 
     agent, partner : positions of the two agents, in any order
 

@@ -224,7 +224,8 @@ def _iter_item_influence(
 ) -> Iterator[ItemMatrices]:
     """Yield the influence of each item on all abilities, and its share in the trials of each agent, in chunks of items.
 
-    Influence and share are weighted means of those by complete blocks and those by linking trials.
+    A linking trial compares an agent with an anchor, an agent of the first plan. Influence and share are computed twice, from
+    complete blocks and from linking trials, and their weighted means are yielded.
 
     iter_linked_influence : function that yields the positions of a chunk's items, and their influence and shares by linking
         trials
@@ -249,8 +250,8 @@ def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
 
     A run is extended in steps. The last step is a search if it has a number of best agents to find (`top`). If it also has a
     maximum regret, the search includes the steps directly before it that have the same `top` and a maximum regret. Such a
-    search is analysed before each of its steps and after the last one. A search without a maximum regret is its last step
-    only, and is analysed once, after this step.
+    search is analysed before each of its steps and after the last one. A search without a maximum regret consists of the last
+    step only, and is analysed once, after this step.
 
     trials : all trials of the run
     estimate : function that estimates abilities from the trials of the run, or from its trials after an earlier step

@@ -79,8 +79,8 @@ def find_known_rounds(planned: PlannedRun) -> KnownRounds:
     Returns
     -------
     KnownRounds
-        The plan with these rounds, and the number of the last one. Follow-up trials count as one more round. The number is
-        None for a run without rounds.
+        The plan with these rounds, and the number of the last round. Follow-up trials count as one more round. The number is None
+        for a run without rounds.
 
     Raises
     ------

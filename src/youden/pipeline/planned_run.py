@@ -92,9 +92,9 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     """Read the plan of a run from its folder and bring it up to date with the config, or draw a new plan if there is none.
 
     A stored plan that fits the config gets the extensions that it lacks: steps that add agents, items, repeats or calls to
-    a judged run. A stored plan that is not judged yet is replaced by a new one if it does not fit the config. It is also
-    replaced if it was drawn for a judge whose calls are free, and therefore has many independent trials, but the calls of
-    the present judge are not free.
+    a judged run. A stored plan that is not judged yet is replaced by a new one if it does not fit the config. It is also replaced
+    if it was drawn for a judge with free calls, but the calls of the present judge are not free: the plan then has many
+    independent trials, which would cost money.
 
     config : config of the run
     folder : folder of the run, with or without a plan
@@ -123,7 +123,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
 
 
 def _continue_plan(config: RunConfig, folder: RunFolder, stored: Plan, pools: Sequence[Pool]) -> RunPlan:
-    """Add to a stored plan the trials or extensions by which the config goes beyond it.
+    """Extend a stored plan by the trials or steps that the config requests and the plan lacks.
 
     Trials are added if the config selects more of the trials of another run (`trials_from`).
 
@@ -199,7 +199,7 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
     """Draw the plan of a run with all its extensions, or select trials of another run if the config has `trials_from`.
 
     pools : pool of the first plan, and one for each extension
-    earlier : plan with fewer trials of the same other run that is already in the folder, if there is one
+    earlier : plan that is already in the folder and selects fewer trials of the same other run; None if there is none
     """
     if config.trials_from is not None:
         source = RunFolder(Path(config.trials_from)).read_plan().with_pool(pools[-1])
@@ -464,9 +464,9 @@ def _format_setting(value: object) -> str:
 def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> None:
     """Raise RunFolderError [run-mismatch] if a folder contains complete answers to another plan or of another judge.
 
-    Answers to the plan in the folder are accepted, because the run extends this plan, and so are the answers of an
-    unfinished run. An imported run is refused too. The error for a folder without a run is [run-foreign] if it contains files
-    that the run would replace. Any other folder without answers is accepted.
+    Answers to the plan in the folder are accepted, because the run extends this plan. The answers of an unfinished run are also
+    accepted. An imported run is refused. The error for a folder without a run is [run-foreign] if it contains files that the run
+    would replace. Any other folder without answers is accepted.
 
     run_plan : plan of the run and plan in the folder, as returned by `find_run_plan`
     judge : judge of the run
@@ -523,7 +523,7 @@ def check_no_foreign_files(folder: RunFolder) -> None:
     Raises
     ------
     RunFolderError
-        [run-foreign]: if the folder contains a file that a run writes, but is not that of a run.
+        [run-foreign]: if the folder does not belong to a run, but contains a file that a run would replace.
     """
     if folder.has("plan.parquet"):
         return
@@ -594,7 +594,7 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
 
 
 def _find_original_pool(stored: Plan, pool: Pool) -> Pool | None:
-    """Find the part of a pool with which a run was first planned; None if the pool does not contain it unchanged.
+    """Find the part of a pool with which a run was first planned; None if the pool does not contain this part unchanged.
 
     stored : plan of the run
     pool : present pool, which may have more agents, items or responses

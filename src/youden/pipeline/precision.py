@@ -221,7 +221,7 @@ class PrecisionForecast:
         self.source = OWN_ANSWERS if components else f"{self.domains}, by {kind} answers; this run has no answers yet"
 
     def _set_half_widths(self, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
-        """Set `rate_share`, and `half_width` at each multiple of the plan's trials that is possible on these items.
+        """Set `rate_share`, and set `half_width` for each multiple of the plan's trials that these items allow.
 
         components : variance components of the agents from the run's own answers; None to use reference data
         kind : kind of the judge's answers, which selects the reference data
@@ -333,7 +333,7 @@ class PrecisionForecast:
 
         The keys are the names of attributes. `half_width` has the multiples of the plan's trials as keys, such as "0.5".
         The attributes of a search are in the key `reach`, the list [`max_regret`, `lowest_bound`, `search_items`,
-        `search_calls`]. It is None for a plan without a maximum regret.
+        `search_calls`]. `reach` is None for a plan without a maximum regret.
         """
         names = (
             "n_independent",
@@ -374,7 +374,7 @@ class _Scenarios(NamedTuple):
 
 
 def _make_scenarios(components: AgentVariances | None, kind: AnswerKind) -> _Scenarios:
-    """Make the cases for which the trials that a half-width takes are forecast.
+    """Make the scenarios in which the number of trials for a half-width is forecast.
 
     components : variance components of the agents from the run's own answers; None to use reference data
     kind : kind of the judge's answers, which selects the reference data
@@ -397,7 +397,7 @@ def _count_trials_needed(
 
     scenarios : variance components of some agents in each scenario
     half_width : requested half-width of the intervals
-    fraction : fraction of these agents that must reach it
+    fraction : fraction of these agents whose interval must reach the half-width
     plan : plan of the agents and items
 
     Returns a float array (n_scenarios,); ∞ if no number of trials on these items is enough.
@@ -506,10 +506,16 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     Returns
     -------
     str
-        Approximate number, price and command. For a run with an unfinished extension, the command that finishes it,
-        because no other extension can begin before. Empty if more calls would not help: if agents cannot be compared,
-        the judge does not discriminate, or the run has its recommendation. If the answers of the judge follow the
-        position of the responses, an instruction to use another judge.
+        Approximate number, price and command. In these cases, the text is another one, without number and price:
+
+        - an unfinished extension: the command that finishes it, because no other extension can begin before;
+        - answers that follow the position of the responses: an instruction to use another judge;
+        - a run of self-trials: an instruction to run a pool with more items;
+        - a search in rounds: how to resume it with more calls;
+        - two agents that even many more items would not separate: a statement that they may be equally good.
+
+        Empty if more calls would not help: if agents cannot be compared, the judge does not discriminate, or the run has
+        its recommendation.
 
     Raises
     ------
@@ -622,7 +628,8 @@ def _forecast_needed_data(folder: RunFolder, plan: Plan, pair: Sequence[str]) ->
 def _read_ability_difference(folder: RunFolder, pair: Sequence[str]) -> tuple[float, float]:
     """Read the difference between the abilities of two agents from the ranking of a run, and its squared half-width.
 
-    The half-width is that of a confidence interval, and its square is the sum of those of both agents.
+    The half-width is that of a confidence interval. The squared half-width of the difference is the sum of the squared
+    half-widths of both abilities.
 
     folder : folder of the run
     pair : ids of the two agents

@@ -283,8 +283,8 @@ ESTIMATORS = (
 def estimate_trial_abilities(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
     """Estimate abilities by the first of `ESTIMATORS` that applies to the trials.
 
-    Returns None if none applies, so that the additive fit must be used: for dense and cell designs, cells without a
-    response, held-out cells, or many missing answers.
+    Returns None if no estimator applies, so that the caller must use the additive fit. This is the case for dense and cell
+    designs, if a cell (agent, item) has no response or is held out, and if many answers are missing.
     """
     for estimator in ESTIMATORS:
         if estimator.applies_to(trials.plan):

@@ -58,8 +58,9 @@ def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
     """Compute the true-positive rate, the false-positive rate and J = TPR − FPR of a judge from the answers of a run.
 
     The TPR is the mean answer to paired trials (two responses to one item). The FPR is the mean answer to independent
-    trials (responses to different items). Follow-ups, probes and held-out cells are left out. A rate without answers is
-    NaN, and so is J.
+    trials (responses to different items). Trials of held-out cells (agent, item) are left out. So are probes, which are
+    independent trials of unusually similar texts, and follow-ups, which are further trials of agents that agree often. A rate
+    without answers is NaN, and J is then also NaN.
     """
     paired = ItemTotals(trials.plan.n_items)
     for chunk in trials.iter_answered():
@@ -316,9 +317,9 @@ def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpre
     Returns
     -------
     Recommendation
-        Recommended agents or candidates. None are recommended if Youden's J (true-positive minus false-positive rate) of the
-        judges' mean answers is unknown or not significantly above 0, if some agents cannot be compared, or if the abilities
-        do not differ significantly.
+        Recommended agents or candidates. No agent is recommended if Youden's J (true-positive minus false-positive rate) of the
+        judges' mean answers is unknown or not significantly above 0, if some agents cannot be compared, or if the abilities do
+        not differ significantly.
     """
     # selection of the best agents; None if some agents cannot be compared
     agent_ids = results[0].plan.agent_ids

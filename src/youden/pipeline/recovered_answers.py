@@ -113,8 +113,8 @@ def _judge_or_reuse(
 def _read_reusable_verdicts(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
     """Read the verdicts in a run's folder if their answers can be reused; None if they cannot.
 
-    The verdicts must belong to the plan in the folder. Those of a single judge must have request hashes, and those of a
-    jury a vote of every judge on every trial.
+    The verdicts must belong to the plan in the folder. The verdicts of a single judge must have request hashes. The verdicts of a
+    jury must have a vote of every judge on every trial.
     """
     if not (judge.stores_new_answers and folder.has("verdicts.parquet") and folder.has("plan.parquet")):
         return None
@@ -131,7 +131,9 @@ def _read_reusable_verdicts(folder: RunFolder, judge: JudgeConfig) -> Verdicts |
 
 
 def _has_no_answers(path: str, hashes_of_judges: Iterable[Iterator[RowKey]]) -> bool:
-    """Return whether the store has no answer of any judge of a jury, checked on the first requests to each judge.
+    """Return whether the store has no answer of any judge of a jury.
+
+    Only the first `_CHUNK` requests to each judge are checked.
 
     path : path or URL of the store
     hashes_of_judges : for each judge, the rows of its trials with their request hashes
@@ -175,8 +177,8 @@ def _combine_answers(
     """Combine saved and new answers into the verdicts of a plan, with a warning that the raw texts of saved ones are lost.
 
     Saved answers come from the verdicts.parquet of the run, and new ones from its store or from requests. The judge and
-    the other warnings of the result are those of `new`, or of `saved` if there are no new answers. The `response_models`
-    of the judge are those of both.
+    the other warnings of the result are those of `new`, or of `saved` if there are no new answers. The `response_models` of the
+    judge are those of the saved and the new answers.
 
     saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
     new : answers to the trials with −1, in their order; None if all answers are saved

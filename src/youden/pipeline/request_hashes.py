@@ -59,7 +59,7 @@ def write_missing_hashes(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, l
 def _has_valid_hash_file(folder: RunFolder, questions: Questions, plan: Plan, log: Callable[[str], None]) -> bool:
     """Return whether a run folder has a valid file with the request hashes of a plan.
 
-    A request hash identifies a request to a judge, and the file spares computing the hashes again. It is valid if it was
+    A request hash identifies a request to a judge, and the file spares computing the hashes again. The file is valid if it was
     written for the same plan, pool and judge, and if its checksums are right.
 
     questions : questions of the judge, from which the hashes are computed

@@ -67,7 +67,7 @@ def plan_width_round(
     abilities : Abilities
         Abilities that were estimated from `result`.
     eligible : bool array (n_agents, n_items)
-        Cells that may be compared.
+        Cells (agent, item) whose responses may be compared.
     rng : Generator
         Random generator with the seed of the first round. It first repeats the draws of the earlier rounds, so that an
         interrupted run plans the same blocks when it resumes.
@@ -147,9 +147,9 @@ def _find_needed_blocks(
 def _choose_round_size(n_blocks: int, n_needed: int) -> int:
     """Choose how many blocks the next round of a plan adds.
 
-    If the missing blocks are at most the fraction `NEAR_FRACTION` of the blocks so far, all of them are added, otherwise
-    the fraction `APPROACH_FRACTION` of them. A round adds at least the fraction `MIN_STEP_FRACTION` of the blocks so far,
-    and at most as many blocks as there are.
+    All missing blocks are added if they are at most the fraction `NEAR_FRACTION` of the blocks so far. Otherwise, the fraction
+    `APPROACH_FRACTION` of the missing blocks is added. A round adds at least the fraction `MIN_STEP_FRACTION` of the blocks so
+    far, and at most as many blocks as there are.
 
     n_blocks : number of blocks so far
     n_needed : number of blocks that are probably needed in all
@@ -245,7 +245,7 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
     Returns
     -------
     Verdicts
-        Of the plan with all its rounds. The last note of the plan contains the reason why it stopped.
+        Verdicts of the plan with all its rounds. The last note of the plan contains the reason why it stopped.
 
     Raises
     ------
@@ -347,7 +347,7 @@ def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
 
 
 def _format_unreached_goal(plan: Plan) -> str:
-    """Name the goal of a plan in rounds, as the end of a sentence about a budget that was spent before.
+    """Name the goal that a plan in rounds did not reach, as the end of a sentence about its spent budget.
 
     The goal is narrow intervals, or a selection of the best agents (`top` of them). The selected agents are to be
     significantly better than all others, or to have a regret of at most `max_regret`.

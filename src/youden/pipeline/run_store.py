@@ -51,7 +51,7 @@ def check_same_store(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
 def _find_previous_store(config: RunConfig) -> str | None:
     """Find the path or URL of the store that the run used before.
 
-    Returns None if it is the same as the store in `config`, if the folder of the run names no store, or if the file of the
+    Returns None if the previous store is the store in `config`, if the folder of the run names no store, or if the file of the
     store does not exist.
     """
     recorded = RunFolder(config.folder).find_config()
@@ -75,7 +75,7 @@ def _find_previous_store(config: RunConfig) -> str | None:
 def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
     """Check that the store in `config` has all answers to a plan that the run's previous store has.
 
-    A damaged previous store, or one of another version, is ignored. If it cannot be reached, a warning is logged.
+    A damaged previous store, or one of another version, is ignored. If the previous store cannot be reached, a warning is logged.
 
     Raises RunFolderError [run-store] if answers are missing.
     """

@@ -393,7 +393,8 @@ def _find_groups(names: Sequence[str], is_tied: Bools) -> tuple[tuple[str, ...],
     names : names of the models, best first
     is_tied : bool array (n_models, n_models), whether two models do not differ significantly
 
-    Returns the names of each group that is not a part of another one. A model that differs from its neighbours is a group.
+    Returns the names of each group that is not a part of another one. A model that differs from its neighbours forms a group by
+    itself.
     """
     groups = []
     last_end = 0

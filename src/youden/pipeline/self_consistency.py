@@ -103,9 +103,9 @@ def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
     """Yield a note on agents of low self-consistency, and one on agents whose ability is low although they are consistent.
 
     Self-consistency measures how much more often two responses of one agent match if they are to the same item. It is low if
-    the upper bound of its 95% interval is below the mean of all agents. The other note names agents whose self-consistency
-    is not low, whose ability is significantly below the mean ability, and whose interval of the ability lies below that of
-    the self-consistency.
+    the upper bound of its 95% interval is below the mean of all agents. The other note names an agent if three conditions hold:
+    its self-consistency is not low, its ability is significantly below the mean ability, and the interval of its ability lies
+    below that of its self-consistency.
 
     ranking : ranking table; without the columns of `tabulate_self_consistency`, there are no notes
     """

@@ -20,7 +20,7 @@ def _load_api(part: str) -> Any:
 
     Returns None if no environment variable `OTEL_…` is set, or if the package is not installed.
 
-    Without an SDK, which `opentelemetry-instrument youden run …` sets up, spans and counters go nowhere.
+    Spans and counters are recorded only if there is an SDK, which `opentelemetry-instrument youden run …` sets up.
     """
     if any(name.startswith("OTEL_") for name in os.environ):
         with suppress(ImportError):

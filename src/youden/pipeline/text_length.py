@@ -142,7 +142,8 @@ def read_answer_lengths(
 ) -> tuple[Floats, Positions, Positions, Bools] | None:
     """Read the answers of a run with the lengths of the compared texts.
 
-    Trials without an answer, probes and self-trials are left out.
+    Trials without an answer are left out. So are probes, whose texts are unusually similar, and self-trials, which compare an
+    agent with itself.
 
     folder : folder of the run
     pool : pool at the time of the run

@@ -264,7 +264,7 @@ def _update_pool(
         )
     run = RunFolder(config.folder)
     is_judged = run.is_judged and run.has("plan.parquet")
-    pool = run.read_judged_pool() if is_judged else read_pool(config.pool)
+    pool = run.read_judged_pool() if is_judged else read_pool(config.pool, empty=config.empty)
     imported = None
     if config_pool != source.resolve():
         imported = _import_if_needed(source, pool_path, columns=columns, known_pool=pool)

@@ -30,8 +30,8 @@ def find_pool(start: Path) -> Path:
     Returns
     -------
     Path
-        The only pool: a folder with a responses.jsonl, or a table with the columns of a pool. If the folder has no pool, its
-        only table, whose columns have other names.
+        The only pool: a folder with a responses.jsonl, or a table with the columns of a pool. If there is no pool, the
+        only table in the folder; its columns have other names.
 
     Raises
     ------

@@ -111,7 +111,7 @@ def import_pool(
 
 
 def check_shared_items(imported: ImportedPool, path: Path, format_: str) -> None:
-    """Check that at least one item of an imported pool has responses of two agents, so that these can be compared.
+    """Check that at least one item of an imported pool has responses of two agents, so that agents can be compared.
 
     A table whose columns the user named, and a pool of one agent, are not checked.
 

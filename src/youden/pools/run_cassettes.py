@@ -78,6 +78,8 @@ class _JudgedRun:
 def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> CassetteExport:
     """Write the requests and outcomes of a run, or of a pool, as a cassette.
 
+    A cassette is a file of recorded requests, each with its outcome: an answer or a failure.
+
     Parameters
     ----------
     path : Path
@@ -90,13 +92,15 @@ def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> Cassett
     Returns
     -------
     CassetteExport
-        Numbers of answers and failures, and of requests that have neither in the store, which are left out.
+        Numbers of answers and failures in the cassette, and number of requests that are left out because the store has no
+        outcome for them.
 
     Raises
     ------
     ConfigError
-        [cassette-source]: if the folder is neither; [cassette-no-calls]: if the run or pool makes no calls;
-        [cassette-redact]: if a pool is to be redacted; [store-missing]: if the store does not exist.
+        [cassette-source]: if the folder is neither that of a run nor that of a generated pool; [cassette-no-calls]: if
+        the run or pool makes no calls; [cassette-redact]: if a pool is to be redacted; [store-missing]: if the store does
+        not exist.
     PlanError
         [plan-other-pool]: if the pool of the run has changed.
     RunFolderError, PoolError
@@ -115,17 +119,21 @@ def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> Cassett
 def import_cassette(file: Path, store: str | Path) -> CassetteImport:
     """Add the entries of a cassette to a store.
 
+    A cassette is a file of recorded requests, each with its outcome: an answer or a failure.
+
     Parameters
     ----------
     file : Path
         The cassette.
     store : str or Path
-        Path or URL of the store; it is created if it does not exist. Its own outcomes are kept.
+        Path or URL of the store; it is created if it does not exist. If the store already has an outcome of a request,
+        this outcome is kept.
 
     Returns
     -------
     CassetteImport
-        Numbers of entries that were added, and of those whose request has an outcome in the store.
+        Number of entries that were added, and number of entries that were not, because the store already had an outcome
+        of their requests.
 
     Raises
     ------
@@ -183,8 +191,8 @@ def find_missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
 def _find_missing_trials(cassette: Cassette, run: _JudgedRun) -> dict[str, str]:
     """Find the requests of a judged run whose answers a cassette lacks.
 
-    Returns a mapping from request hash to a description of the trial. If several trials have the same request, it is that of
-    the first one.
+    Returns a mapping from request hash to a description of the trial. If several trials have the same request, the first
+    trial is described.
     """
     description_by_key: dict[str, str] = {}
     for judge in run.judges:

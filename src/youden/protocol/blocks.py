@@ -98,6 +98,8 @@ def is_in_complete_block(columns: Mapping[str, NDArray[Any]], anchors: int) -> B
 def plan_after_extensions(plan: Plan, n_extensions: int) -> Plan:
     """Return the state of a plan after its first `n_extensions` extensions.
 
+    An extension adds trials to a plan, and possibly agents or items.
+
     Parameters
     ----------
     plan : Plan

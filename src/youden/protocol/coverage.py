@@ -68,8 +68,8 @@ def compute_coverage(plan: Plan) -> Coverage:
     """Count the cells, pairs and calls of a plan.
 
     A cell is an agent and an item. The counts show how much of the pool a budget covers: how many cells get a score, how
-    many pairs of agents are compared, and how many calls are spent, beside the number of calls of the dense design, which
-    compares everything.
+    many pairs of agents are compared, and how many of the calls of the dense design are spent. The dense design compares
+    all pairs of agents on all items.
 
     Parameters
     ----------

@@ -171,8 +171,8 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Returns
     -------
     Plan
-        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states their
-        number, and whether fewer than requested were left.
+        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states the number of new
+        trials, and whether fewer comparisons than requested were left.
 
     Raises
     ------
@@ -225,8 +225,8 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Returns
     -------
     Plan
-        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states their
-        number, and whether fewer than requested were left.
+        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states the number of new
+        trials, and whether fewer comparisons than requested were left.
 
     Raises
     ------
@@ -280,8 +280,8 @@ def add_calls(
     Returns
     -------
     Plan
-        A new plan of the same pool: the trials of `plan`, unchanged, and then the new ones. A note states
-        their number, and whether fewer than requested were left.
+        A new plan of the same pool: the trials of `plan`, unchanged, and then the new ones. A note states the number of
+        new trials, and whether fewer comparisons than requested were left.
 
     Raises
     ------
@@ -302,8 +302,8 @@ def add_calls(
 def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     """Extend a plan by repeats: further responses of the agents to the same items.
 
-    More blocks are drawn, each of which compares all agents on one item. A new trial shows the response of an agent to
-    an item that the plan has shown least often.
+    More blocks are drawn, each of which compares all agents on one item. If an agent has several responses to an item, a
+    new trial shows the response that the plan has shown least often.
 
     Parameters
     ----------
@@ -312,15 +312,15 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     pool : Pool
         Pool of the plan, with the same agents and items, and more responses per cell (not checked).
     calls : int, optional
-        Number of calls to add, of both trial types; for a judge without costs, of paired calls, to which independent ones
-        are added. Default: as many paired calls per added response of a cell as the plan has per present one, and
-        independent calls for them.
+        Number of calls to add, of both trial types. If the judge costs nothing, this is the number of paired calls, and
+        independent calls are added to them. Default: for each added response per cell (an agent and an item), as many
+        paired calls as the plan has per earlier response, and the independent calls that go with them.
 
     Returns
     -------
     Plan
-        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states their
-        number, and whether fewer than requested were left.
+        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states the number of new
+        trials, and whether fewer comparisons than requested were left.
 
     Raises
     ------
@@ -429,12 +429,12 @@ class _PlanExtender:
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
     ) -> Trials:
-        """Draw blocks that compare some agents, the scored ones, with anchors: the agents of the first plan.
+        """Draw blocks that compare the scored agents with anchors (the agents of the first plan).
 
         In a block, each scored agent has up to two trials on one item, once as the first and once as the second agent,
-        against two different anchors. It has fewer if its response is missing or held out, or if no new comparison with an
-        anchor is left. The items with the fewest trials of these agents come first. The trials have the role "anchor". Block
-        numbers begin at `next_block`, which is updated.
+        against two different anchors. An agent has fewer trials if its response is missing or held out, or if no new
+        comparison with an anchor is left. The items on which the scored agents have the fewest trials come first. The
+        trials have the role "anchor". Block numbers begin at `next_block`, which is updated.
 
         scored : positions of the scored agents
         n_paired : maximum number of trials; only whole blocks are drawn, so there may be fewer
@@ -472,7 +472,7 @@ class _PlanExtender:
     def order_items(self) -> Ids:
         """Order the items by first use in the plan; items without trials come last, in random order.
 
-        Agents that join are thus compared with the anchors first on items on which the anchors have answers.
+        New agents are therefore first compared on items for which the anchors (the agents of the first plan) have answers.
 
         Returns an int32 array (n_items,) of positions.
         """
@@ -487,9 +487,9 @@ class _PlanExtender:
     def draw_complete_blocks(self, n_paired: int, set_sizes: dict[int, int]) -> list[Trials]:
         """Draw as many blocks as fit `n_paired` calls, divided among sets of items in proportion to their sizes.
 
-        A block compares all anchors, the agents of the first plan, on one item. With each such block, each group of
-        agents that joined later gets a block that compares it with anchors. Eligible cells and random numbers are those of
-        the plan; block numbers continue, and `next_block` is updated.
+        A block compares all anchors, the agents of the first plan, on one item. For each of these blocks, each group of
+        agents that joined later gets another block, which compares the group with anchors. Eligible cells and random
+        numbers are those of the plan; block numbers continue, and `next_block` is updated.
 
         n_paired : maximum number of paired calls
         set_sizes : number of items by set number, as in `count_items_by_set`
@@ -520,8 +520,8 @@ class _PlanExtender:
     def _load_block_design(self) -> BlockDesign:
         """Make the design that drew the plan, if it draws its trials in blocks.
 
-        A block compares all agents on one item. A plan without blocks cannot be continued, because the design has no
-        sequence of blocks of which the plan is the beginning.
+        A block compares all agents on one item. A plan without blocks cannot be continued, because there is no sequence
+        of blocks from which to take the next ones.
 
         Raises PlanError [extend-cell-design] if the design or the plan has no blocks.
         """
@@ -592,7 +592,8 @@ class _PlanExtender:
     def _iter_blocks_of_set(self, design: BlockDesign, set_number: int, eligible: Bools) -> Iterator[Trials]:
         """Yield all blocks on a set of items, in the order in which the plan and its extensions use them.
 
-        The sequence has several passes through all blocks, one per response to an item, each in another random order.
+        If agents have several responses to an item, the sequence passes through all blocks once per response. Each pass
+        has another random order.
 
         eligible : bool array (n_anchors, n_items_of_set), cells that may be compared
         """
@@ -668,8 +669,8 @@ class _PlanExtender:
     def draw_independent_trials(self, paired: Trials, scored: tuple[int, ...]) -> Trials:
         """Draw the independent trials (comparisons of responses to different items) for new paired trials.
 
-        In a plan with matched trials, one is drawn for each paired trial. In a plan with pooled trials, their number is that
-        of `count_added_independent`. Fewer are drawn if no other comparison is left.
+        In a plan with matched trials, one independent trial is drawn for each paired trial. In a plan with pooled trials,
+        `count_added_independent` gives the number of independent trials. Fewer are drawn if no other comparison is left.
 
         paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents
@@ -691,8 +692,8 @@ class _PlanExtender:
         """Draw pooled independent trials for an extension that measures all agents.
 
         Anchors (the agents of the first plan) are compared with each other. Each group of agents that joined later is
-        compared with the anchors. The trials are divided in proportion to the paired trials of anchors and groups. Their
-        numbers are rounded down, so that all agents of a group have equally many trials.
+        compared with the anchors. The trials are divided in proportion to the paired trials of the anchors and of each
+        group. The numbers are rounded down, so that all agents of a group have the same number of trials.
 
         paired : new paired trials, at least one
         """

@@ -128,8 +128,8 @@ def with_added_trials(plan: Plan, added: Trials) -> Plan:
     """Return a plan with more trials after its own.
 
     A trial that repeats an earlier comparison gets the next number in the column `replicate`. If agents have several
-    responses to an item, `assign_repeats` chooses those of the new trials. Self-trials, in which an agent is compared with
-    itself, do not influence this choice.
+    responses to an item, `assign_repeats` chooses the responses that the new trials show. Self-trials, in which an agent
+    is compared with itself, do not influence this choice.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def with_added_trials(plan: Plan, added: Trials) -> Plan:
     Returns
     -------
     Plan
-        A plan with the trials of both, and the total text length of all of them.
+        A plan with the earlier and the added trials, and with the total text length of all trials.
     """
     earlier = plan.trials.take(plan.trial_type != SELF_TRIAL)
     added = assign_repeats(added, plan.pool, plan.seed, after=earlier)
@@ -185,15 +185,16 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     """Choose which response of an agent each trial shows, if agents have several responses to an item.
 
     A trial shows the response that earlier trials of the same type have shown least often. Equally frequent responses take
-    turns, beginning at a random one. Choices depend only on earlier trials, so a larger plan keeps those of a smaller one.
+    turns, beginning at a random one. Choices depend only on earlier trials, so a larger plan keeps the choices of a
+    smaller one.
 
     trials : trials without responses, in the order of the plan
     pool : responses of the agents
     seed : seed of the plan
     after : earlier trials of the plan, whose responses are chosen already; None if there are none
 
-    Returns the trials with the columns `first_repeat` and `second_repeat`, numbers of the responses from 1; without them
-    if no agent has several responses.
+    Returns the trials with the columns `first_repeat` and `second_repeat`, numbers of the responses from 1. If no agent
+    has several responses, the trials are returned without these columns.
     """
     if pool.repeat_texts is None:
         return trials
@@ -240,8 +241,9 @@ _ABSENT = -1
 def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Positions:
     """Rank the responses that an agent gave to an item in the order in which its trials show them.
 
-    The order is cyclic and begins at a random response. With three responses, for example, it is 2, 3, 1, so that their
-    ranks are 2, 0, 1. The order is drawn for each group: an agent, an item and a trial type.
+    The order is cyclic and begins at a random response. For example, three responses may be shown in the order 2, 3, 1.
+    The ranks of the responses 1, 2 and 3 are then 2, 0 and 1. The order is drawn for each group: an agent, an item and a
+    trial type.
 
     pool : responses of the agents
     group_codes : int64 array (n_groups,), the groups, encoded by `_encode_groups`, each once
@@ -360,7 +362,7 @@ def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generato
     The other item is drawn uniformly from the other eligible items of the second agent. Draws do not depend on each other,
     so two trials may be equal. The trials have the role "matched" and count for both agents.
 
-    paired : paired trials, of which each second text is in an eligible cell
+    paired : paired trials; the second text of each trial is in an eligible cell
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be used
     rng : source of the other items
 

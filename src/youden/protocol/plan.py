@@ -43,7 +43,7 @@ from youden.protocol.self_trials import (
 )
 from youden.run_keys import CallBudget, Question, SplitRule
 from youden.streams import stream
-from youden.text.sentences import format_count
+from youden.text.sentences import describe_empty_responses, format_count
 from youden.types import PAIRED, Design, DesignResult, Plan, Pool, Trials
 from youden.types.arguments import check_argument
 from youden.types.planning import SELF_DESIGN, PlanRequest, Split
@@ -133,8 +133,8 @@ class PlanSize(NamedTuple):
     def calls(self, trials_per_agent: float) -> int:
         """Return the number of calls, paired and independent, for a mean number of paired trials per agent.
 
-        A paired trial counts for both of its agents. The independent calls are as many as the paired ones if the plan is
-        matched; otherwise they are `n_independent` or, without this number, 7 to 10% of all calls.
+        A paired trial counts for both of its agents. If the plan is matched, there are as many independent calls as
+        paired calls. Otherwise, there are `n_independent` of them or, without this number, 7 to 10% of all calls.
         """
         n_paired = round(trials_per_agent * self.agents / 2)
         if self.is_matched:
@@ -164,7 +164,7 @@ class PlanSize(NamedTuple):
         Returns
         -------
         int
-            At least 1.
+            Number of calls, at least 1.
 
         Raises
         ------
@@ -326,6 +326,7 @@ def make_plan(
     trials = assign_repeats(all_trials, pool, seed)
     notes = [
         *_check_paired_trials(drawn.trials, pool, design_name=drawer.name, n_paired=independent_trials.n_paired),
+        *_describe_empty_responses(pool),
         *drawn.notes,
         *_describe_additions(split, n_holdout_trials, len(independent_trials.probes), len(added)),
     ]
@@ -414,7 +415,7 @@ def _draw_all_self_trials(pool: Pool, n_paired: int, seed: int) -> Trials:
 def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> Plan:
     """Plan the self-trials of a pool of one or two agents.
 
-    A self-trial compares two responses of the same agent. So few agents cannot be ranked by comparisons with each other.
+    A self-trial compares two responses of the same agent. One or two agents cannot be ranked by comparisons with each other.
 
     requested : budget in calls, None for the default
     """
@@ -494,7 +495,7 @@ def _count_budgeted_calls(plan: Plan) -> int:
 def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: int, n_independent: int) -> list[str]:
     """Describe, in notes of a plan, the trials that it has in addition to those of its design.
 
-    n_holdout_trials : number of trials of held-out cells; None if the design plans these itself
+    n_holdout_trials : number of trials of held-out cells; None if the design itself plans these trials
     n_probes : number of probes among the independent trials
     n_independent : number of independent trials
     split : holdout of the plan
@@ -567,6 +568,12 @@ def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> D
             slug="plan-empty",
         )
     return drawn
+
+
+def _describe_empty_responses(pool: Pool) -> list[str]:
+    """Return a note if some responses are empty; none for a pool without texts, whose answers are recorded or simulated."""
+    note = describe_empty_responses(pool.n_empty) if pool.lengths.any() else ""
+    return [note] if note else []
 
 
 def _check_paired_trials(trials: Trials, pool: Pool, *, design_name: str, n_paired: int | None) -> list[str]:
@@ -671,7 +678,7 @@ class _IndependentTrials:
 
         - If calls cost nothing, none count.
         - If a number was requested, it counts; it includes the probes.
-        - Otherwise, the default number counts, and the probes unless they are in addition to the budget.
+        - Otherwise, the default number counts. The probes count, too, unless they are added to the budget.
         """
         if self._is_free:
             return 0

@@ -37,7 +37,8 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
 
     An independent trial compares responses to different items, which estimates the false-positive rate; a paired trial
     compares responses to the same item. In a pass, each agent appears once as the first and once as the second agent of an
-    independent trial, so that all agents have equally many. The fraction grows with the number of calls per agent.
+    independent trial, so that all agents have the same number of independent trials. The fraction grows with the number
+    of calls per agent.
 
     n_calls : budget: total number of calls, for paired and for independent trials
     n_agents : number of agents
@@ -61,7 +62,7 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
 def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return the number of independent trials, by the rule "pooled", that go with a number of paired trials.
 
-    It is `count_independent` of the smallest budget that contains `n_paired` paired trials.
+    The number is what `count_independent` returns for the smallest budget that contains `n_paired` paired trials.
 
     n_paired : number of paired trials
     n_agents : number of agents
@@ -144,7 +145,7 @@ def count_added_paired(plan: Plan, calls: int, *, n_scored: int, are_new: bool =
 
     - If the plan has matched independent trials, half of the calls are paired, rounded down.
     - If the plan was requested with a number of pooled trials, or if calls cost nothing, all are paired.
-    - Otherwise, all calls are paired but the 7 to 10% that `count_independent` returns.
+    - Otherwise, all calls are paired except the 7 to 10% that `count_independent` returns.
 
     calls : number of calls of both trial types
     n_scored : number of agents whose abilities the paired trials measure
@@ -228,7 +229,7 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
 def _draw_different_items(
     first: Positions, second: Positions, eligible: Bools, codes: Positions, rng: np.random.Generator
 ) -> tuple[Positions, Positions, Bools]:
-    """Draw an item for each agent of some pairs, so that the two items differ and the comparison is new.
+    """For each pair of agents, draw one item per agent, so that the two items differ and the comparison is new.
 
     Up to `_MAX_TRIES` draws are made. Pairs without a new comparison are then left out.
 
@@ -237,7 +238,7 @@ def _draw_different_items(
     codes : int64 array, numbers of the earlier comparisons, as made by `_encode_comparisons`
 
     Returns the comparisons (item, first, second, other_item), int64 array (n, 4); their codes, int64 array (n,); and
-    whether each pair has one, bool array (n_pairs,).
+    whether each pair has a comparison, bool array (n_pairs,).
     """
     items = EligibleItems.from_mask(eligible)
     item = items.draw(first, rng)
@@ -322,8 +323,8 @@ def draw_scored_trials(
 ) -> Trials:
     """Draw independent trials that are not in a plan, each of a scored agent and a random partner.
 
-    Scored agents have equally many trials, up to a difference of one, and are first and second equally often. A trial
-    counts only for the scored agent. There are fewer than `n` trials if no new comparison is found for some pairs.
+    All scored agents have the same number of trials, up to a difference of one, and are first and second equally often. A
+    trial counts only for the scored agent. There are fewer than `n` trials if no new comparison is found for some pairs.
 
     plan : plan whose independent trials are not repeated
     eligible : bool array (n_agents, n_items), cells that may be used
@@ -359,8 +360,8 @@ class _ScoredPairs(NamedTuple):
 def _draw_scored_pairs(scored: Positions, partners: Positions, n: int, rng: np.random.Generator) -> _ScoredPairs:
     """Draw `n` pairs of a scored agent and a random partner.
 
-    The scored agents take turns. They are the first agents in one pass through all of them, the second agents in the next
-    pass, and so on.
+    The scored agents take turns. In one pass through all scored agents, each of them is the first agent of a pair. In the
+    next pass, each of them is the second agent, and so on.
 
     scored, partners : int arrays, positions of the agents; a scored agent gets a partner other than itself
     """

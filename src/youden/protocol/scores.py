@@ -111,7 +111,6 @@ def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
     _, first_trials, combination = np.unique(codes, return_index=True, return_inverse=True)
     total = np.bincount(combination, weights=verdicts.answer[is_used], minlength=len(first_trials))
     n = np.bincount(combination, minlength=len(first_trials))
-
     # all trials of a combination have the agents and items of the first one
     combinations = trials.take(first_trials)
     return IndependentRates(
@@ -125,7 +124,7 @@ def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
 
 
 def _encode_independent_trials(trials: Trials, plan: Plan) -> Positions:
-    """Give trials with the same agents and items the same number, and all others different ones: int64 array (n_trials,).
+    """Give the same number to trials with the same agents and items, and to no others: int64 array (n_trials,).
 
     The numbers are ordered by the item and agent of the first text, then by the agent and item of the second text.
 
@@ -137,8 +136,7 @@ def _encode_independent_trials(trials: Trials, plan: Plan) -> Positions:
     first_cell_codes = trials.item.astype(np.int64) * plan.n_agents + trials.first
     _, first_cells = np.unique(first_cell_codes, return_inverse=True)
     second_cells = trials.second.astype(np.int64) * plan.n_items + trials.other_item
-    n_possible_cells = plan.n_agents * plan.n_items
-    return np.asarray(first_cells * n_possible_cells + second_cells)
+    return np.asarray(first_cells * (plan.n_agents * plan.n_items) + second_cells)
 
 
 def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
@@ -175,8 +173,9 @@ def training_differences(rates: Rates) -> Floats:
     Returns
     -------
     float array (n_rows,)
-        Differences. NaN for a row without an answer, and for a row that training must not use. This is a row with a first
-        text in a held-out cell (agent, item) or, by the rule "strict" of the split, with any text in one.
+        Differences. NaN for a row without an answer, and for a row that training must not use. Training must not use a
+        row whose first text is in a held-out cell (agent, item). If the rule of the split is "strict", the same holds for
+        the second text.
     """
     fpr = rates.fpr
     detail_mask = None
@@ -225,7 +224,7 @@ def pooled_fpr(rates: Rates) -> float | None:
     Returns
     -------
     float or None
-        None if no independent trial was answered.
+        The mean; None if no independent trial was answered.
     """
     if rates.detail is not None:
         return _compute_pooled_mean(rates.detail.total, rates.detail.n)
@@ -266,7 +265,7 @@ def _compute_differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -
     """Compute D = TPR − FPR of each row of rates.
 
     By the rule "matched", each row has its own FPR. By the rule "pooled", the FPR of all rows is the mean answer to the
-    independent trials, or 0 without an answer.
+    independent trials; it is 0 if no trial was answered.
 
     fpr : float array (n_rows,), FPR of each row, for the rule "matched"
     detail_mask : bool array (n_detail_rows,), rows of `rates.detail` (sums of answers to independent trials) that count for
@@ -295,7 +294,6 @@ def _compute_scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: 
     """
     _check_score_kind(kind)
     scored = _average_by_cell(rates, difference, kind)
-
     cells = scored.cell_index
     is_held_out = rates.split.holdout[cells.agent, cells.item]
     has_role = is_held_out if role == "holdout" else ~is_held_out
@@ -401,17 +399,15 @@ class _CellNumbering:
     """
 
     def __init__(self, n_codes: int) -> None:
-        self.n_cells = 0
-        """Number of distinct cells of all chunks so far."""
+        self._n_cells = 0
         self.position_by_code = np.empty(n_codes, dtype=np.int64)
-        """Number of each cell of the last chunk; undefined for codes that are not in it."""
+        """Number of each cell of the last chunk; undefined for other codes."""
         self._is_present = np.zeros(n_codes, dtype=np.bool_)
 
     def number_cells(self, codes_by_column: Sequence[Positions]) -> Positions:
-        """Give the distinct cells of a chunk the numbers after those of the earlier chunks.
+        """Assign consecutive numbers to the distinct cells of a chunk, beginning after the numbers of the earlier chunks.
 
-        codes_by_column : int64 arrays (n_trials,), codes of the cells of the chunk's trials; for example one array for the
-            first agents, and one for the second agents
+        codes_by_column : int64 arrays (n_trials,), codes of the cells of the chunk's first agents, and of its second agents
 
         Returns the distinct codes, int64 array (n_new_cells,), ascending.
         """
@@ -420,9 +416,8 @@ class _CellNumbering:
         distinct_codes = np.flatnonzero(self._is_present)
         self._is_present[distinct_codes] = False  # clear the table for the next chunk
 
-        n_before = self.n_cells
-        self.n_cells += len(distinct_codes)
-        self.position_by_code[distinct_codes] = np.arange(n_before, self.n_cells)
+        self.position_by_code[distinct_codes] = self._n_cells + np.arange(len(distinct_codes))
+        self._n_cells += len(distinct_codes)
         return distinct_codes
 
 

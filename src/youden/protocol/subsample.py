@@ -41,7 +41,7 @@ def count_calls(plan: Plan, budget: object) -> int:
     Raises
     ------
     PlanError
-        [calls-invalid]: if `budget` is none of these.
+        [calls-invalid]: if `budget` has none of these forms.
     """
     parsed = CallBudget.parse(budget)
     if parsed.unit == "/agent":
@@ -178,10 +178,10 @@ def _too_few_error(plan: Plan, calls: int, n_paired: int) -> PlanError:
 
 
 def _find_usable_rows(plan: Plan) -> Positions:
-    """Return the rows of the trials that may be drawn, int array: those of which both texts are in training cells.
+    """Return the rows of the trials that may be drawn, int array.
 
-    Two kinds of trial are left out: probes, whose unusually similar texts serve only the false-positive alarm; and
-    self-trials, which compare two responses of one agent.
+    Both texts of a trial must be in training cells. Two kinds of trial are left out: probes, whose unusually similar
+    texts serve only the false-positive alarm; and self-trials, which compare two responses of one agent.
     """
     train = plan.split.train
     first_item, second_item = plan.trials.text_cells
@@ -233,10 +233,10 @@ def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
 def _sample_blocks(
     plan: Plan, paired: Positions, n: int, rng: np.random.Generator, *, earlier_rows: Positions
 ) -> Positions:
-    """Draw random blocks, the groups of trials that compare all agents on one item, with at most n trials in all.
+    """Draw random blocks with at most n trials in all.
 
-    The blocks of the earlier part come first. After them, items take turns: the items with the fewest drawn blocks get the
-    next ones, in random order.
+    A block is a group of trials that compare all agents on one item. The blocks of the earlier part come first. After
+    them, items take turns: the items with the fewest drawn blocks get the next ones, in random order.
 
     paired : int array, rows of paired trials, all in blocks
     earlier_rows : int array, rows of the trials in an earlier part of the plan; their blocks are drawn first

@@ -499,7 +499,7 @@ def _sending_requests(
 
     Within the block, a store on a server may be opened even if only the config of a run names it. It receives no password.
 
-    retry_failed : whether to send requests again whose stored outcome is a failure
+    retry_failed : whether to repeat the requests whose stored outcome is a failure
     log : file that gets one line per call; None for no log
     """
     log_path = None if log is None else Path(log)

@@ -243,7 +243,7 @@ class RunView:
             File to write; an existing one is replaced. Default: one in the folder of the run, such as report.html.
         format : {"html", "md", "csv", "png", "svg"}, optional
             The whole report, its summary, the ranking, or one figure. Default: the suffix of `path`, which must be one of
-            these, or "html" without a suffix or a path.
+            these formats; "html" if there is no path or no suffix.
         chart : str, optional
             Figure to draw as png or svg; ignored for other formats. Default: "ranking".
         against : str, path or Run, optional

@@ -29,7 +29,7 @@ def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Codes:
     """Assign the observed cells to random folds for cross-validation, of equal size except for a remainder.
 
     observed : bool array (n_agents, n_items), whether each cell was observed
-    n_folds : number of folds, at most 128; some have no cell if it exceeds the number of observed cells
+    n_folds : number of folds, at most 128; if it exceeds the number of observed cells, some folds have no cell
     seed : seed of the random assignment
 
     Returns an int8 array (n_agents, n_items): the fold from 0 to n_folds − 1, or −1 for an unobserved cell.
@@ -435,8 +435,8 @@ class UVFactorization(MatrixCompletion):
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
         """Predict scores as products of factors of agents and of items, fitted by alternating ridge regressions.
 
-        The first factors of items are random. Then the factors of agents are fitted to those of items and the reverse,
-        `n_sweeps` times.
+        The first factors of items are random. Then the factors of agents are fitted with those of items fixed, and the
+        reverse, `n_sweeps` times.
 
         value : float array (n_agents, n_items), scores, 0 for unobserved cells
         observed : bool array (n_agents, n_items), cells with a score

@@ -252,7 +252,9 @@ def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
 
 
 def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
-    """Add agents to a group, one at a time, until no other agent agrees with it like its members.
+    """Add agents to a group, one at a time, until no other agent agrees enough with the members.
+
+    An agent agrees enough if it agrees with the members about as much as the members agree with each other.
 
     group : positions of the first members
 
@@ -266,10 +268,10 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
 
 
 def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
-    """Find the agent that agrees most with a group, if it agrees with the members like they agree with each other.
+    """Find the agent that agrees most with a group, if it agrees about as much as the members do with each other.
 
-    Agreement is measured by the corrected agreement Σ excess / Σ max_excess over pairs of agents: the part of the largest
-    possible agreement, beyond what the abilities predict, that the answers reach.
+    Agreement is measured by the corrected agreement Σ excess / Σ max_excess over pairs of agents. The excess is the
+    agreement beyond what the abilities predict, and `max_excess` is the largest possible excess.
 
     pairs : answers to all pairs of agents, and their excess
     group : positions of the members
@@ -302,8 +304,8 @@ def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
 def _find_eligible_agents(pairs: PairAgreement, group: list[int]) -> Bools:
     """Find the agents that may join a group, bool array (n_agents,).
 
-    All compared pairs of an eligible agent with the members are candidates, pairs that agree far more than predicted. At
-    least half of its pairs with the members were compared. The members themselves are not eligible.
+    An eligible agent was compared with at least half of the members. Each compared pair of the agent and a member is a
+    candidate: a pair that agrees far more than predicted. The members themselves are not eligible.
 
     pairs : answers to all pairs of agents, and the candidates among the pairs
     group : positions of the members
@@ -356,8 +358,9 @@ class _GroupTest(NamedTuple):
 def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
     """Test whether the agents of a group agree more than honest groups of the same size.
 
-    The agreement is corrected for what the abilities of the agents predict. Under the null hypothesis, it equals the bar:
-    a value in `GROUP_BARS` above those of honest groups in recorded runs.
+    The agreement is corrected for what the abilities of the agents predict. Under the null hypothesis, the corrected
+    agreement equals the bar: a value in `GROUP_BARS` that is above the agreement of honest groups (without collusion) in
+    recorded runs.
 
     pairs : answers to all pairs of agents
     group : positions of the members
@@ -412,7 +415,7 @@ def _has_weak_member(n: Floats, excess: Floats, max_excess: Floats, *, bar: floa
     n : number of answers
     excess : answers beyond their prediction
     max_excess : largest possible excess
-    bar : smallest corrected agreement, excess / max_excess
+    bar : smallest corrected agreement, excess / max_excess, that a member must reach
     """
     is_below_bar = excess < bar * max_excess
     if is_below_bar.any():

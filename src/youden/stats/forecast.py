@@ -147,8 +147,8 @@ def half_widths(components: AgentVariances, n_blocks: int, n_items: int) -> Floa
     components : AgentVariances
         Variance components of the agents.
     n_blocks, n_items : int
-        Numbers of blocks and of items of the plan. In a block, each agent has 2 trials on one item. The numbers of blocks
-        of two items differ by at most 1.
+        Numbers of blocks and of items of the plan. In a block, each agent has 2 trials on one item. All items have the
+        same number of blocks, up to a difference of 1.
 
     Returns
     -------
@@ -201,7 +201,7 @@ def find_min_blocks(
     half_width : float
         Half-width of the 95% interval to reach.
     fraction : float in (0, 1]
-        Fraction of the agents that must reach it.
+        Fraction of the agents that must reach the half-width.
     n_items : int
         Number of items.
     max_blocks : int
@@ -233,7 +233,7 @@ def find_min_items(components: AgentVariances, half_width: float, *, fraction: f
     half_width : float
         Half-width of the 95% interval to reach, in the unit of abilities.
     fraction : float in (0, 1]
-        Fraction of the agents that must reach it.
+        Fraction of the agents that must reach the half-width.
     n_agents : int
         Number of agents in the plan. It may differ from the number of agents in `components`.
 

@@ -77,7 +77,7 @@ class PairTotals:
         -------
         PairTotals
             Sums by ordered pair (first agent, second agent). The property `means` averages both orders, and adds the
-            mean of all answers, so that it is on the scale of answers.
+            mean of all answers, so that the means are on the scale of answers.
 
         Examples
         --------
@@ -131,8 +131,9 @@ class PairTotals:
         Notes
         -----
         The standard error of the mean of agents i and k is √(max(v, v_i, v_k)/n), with n the weight of their answers.
-        v is the variance of all answers around the means of their pairs, and v_i the same for the pairs of agent i. The
-        variance is not estimated from the pair alone: if two agents always agree, their answers do not vary.
+        v is the variance of all answers around the means of their pairs, and v_i is the variance of the answers to the
+        pairs of agent i. The variance is not estimated from the pair alone: if two agents always agree, their answers do
+        not vary.
         """
         # add the entries of both orders of each pair
         pair_total = self.total + self.total.T
@@ -160,8 +161,8 @@ def _centre_by_item(chunk: PairChunk) -> Floats:
 def _add_std_errors(mean: Floats, weight: Floats, n_answers: Floats, squares: Floats) -> PairMeans:
     """Add standard errors to the mean answers to pairs of agents.
 
-    The variance of an answer is estimated from all pairs of an agent, because one pair has few answers. The variance for a
-    pair is the largest of those of its two agents and of all agents.
+    The variance of an answer is estimated from all pairs of an agent, because one pair has few answers. The variance for
+    a pair is the largest of three: the variances of its two agents, and the variance of all answers.
 
     All arrays are symmetric float arrays (n_agents, n_agents), with one entry per pair.
 
@@ -311,7 +312,7 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     totals : PairTotals
         Sums of the same answers.
     partners : PartnerWeights
-        Weights W of the partners.
+        Weights W of the partners, and the importance of the agents, which sets the origin of the abilities.
 
     Returns
     -------
@@ -331,9 +332,9 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     with y the answers minus the mean answer to their item, plus the mean of all answers. As the effects of partners are
     subtracted, partners affect an agent's ability only through the noise of these effects.
 
-    The ability is θ_i = (K − 2)/(K − 1)·a_i + c, with K agents and c = K/(K − 1) times the mean effect, weighted by
-    importance. With equal weights it is the mean over the partners. The covariance is clustered by item; the influence
-    of an item on the effects is propagated through the equations.
+    The ability is θ_i = (K − 2)/(K − 1)·a_i + c, with K agents and c = K/(K − 1) times the mean effect of the agents,
+    weighted by `partners.importance`. With equal weights it is the mean over the partners. The covariance is clustered by
+    item; the influence of an item on the effects is propagated through the equations.
     """
     K = len(partners.importance)
     pair_weight = totals.weight + totals.weight.T
@@ -411,8 +412,8 @@ def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_an
     An answer is first centred: the mean of its item is replaced by the mean of all answers. Its residual is the centred
     answer minus the effects of its two agents.
 
-    answer_share : float array (n_agents, n_agents), share of an answer of weight 1 in the ability of the agent (row), if
-        it is about this partner (column)
+    answer_share : float array (n_agents, n_agents), share, in the ability of the agent (row), of an answer of weight 1 to
+        a comparison with the partner (column)
     effect : float array (n_agents,), effects of the agents
     mean_answer : mean of all answers
     """

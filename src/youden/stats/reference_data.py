@@ -235,9 +235,9 @@ def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
     Returns
     -------
     ReferenceRange or None
-        Mean ρ of the reference data sets, and the expected range for a new pool. At the lower bound, 1 − ρ is 4 times
-        the largest value of the data sets; at the upper bound, it is a quarter of the smallest one. None for fewer than
-        60 or more than 900 trials, for which there are no measurements.
+        Mean ρ of the reference data sets, and the expected range for a new pool. At the lower bound, 1 − ρ is 4 times the
+        largest 1 − ρ of the data sets. At the upper bound, it is a quarter of the smallest. None for fewer than 60 or
+        more than 900 trials, for which there are no measurements.
     """
     rho = _interpolate_in_trials(trials, [data.rho for data in REFERENCE_DATA[kind]])
     if rho is None:

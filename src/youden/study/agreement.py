@@ -84,7 +84,8 @@ class OrderComparison:
         names : (str, str)
             Names of the two runs.
         target : {"items-like-these", "these-items", "items-and-judges"}
-            Population that the intervals refer to.
+            Population to which the significance of these pairs refers. It only sets the wording of the sentence: the pairs
+            were counted before.
 
         Returns
         -------
@@ -195,6 +196,8 @@ def compare(
     families: Mapping[str, str] | None = None,
 ) -> JudgesStudy:
     """Compare the judges of two or more runs.
+
+    Only agents and items that all runs have in common are compared.
 
     Parameters
     ----------

@@ -201,14 +201,14 @@ def _summarize_models(tables: Mapping[str, Floats]) -> tuple[BaselineRow, ...]:
 
 
 def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: int) -> Bools:
-    """Choose training cells at random by the n log n design.
+    """Choose training cells (one agent on one item each) at random by the n log n design.
 
     train : bool array (n_agents, n_items), the training cells
     c : constant of the design, which determines the number of cells
     seed : seed of the random choice
 
-    Returns a bool array of the same shape. Raises StarvedError if an agent or item has too few cells; the message has its
-    id.
+    Returns a bool array of the same shape. Raises StarvedError if an agent or item has too few cells; the message contains the id
+    of this agent or item.
     """
     try:
         return NLogN(c=c).choose(train, stream("trials", seed))
@@ -284,8 +284,9 @@ def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        A sentence on the holdout rule, cells and seeds; one each on the estimators that are better, worse, and not
-        significantly different, if there are any; and one on the standard errors in these sentences.
+        The first sentence states the holdout rule, the share of cells and the number of seeds. Then follows one sentence each on
+        the estimators that are better, worse, and not significantly different, if there are any. The last sentence explains the
+        standard errors.
     """
     n_seeds = study.coverage.n
     plural, condition = ("s", "") if n_seeds > 1 else ("", "On this one holdout, ")
@@ -309,7 +310,7 @@ def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
 def _explain_differences(n_seeds: int) -> str:
     """Explain the differences in RMSE and their standard errors, which follow the name of an estimator in parentheses.
 
-    n_seeds : number of random holdouts; a single one allows no conclusion about others
+    n_seeds : number of random holdouts; a single holdout allows no conclusion about other holdouts
     """
     caveat = f"A difference counts as significant at {LEVEL:.0%} over all models, by this standard error and the one over seeds."
     if n_seeds == 1:

@@ -58,14 +58,15 @@ def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], 
     fit_ability : callable
         Takes the scores of some items, and returns abilities, float array (n_agents,), NaN for an agent without scores.
     tops : tuple of int
-        Numbers k of top agents, at least 1, for which the recall is computed; it is 1 for k above n_agents.
+        Numbers k of top agents, at least 1, for which the recall is computed. If k exceeds n_agents, the recall is 1.
 
     Returns
     -------
     SplitHalf
         Mean and SD of Spearman's ρ between the two halves over `N_SPLITS` random splits with fixed seeds, and the mean
-        recall by k: the share of the top k agents of one half that are in the top k of the other. ρ is not corrected to
-        the full number of items, and leaves out agents without an ability by one of the halves.
+        recall by k: the share of the top k agents of one half that are in the top k of the other. ρ refers to rankings by half of
+        the items; it is not corrected to the full number of items. Agents without an ability in one of the halves are left out of
+        ρ.
 
     Raises
     ------
@@ -489,7 +490,8 @@ def _measure_ranking(plan: Plan, estimate: Estimate, dense_ability: Floats) -> _
     estimate : abilities by the trials of the plan, with their intervals
     dense_ability : float array (n_agents,), abilities by the answers to all possible trials
 
-    Returns the measures. Their regret is the largest dense ability minus that of the agent that the plan ranks first.
+    Returns the measures. One of them, the regret, is the largest dense ability minus the dense ability of the agent that the plan
+    ranks first.
     """
     n_paired = int((plan.trial_type == PAIRED).sum())
     trials_per_agent = 2 * n_paired / plan.n_agents  # a trial has two agents
@@ -544,8 +546,9 @@ def estimate_abilities(result: Verdicts, *, kind: ScoreKind) -> Estimate:
     result : Verdicts
         Trials with their answers.
     kind : {"symmetric", "row"}
-        Kind of the scores. With "symmetric", abilities are those of a ranking. With "row", they are means of the trials that
-        show the agent first, without intervals, if the plan has complete blocks, and otherwise fitted by `ClippedLinear`.
+        Kind of the scores. With "symmetric", abilities are those of a ranking. With "row" and a plan with complete blocks,
+        abilities are means of the trials that show the agent first, without intervals. With "row" and another plan, they are
+        fitted by `ClippedLinear`.
 
     Returns
     -------

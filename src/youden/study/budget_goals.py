@@ -185,7 +185,7 @@ def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
 
 
 def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
-    """Describe the cheapest design that meets the goal, or the design that comes closest to it if none does.
+    """Describe the cheapest design that meets the goal or, if no design meets it, the design that comes closest to it.
 
     The text also states the ceiling, the split-half reliability of the items. A larger ρ would only reproduce the noise of
     these items.
@@ -288,9 +288,10 @@ def budget_to_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
     Returns
     -------
     dict of str to object
-        The settings; "dense_calls", the calls of a dense run; "ceiling", "ceiling_sd" and "ceiling_recall", the correlation
-        and the common top agents of two dense rankings, each by one half of the items, which no design can be expected to
-        exceed; the recommendation; the rows by design; and conclusions in sentences as "summary".
+        The settings; "dense_calls", the calls of a dense run; "ceiling" and "ceiling_sd", the mean and SD of the correlation
+        between two dense rankings, each by one half of the items; "ceiling_recall", the share of top agents that these rankings
+        have in common; the recommendation; the rows by design; and conclusions in sentences as "summary". No design can be
+        expected to exceed the ceilings.
     """
     split_half = study.halves
     designs: dict[str, Json] = {}

@@ -143,8 +143,8 @@ class Fold:
     def evaluate(self, model: Baseline, scores: Scores | Floats, groups: Contrast | None) -> list[float]:
         """Fit a model to scores of training cells, and measure how well it predicts.
 
-        Its predictions are compared with the held-out scores, and its abilities with those that are fitted to all
-        training scores of the dense plan, in which every pair of agents is compared on every item.
+        The predictions of the model are compared with the held-out scores. Its abilities are compared with the abilities that are
+        fitted to all training scores of the dense plan. In a dense plan, every pair of agents is compared on every item.
 
         Parameters
         ----------

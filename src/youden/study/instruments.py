@@ -88,12 +88,12 @@ def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy
     Returns
     -------
     InstrumentsStudy
-        Spearman's ρ of both rankings, and both abilities and the flag of each agent in both runs.
+        Spearman's ρ of the two rankings, and the two abilities and the flag of each agent that is in both runs.
 
     Raises
     ------
     RunFolderError
-        [compare-preferences]: if both runs ask the same question, or have fewer than 3 agents in common; others if a file is
+        [compare-preferences]: if both runs ask the same question, or have fewer than 3 agents in common. Other slugs if a file is
         missing or damaged.
     """
     information, preference = sorted((first, second), key=lambda run: run.asks_preference)

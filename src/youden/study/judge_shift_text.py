@@ -15,8 +15,8 @@ MAX_NAMED = 6
 def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
     """Describe the differences between two judges in sentences.
 
-    The sentences state how well the rankings agree, which agents have another yes rate than the first judge's answers
-    predict (their shift), and whether a judge prefers agents of its own model family.
+    The sentences state how well the rankings agree, which agents have a yes rate that differs from the rate predicted from the
+    first judge's answers (their shift), and whether a judge prefers agents of its own model family.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -
     mean distance of its agents from this curve.
 
     judge : name of the judge
-    family : shift of the family to which this judge belongs, and the other judge does not
+    family : shift of the family of this judge, to which the other judge does not belong
     shifts : differences of the second judge from the first
     """
     figures = _format_family_shift(family, shifts)

@@ -268,7 +268,8 @@ class AlignedRuns:
     def _collect_rankings(self, runs: Sequence[JudgedRun], target: Target | None) -> None:
         """Set the abilities, significant differences and recommendations of all runs.
 
-        target : population that differences refer to; None for that of the runs if all agree
+        target : population of items that differences refer to; None for "these-items" if all runs have this target, otherwise for
+            "items-like-these"
         """
         agents = self.agent_ids
         self.families = [_find_family(runs, agent) for agent in agents]
@@ -286,7 +287,7 @@ class AlignedRuns:
         """Return the model family of each judge, None if it is unknown.
 
         runs : runs of the judges, in which the family may be recorded
-        families : family of some judges by their names, which takes precedence
+        families : family of some judges by their names; it takes precedence over a recorded family
 
         Raises ConfigError [judge-family] if `families` contains a name that is not a judge.
         """
@@ -466,8 +467,8 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
     agent_index, item_index : position of each agent and item of the run among the shared ones, −1 if it is not shared
 
     Returns a table with one row per answered trial, without self-trials, and the columns `hard` (0 or 1) and `soft`
-    (from 0 to 1). Its index consists of the columns that identify a trial in every run, so that the tables of several runs
-    can be joined. It is empty for an imported run.
+    (from 0 to 1). Its index consists of the columns that identify a trial in every run, so that the tables of several runs can be
+    joined. The table is empty for an imported run.
     """
     if run.result is None:
         return pd.DataFrame()
@@ -511,7 +512,7 @@ def _make_trial_key(plan: Plan, agent_index: Ids, item_index: Ids) -> dict[str, 
 
 
 def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate D = TPR − FPR of a run for ordered pairs of agents, on items that all runs share.
+    """Tabulate D, the true-positive minus the false-positive rate, of ordered pairs of agents on items that all runs share.
 
     agent_index, item_index : position of each agent and item of the run among the shared ones, −1 if it is not shared
 

@@ -38,12 +38,13 @@ def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        A sentence on the paper's rule and on the variance that the additive model explains, and one on what follows for
-        sparse designs. By the paper's rule, a median |Δ| below .2 allows a sparse design.
+        The first text states whether the paper's rule holds, and how much of the variance the additive model explains. A second
+        text, if it is needed, states what follows for sparse designs. By the paper's rule, a median |Δ| below .2 allows a sparse
+        design.
 
     Notes
     -----
-    The paper's rule always holds for scores that are scaled down enough.
+    The paper's rule depends on the scale: if scores are scaled down enough, their median |Δ| is always below .2.
     """
     identity = links["identity"]
     if identity.median_scaled is None or identity.r2 is None:
@@ -74,19 +75,19 @@ MIN_PARTNER_SHARE = 0.5
 
 
 def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
-    """Compute the share of all other agents that the median cell (agent, item) was compared with.
+    """Compute the share of all other agents with which an agent was compared on an item, as the median over agents and items.
 
     Parameters
     ----------
     rates : Rates
         Rates of ordered pairs.
     kind : {"symmetric", "row"}
-        Kind of the scores. Row scores use the pairs with the agent first, symmetric scores all its pairs.
+        Kind of the scores. Row scores use the pairs with the agent first, symmetric scores use all pairs with the agent.
 
     Returns
     -------
     float
-        In [0, 1]; cells without an answer are left out.
+        Share in [0, 1]. An agent and an item without an answer are left out of the median.
     """
     is_answered = rates.n_paired > 0
     item = rates.item[is_answered]

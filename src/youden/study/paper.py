@@ -223,7 +223,9 @@ def study_paper(
 
 
 def group_by_domain(recorded: Mapping[str, RecordedAnswers]) -> dict[Domain, RecordedAnswers]:
-    """Assign recorded answers to the data sets of the paper, its domains PubMed, OPUS and ICLR, by the names of their files.
+    """Assign recorded answers to the data sets of the paper by the names of their files.
+
+    The data sets are called domains: PubMed, OPUS and ICLR.
 
     Parameters
     ----------
@@ -233,7 +235,7 @@ def group_by_domain(recorded: Mapping[str, RecordedAnswers]) -> dict[Domain, Rec
     Returns
     -------
     dict of str to RecordedAnswers
-        Answers by domain, without those of other sources.
+        Answers by domain. Answers from other sources are left out.
 
     Raises
     ------
@@ -257,11 +259,11 @@ def _compare_with_paper(
 
     table : number of the table in the paper
     row, measure : labels of the row and the column of the value
-    paper_value : value in the paper; None if it has none
+    paper_value : value in the paper; None if the paper has no such value
     reproduced : mean and standard deviation over seeds; None if the value was not reproduced
 
-    Returns a list of one row, with the difference of the two values in standard deviations over seeds; an empty list
-    without a reproduced value.
+    Returns a list of one row, with the difference of the two values in standard deviations over seeds. If the value was not
+    reproduced, the list is empty.
     """
     if reproduced is None:
         return []
@@ -302,7 +304,7 @@ def _iter_difference_rows(domain: Domain, recorded: RecordedAnswers, *, n_draws:
     """Yield the rows of Table 2 of the paper: differences in median curl between link functions, with their intervals.
 
     domain : data set of the paper
-    recorded : its answers
+    recorded : recorded answers of this data set
     n_draws : number of bootstrap resamples
     """
     rng = standalone_stream(0)

@@ -166,8 +166,9 @@ def _get_abilities(ranking: Mapping[str, RankingRow], agents: Sequence[str]) -> 
 def _index_answers(result: Verdicts) -> pd.Series[float]:
     """Return the answers of a run, indexed by what identifies a trial in every run of the same agents and items.
 
-    The index has the ids of the item, the first agent and the second agent, the number of the replicate, and which repeat
-    (response of an agent to the item) is first and second. Trials without an answer are left out.
+    The index has the ids of the item, the first agent and the second agent, the number of the replicate, and the repeat numbers
+    of the first and of the second response. Repeats number the responses of an agent to an item. Trials without an answer are
+    left out.
     """
     plan = result.plan
     trials = plan.trials

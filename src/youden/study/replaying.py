@@ -80,7 +80,9 @@ class RecordedAnswers(ReadOnly):
 
 
 def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
-    """Read the answers of a dense run, in which nearly all comparisons were made, to be replayed.
+    """Read the answers of a dense run, so that they can be replayed.
+
+    A dense run is a run in which nearly all comparisons were made.
 
     Parameters
     ----------
@@ -114,12 +116,13 @@ def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
 
     The run may lack answers to some pairs of agents.
 
-    folder : folder of a judged and fitted run, or of an imported one, which has only the differences TPR − FPR of the pairs
+    folder : folder of a judged and fitted run, or of an imported one, which has only the difference of the true-positive and the
+        false-positive rate of each pair
 
     Returns the mean answer to each ordered pair of agents on each item, NaN if it is unknown.
 
     Raises RunFolderError if the run is not judged to its end ([run-unjudged], [run-partial]), if it asks for preferences, or
-    if a file is missing or damaged. Raises PlanError [self-trials-only] if it has only self-trials.
+    if a file is missing or damaged. Raises PlanError [self-trials-only] if the run has only self-trials.
     """
     is_judged = folder.has("plan.parquet")
     fpr = None
@@ -211,7 +214,9 @@ def make_recorded_answers(
 
 
 def _make_pool(rates: Rates, paired: Floats, *, name: str) -> Pool:
-    """Make a pool with the agents and items of a run whose responses are not available; their texts are empty.
+    """Make a pool with the agents and items of a run whose responses are not available.
+
+    All responses of the pool are empty texts.
 
     paired : float array (n_items, n_agents, n_agents), answer to each ordered pair, NaN if unknown. An agent counts as having
         responded to an item if an answer to a pair with the agent is known.
@@ -282,9 +287,10 @@ _ROUNDING = 1e-9
 
 
 def read_or_simulate_answers(folder: RunFolder, *, seed: int) -> RecordedAnswers:
-    """Read the recorded answers of a run, and simulate the others if it is a pilot, which has too few answers.
+    """Read the recorded answers of a run, or simulate the answers of a dense run if the run is a pilot.
 
-    A dense run has answers to all pairs of agents on all items. A run that is nearly dense is not simulated.
+    A dense run has answers to all pairs of agents on all items; a pilot has too few answers. If a run is nearly dense, nothing is
+    simulated.
 
     Parameters
     ----------
@@ -426,7 +432,9 @@ def _shrink_to_mean(value: Floats, std_error: Floats) -> Floats:
 
 
 def _make_rates(paired: Floats, independent: Floats, source: Rates) -> Rates:
-    """Make a table of rates from simulated answers, one of each trial type to each ordered pair of agents on each item.
+    """Make a table of rates from simulated answers.
+
+    There is one paired and one independent answer to each ordered pair of agents on each item.
 
     paired, independent : float arrays (n_items, n_agents, n_agents), the answers; NaN on the diagonal
     source : rates of the run from which the answers were simulated, with its ids and split

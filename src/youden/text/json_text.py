@@ -104,10 +104,11 @@ def _parse_tolerantly(text: str | bytes, decoded: str) -> ParsedJson:
         value = json.loads(
             decoded, strict=False, parse_constant=parse_float, parse_float=parse_float, parse_int=_parse_int
         )
-        encodable, n_replaced = _replace_surrogates(value, depth=0)
+        replacer = _SurrogateReplacer()
+        encodable = replacer.replace(value)
     except (ValueError, RecursionError):
         raise strict_error from None
-    return ParsedJson(encodable, n_nonfinite, n_replaced)
+    return ParsedJson(encodable, n_nonfinite, replacer.n_texts)
 
 
 def check_unique_keys(text: str) -> None:
@@ -176,34 +177,37 @@ def replace_surrogates(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _replace_surrogates(value: Any, *, depth: int) -> tuple[Any, int]:
-    """Replace lone surrogates by U+FFFD in all texts of a JSON value.
+class _SurrogateReplacer:
+    """Replaces lone surrogates by U+FFFD in the texts of JSON values, and counts the texts that it changes.
 
-    Returns the new value, and the number of texts in which a surrogate was replaced. Raises RecursionError if it is
-    nested too deeply.
+    A lone surrogate is one half of a character that UTF-16 represents by two code units. UTF-8 cannot encode it.
     """
-    if depth > MAX_DEPTH:
-        raise RecursionError
-    if isinstance(value, str):
-        encodable = replace_surrogates(value)
-        return encodable, int(encodable != value)
-    n_replaced = 0
-    if isinstance(value, list):
-        elements = []
-        for element in value:
-            new_element, n_in_element = _replace_surrogates(element, depth=depth + 1)
-            elements.append(new_element)
-            n_replaced += n_in_element
-        return elements, n_replaced
-    if isinstance(value, dict):
-        members = {}
-        for key, member in value.items():
-            new_key, n_in_key = _replace_surrogates(key, depth=depth + 1)
-            new_member, n_in_member = _replace_surrogates(member, depth=depth + 1)
-            members[new_key] = new_member
-            n_replaced += n_in_key + n_in_member
-        return members, n_replaced
-    return value, 0
+
+    def __init__(self) -> None:
+        self.n_texts = 0
+        """Number of texts, including keys, in which a surrogate was replaced."""
+
+    def replace(self, value: Any, *, depth: int = 0) -> Any:
+        """Return a JSON value with all lone surrogates replaced.
+
+        Raises RecursionError if lists and objects are nested more than `MAX_DEPTH` deep.
+
+        depth : number of lists and objects around the value
+        """
+        if depth > MAX_DEPTH:
+            raise RecursionError
+        if isinstance(value, str):
+            encodable = replace_surrogates(value)
+            self.n_texts += encodable != value
+            return encodable
+        if isinstance(value, list):
+            return [self.replace(element, depth=depth + 1) for element in value]
+        if isinstance(value, dict):
+            return {
+                self.replace(key, depth=depth + 1): self.replace(member, depth=depth + 1)
+                for key, member in value.items()
+            }
+        return value
 
 
 def replace_nonfinite(value: Any) -> Any:

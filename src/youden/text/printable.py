@@ -143,12 +143,12 @@ Greek letters are replaced by their names."""
 
 
 def replace_unencodable(error: UnicodeError) -> tuple[str, int]:
-    r"""Replace characters that a console cannot encode by ASCII, as an error handler for `codecs.register_error`.
+    r"""Return ASCII text in place of characters that a console cannot encode; an error handler for `codecs.register_error`.
 
     Parameters
     ----------
     error : UnicodeError
-        The error of the encoder. Anything but a UnicodeEncodeError is raised again.
+        The error of the encoder. Any error other than a UnicodeEncodeError is raised again.
 
     Returns
     -------

@@ -103,7 +103,8 @@ def split_reasoning(reply: str) -> Answer:
 def strip_leading_reasoning(text: str) -> str | None:
     """Return a generated text without the reasoning that it begins with; None if the reasoning is not finished.
 
-    A text that does not begin with reasoning is returned unchanged, even if it contains tags.
+    Reasoning is text that a model writes before its answer, in tags such as <think> or in separate channels. A text that does
+    not begin with reasoning is returned unchanged, even if it contains tags.
 
     Examples
     --------
@@ -113,18 +114,26 @@ def strip_leading_reasoning(text: str) -> str | None:
     'Write <think> first.'
     """
     answer = split_reasoning(text)
-    if not answer.reasoned:
+    if not answer.reasoned or not _begins_with_reasoning(text):
         return text
-
-    # Words before an opening tag show that the text does not begin with reasoning. Words before a closing tag are reasoning,
-    # whose opening tag is missing. Channels are another notation, which needs no tags.
-    first_tag = _TAG.search(text)
-    has_channels = _ANY_CHANNEL.search(text) is not None
-    if first_tag is not None and _is_opening(first_tag) and not has_channels:
-        text_before_tag = text[: first_tag.start()].strip()
-        if text_before_tag:
-            return text
     return None if answer.text is None else answer.text.strip()
+
+
+def _begins_with_reasoning(text: str) -> bool:
+    """Return whether the reasoning in a text is at its beginning, rather than after other words.
+
+    Only an opening tag can come after other words. If the first tag is a closing one, the words before the tag are reasoning
+    whose opening tag is missing. A text with channels, which mark reasoning in another way, always begins with reasoning.
+
+    text : text that contains reasoning, according to `split_reasoning`
+    """
+    if _ANY_CHANNEL.search(text):
+        return True
+    first_tag = _TAG.search(text)
+    if first_tag is None or not _is_opening(first_tag):
+        return True
+    text_before_tag = text[: first_tag.start()].strip()
+    return not text_before_tag
 
 
 def _tag_name(tag: re.Match[str]) -> str:

@@ -24,14 +24,17 @@ class Replacements:
     """Location of the first replacement, such as "a.jsonl, line 7"; empty if there was none."""
 
     def add(self, *, n_nonfinite: int = 0, n_texts: int = 0, location: Path | str) -> None:
-        """Count replaced values at one location; only the first location with a replacement is kept.
+        """Count values that were replaced at one location, in place.
+
+        Of all locations, only the first one with a replacement is kept.
 
         Parameters
         ----------
         n_nonfinite : int, default 0
-            Number of NaN and infinite numbers.
+            Number of NaN and infinite numbers at the location, which strict JSON cannot represent.
         n_texts : int, default 0
-            Number of texts with a lone surrogate.
+            Number of texts at the location with a lone surrogate: one half of a character of UTF-16, which UTF-8 cannot
+            represent.
         location : Path or str
             The file, with the line if it is known.
         """
@@ -41,7 +44,7 @@ class Replacements:
             self.first = self.first or str(location)
 
     def describe(self) -> str:
-        """Format a note on what was replaced; empty if nothing was.
+        """Format a note on what was replaced; an empty string if nothing was replaced.
 
         Examples
         --------

@@ -98,8 +98,27 @@ def _simplify_name(name: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
 
 
+def describe_empty_responses(n: int) -> str:
+    """State that empty responses count as failures, and how to leave them out; an empty string if there are none.
+
+    Parameters
+    ----------
+    n : int
+        Number of empty responses.
+
+    Examples
+    --------
+    >>> describe_empty_responses(12)
+    '12 empty responses count as failures; `empty: missing` in the config leaves them out'
+    """
+    if not n:
+        return ""
+    counted = format_count(n, "empty response", "counts as a failure", "count as failures")
+    return f"{counted}; `empty: missing` in the config leaves {'it' if n == 1 else 'them'} out"
+
+
 def suggest_name(name: str, choices: Sequence[str], *, max_shown: int = 10) -> str:
-    """Format a sentence that lists the valid names, for an error about a name that is not one of them.
+    """Format a sentence that lists the valid names, for an error about an invalid name.
 
     Parameters
     ----------
@@ -139,7 +158,7 @@ def format_with_interval(
     value : float
         The estimate.
     low, high : float or None
-        Bounds of the interval; None or NaN, or equal bounds, if there is none.
+        Bounds of the interval. There is no interval if a bound is None or NaN, or if the bounds are equal.
     digits : int, default 2
         Digits after the decimal point; more are shown if the bounds would otherwise be equal.
     method : str, optional
@@ -344,7 +363,9 @@ def split_pieces(text: str) -> list[str]:
 
 
 def take_pieces(text: str, n: int) -> str:
-    """Return the text up to the end of its n-th piece; all of it if it has fewer. Pieces are those of `split_pieces`.
+    """Return the text up to the end of its n-th piece; the whole text if it has fewer pieces.
+
+    Pieces are those of `split_pieces`.
 
     Examples
     --------

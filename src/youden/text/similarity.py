@@ -105,7 +105,7 @@ _CHUNK_WORDS = 1 << 17
 
 
 def build_word_matrix(texts: SegmentedTexts) -> csr_array[np.int8]:
-    """Return a sparse matrix of which text contains which word.
+    """Return a sparse matrix that shows which words each text contains.
 
     texts : words of each text
 
@@ -124,7 +124,7 @@ def build_word_matrix(texts: SegmentedTexts) -> csr_array[np.int8]:
 def build_group_word_matrix(
     matrix: csr_array[np.int8], group: NDArray[np.integer], *, n_groups: int, min_texts: int = 1
 ) -> csr_array[np.int8]:
-    """Return a sparse matrix of which group of texts contains which word.
+    """Return a sparse matrix that shows which words each group of texts contains.
 
     Parameters
     ----------
@@ -142,11 +142,17 @@ def build_group_word_matrix(
     int8 csr_array (n_groups, n_words)
         1 if at least `min_texts` texts of the group contain the word, else 0.
     """
+    # 1 in row g and column t if text t belongs to group g
     n_texts = len(group)
     membership = csr_array((np.ones(n_texts), (group, np.arange(n_texts))), shape=(n_groups, n_texts))
-    counts = csr_array(membership @ matrix)
-    is_in_group = np.asarray(counts.data >= min_texts, dtype=np.int8)
-    words_by_group = csr_array((is_in_group, counts.indices, counts.indptr), shape=counts.shape)
+
+    # number of texts of each group (row) that contain each word (column)
+    n_texts_with_word = csr_array(membership @ matrix)
+
+    has_enough_texts = np.asarray(n_texts_with_word.data >= min_texts, dtype=np.int8)
+    words_by_group = csr_array(
+        (has_enough_texts, n_texts_with_word.indices, n_texts_with_word.indptr), shape=n_texts_with_word.shape
+    )
     words_by_group.eliminate_zeros()
     return words_by_group
 

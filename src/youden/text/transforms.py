@@ -97,8 +97,8 @@ def take_central_sentences(text: str, rng: np.random.Generator, *, n: int = 3, s
     """Return the most central sentences by TextRank, in the order of the text.
 
     The `skip` most central sentences are left out, and the `n` next ones are returned, joined by spaces; `skip` is reduced
-    if fewer than `n` would remain. Only the first 40 sentences of the text are ranked, and if there are at most `n`, all of
-    these are returned. `rng` is not used. Raises ConfigError [transform-option] unless n ≥ 1 and skip ≥ 0.
+    if fewer than `n` would remain. Only the first 40 sentences of the text are ranked. If there are at most `n` of them, all are
+    returned. `rng`, a parameter of every transform, is not used. Raises ConfigError [transform-option] unless n ≥ 1 and skip ≥ 0.
 
     References
     ----------
@@ -121,7 +121,7 @@ def _rank_by_centrality(sentences: tuple[str, ...]) -> NDArray[np.int64]:
     The result is an int array (n_sentences,).
 
     TextRank is PageRank on a graph of sentences, in which the weight of an edge is the number of shared words. Rankings are
-    cached, because several agents may use the same one with different numbers of sentences.
+    cached, because several agents may use the same ranking with different numbers of sentences.
     """
     # PageRank with damping d: rating ← (d·P + (1 − d)/n)ᵀ·rating, with P the similarities divided by their row sums
     similarity = _compute_similarity(sentences)
@@ -139,10 +139,11 @@ def _rank_by_centrality(sentences: tuple[str, ...]) -> NDArray[np.int64]:
 
 
 def _compute_similarity(sentences: Sequence[str]) -> Floats:
-    """Compute the similarity of each pair of sentences by their shared words, as in section 3 of the paper on TextRank.
+    """Compute the similarity of each pair of sentences by their shared words.
 
-    The similarity of sentences a and b is the number of pairs of equal words, divided by log length(a) + log
-    length(b). The divisor keeps long sentences from being similar to all others.
+    The similarity of sentences a and b is the number of pairs of equal words, one from each sentence, divided by log length(a) +
+    log length(b). Lengths are numbers of words. The divisor keeps long sentences from being similar to all others. The formula
+    comes from section 3 of Mihalcea and Tarau (2004), the paper on TextRank.
 
     Returns a float array (n_sentences, n_sentences).
     """
@@ -151,12 +152,14 @@ def _compute_similarity(sentences: Sequence[str]) -> Floats:
     vocabulary = sorted(set().union(*counts))
     occurrences = np.array([[count[word] for word in vocabulary] for count in counts], dtype=np.float64)
 
-    n_shared = occurrences @ occurrences.T
-    log_length = np.log(np.maximum(occurrences.sum(axis=1), 1.0))
-    norm = log_length[:, None] + log_length
+    n_equal_pairs = occurrences @ occurrences.T
+    n_words = np.maximum(occurrences.sum(axis=1), 1.0)
+    log_length = np.log(n_words)
+    divisor = log_length[:, np.newaxis] + log_length
 
-    # if both sentences have one word, the divisor is 0, and the number of pairs is used
-    similarity: Floats = np.divide(n_shared, norm, out=n_shared.copy(), where=norm > 1e-8)
+    # the divisor is 0 for two sentences of one word each, whose similarity is the number of pairs, not divided
+    is_divided = divisor > 1e-8
+    similarity: Floats = np.divide(n_equal_pairs, divisor, out=n_equal_pairs.copy(), where=is_divided)
     return similarity
 
 
@@ -169,7 +172,7 @@ def _check_counts(n: int, skip: int = 0) -> None:
 def shuffle_sentences(text: str, rng: np.random.Generator) -> str:
     """Put the sentences into a random order that differs from the original one.
 
-    A text whose sentences are all equal, or that has only one, is returned unchanged.
+    If all sentences are equal, or if there is only one, the text is returned unchanged.
     """
     sentences = split_sentences(text)
     if len(set(sentences)) < 2:
@@ -260,8 +263,8 @@ def _substitute_word(word: str, rng: np.random.Generator, *, share: float) -> st
 def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str:
     """Insert an empty phrase after every `every` sentences. The sentences are joined by spaces.
 
-    Raises ConfigError [transform-option] unless every ≥ 1. A text without a sentence is returned unchanged. `rng`
-    orders the phrases; each occurs once before one is repeated.
+    Raises ConfigError [transform-option] unless every ≥ 1. A text without a sentence is returned unchanged. `rng` orders the
+    phrases. Each phrase occurs once before any phrase is repeated.
     """
     check_option(every, "1 or more", fits=every >= 1, option="every")
     sentences = split_sentences(text)

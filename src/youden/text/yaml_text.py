@@ -54,7 +54,7 @@ def format_validation_error(
         The location, the value and what is wrong with it, without a full stop at the end.
     """
     errors = error.errors(include_url=False, include_context=False)
-    first = errors[_find_deepest([entry["loc"] for entry in errors])]
+    first = errors[_find_error_to_report([entry["loc"] for entry in errors])]
     path = [str(part) for part in first["loc"] if not _TYPE.fullmatch(str(part))]
     location = ".".join(path)
     reason = first["msg"].removeprefix("Value error, ")
@@ -77,23 +77,25 @@ def format_validation_error(
     return f"{location!r}{value}: {reason}"
 
 
-def _find_deepest(locations: Sequence[tuple[int | str, ...]]) -> int:
-    """Return the position of the error to report.
+def _find_error_to_report(locations: Sequence[tuple[int | str, ...]]) -> int:
+    """Return the position of the one error that a message reports, among all errors that pydantic found.
 
-    Usually, it is the first error. If the value may have one of several types, pydantic reports errors for each type, with
-    the name of the type in their locations. In this case, it is the error with the longest location, which is the most
-    specific.
+    This is the first error, unless the first error concerns a value that may have one of several types. Pydantic then tries
+    each type and reports errors for each, with the name of the type in the location of the error. Of the errors of this
+    value, the one with the longest location is reported, because its type fits the value best.
 
-    locations : location of each error: keys, list positions and names of types
+    locations : location of each error: a tuple of keys, positions in lists and names of types, from the top level inwards
     """
     first = locations[0]
-    for depth, part in enumerate(first):
-        is_type_name = _TYPE.fullmatch(str(part))
-        if is_type_name:
-            value_path = first[:depth]
-            same_value = [position for position, location in enumerate(locations) if location[:depth] == value_path]
-            return max(same_value, key=lambda position: len(locations[position]))
-    return 0
+    type_positions = (depth for depth, part in enumerate(first) if _TYPE.fullmatch(str(part)))
+    depth = next(type_positions, None)
+    if depth is None:
+        return 0
+
+    # the keys before the name of the type lead to the value
+    path_of_value = first[:depth]
+    errors_of_value = [position for position, location in enumerate(locations) if location[:depth] == path_of_value]
+    return max(errors_of_value, key=lambda position: len(locations[position]))
 
 
 _TYPE = re.compile(
@@ -287,7 +289,7 @@ class _Loader(yaml.SafeLoader):
             names.add(name)
 
     def construct_decimal(self, node: yaml.ScalarNode) -> int | float:
-        """Convert a number, unless YAML 1.1 reads it otherwise than it looks: `0100` is 64, and `1:30` is 90.
+        """Convert a number, but reject one that YAML 1.1 does not read as a decimal number: `0100` is 64, and `1:30` is 90.
 
         Raises yaml.MarkedYAMLError for a number with a leading zero or a colon.
         """

@@ -87,12 +87,12 @@ class CellIndex(ReadOnly):
         return mask
 
     def find(self, agent: Positions, item: Positions) -> Positions:
-        """Find the positions, in this index, of cells that it contains.
+        """Find the positions of cells (an agent and an item each) in this index.
 
         Parameters
         ----------
         agent, item : int array
-            Rows and columns of the cells, of the same shape. Every cell has to be in the index: this is not checked.
+            Rows and columns of the cells, of the same shape. The index must contain every cell; this is not checked.
 
         Returns
         -------
@@ -167,7 +167,7 @@ class CellIndex(ReadOnly):
         Yields
         ------
         sequence of float array (n_agents, n_items_of_chunk)
-            One matrix for each of `values`, 0 at all other cells; the chunks are those of `iter_chunks`.
+            One matrix for each of `values`, with 0 where the index has no cell. The chunks are those of `iter_chunks`.
         """
         for cells, items in self.iter_chunks():
             row = self.agent[cells]

@@ -46,7 +46,7 @@ class PartnerRules:
     ) -> PartnerRules:
         """Return a copy of these rules in which the given arguments replace the old values.
 
-        The trusted panel is a set of agents that alone serve as partners in the trusted ranking.
+        The trusted panel is a set of agents. In the trusted ranking, only these agents serve as partners for comparisons.
 
         Parameters
         ----------

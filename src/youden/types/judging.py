@@ -283,7 +283,7 @@ class Verdicts(ReadOnly):
 
     @property
     def reused(self) -> Bools:
-        """Whether the answer was stored before this run, which sent no request for it: bool array (n_trials,)."""
+        """Whether the answer was stored already, so that this run sent no request for it: bool array (n_trials,)."""
         if self.request_hash is None or self.seconds is None:
             return np.zeros(len(self), dtype=np.bool_)
 

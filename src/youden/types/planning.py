@@ -93,8 +93,8 @@ class Split(ReadOnly):
     def allows_training(self, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:
         """Return which comparisons may be used for training scores.
 
-        The cell of the first text must not be held out. By the rule `strict`, the cell of the second text must not be
-        held out either.
+        The cell (agent and item) of the first text must not be held out. By the rule `strict`, the cell of the second text must
+        not be held out either.
 
         Parameters
         ----------
@@ -344,7 +344,7 @@ class Plan:
 
     @cached_property
     def pool(self) -> Pool:
-        """Pool from which the plan was made. A plan that was read from the folder of a run loads it on first access.
+        """Pool from which the plan was made. A plan that was read from the folder of a run loads its pool on first access.
 
         Raises
         ------

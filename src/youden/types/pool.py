@@ -202,8 +202,8 @@ class Pool(ReadOnly):
         agents, items : tuple of Agent, tuple of Item
             Agents, by row, and items, by column.
         texts_by_repeat : sequence of object array (n_agents, n_items)
-            First responses, second responses, and so on, at least one array; None for a missing response. A cell may have
-            a later response only if it has all earlier ones, which is not checked.
+            First responses, second responses, and so on, at least one array; None for a missing response. An agent may have a
+            later response to an item only if it has all earlier ones. This is not checked.
         name : str
             Name of the pool.
 
@@ -281,7 +281,8 @@ class Pool(ReadOnly):
         Returns
         -------
         list of object array
-            One array per repeat. If only one side has a repeat, the other side is filled with None.
+            One array per repeat. If only the pool or only the new texts have a repeat, the other part of the array of this repeat
+            is filled with None.
         """
         no_texts: Objects = np.full((self.n_agents, self.n_items), None, dtype=object)
         no_new_texts: Objects = np.full(shape, None, dtype=object)
@@ -312,6 +313,11 @@ class Pool(ReadOnly):
         return int(self.all_present.sum())
 
     @property
+    def n_empty(self) -> int:
+        """Number of responses that are empty texts, over all repeats."""
+        return int((self.all_present & (self.all_lengths == 0)).sum())
+
+    @property
     def n_missing(self) -> int:
         """Number of cells without a response."""
         return int(self.present.size - self.present.sum())
@@ -331,17 +337,17 @@ class Pool(ReadOnly):
         return hasher.hexdigest()
 
     def _encode_row(self, row: int) -> bytes:
-        """Encode the texts of a row of `all_texts` as a JSON array in ASCII.
+        """Encode the texts of one row of `all_texts`, the responses of an agent to all items, as a JSON array in ASCII.
 
-        If the texts are in a file and are ASCII, they are read and encoded together, which is faster.
+        The texts of a large pool are in a file, with a separator between two texts. If all texts of the row are ASCII, and none
+        contains the separator itself, they are read and encoded together, which is faster.
         """
         file_texts = find_file_texts(self.all_texts)
         joined = None if file_texts is None else file_texts.joined(row)
-        # more separators than gaps between texts: a text contains the separator
-        if joined is not None and joined.isascii() and joined.count(SEPARATOR) == self.n_items - 1:
-            encoded = orjson.dumps(joined.decode())
-            return b"[" + encoded.replace(SEPARATOR, b'","') + b"]"
-        return _to_ascii_json(self.all_texts[row].tolist())
+        if joined is None or not joined.isascii() or joined.count(SEPARATOR) != self.n_items - 1:
+            return _to_ascii_json(self.all_texts[row].tolist())
+        encoded = orjson.dumps(joined.decode())
+        return b"[" + encoded.replace(SEPARATOR, b'","') + b"]"
 
 
 def _find_present(texts: Objects) -> Bools:

@@ -93,10 +93,10 @@ class JudgeSignalFacts:
 
     @property
     def judge_reason(self) -> str:
-        """Reason why the answers of the judge do not support a recommendation; empty if it discriminates.
+        """Reason why the answers of the judge do not support a recommendation; empty if the judge discriminates.
 
-        It discriminates if the interval of J = TPR − FPR lies above 0. The reason states whether J is unknown, below 0, or too
-        uncertain.
+        A judge discriminates if the interval of J, its true-positive minus its false-positive rate, lies above 0. The reason
+        states whether J is unknown, below 0, or too uncertain.
         """
         if self.discriminates:
             return ""

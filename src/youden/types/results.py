@@ -288,8 +288,8 @@ class Scores(ReadOnly):
         value : float array (n_agents, n_items)
             Scores in [−1, 1], which is not checked; NaN for a cell without a score.
         weight : float array (n_agents, n_items)
-            Number of answered paired trials of each cell, greater than 0, which is not checked; not read if the cell has no
-            score.
+            Number of answered paired trials of each cell (an agent on an item). It must be greater than 0, which is not checked.
+            It is not read if the cell has no score.
         role : {"train", "holdout"}
             Use of the scores.
         kind : {"row", "symmetric"}

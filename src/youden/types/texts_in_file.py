@@ -156,21 +156,22 @@ class TextsInFile:
 
         Returns an object array of this shape, with None for no text.
         """
-        array: NDArray[np.object_] = np.full(start.size, None, dtype=object)
+        flat_texts: NDArray[np.object_] = np.full(start.size, None, dtype=object)
+        flat_start = start.ravel()
 
-        # positions of the texts in the flattened arrays, ordered as in the file; missing texts (−1) sort first, and are left out
-        n_missing = np.count_nonzero(start < 0)
-        positions = np.argsort(start, axis=None, kind="stable")[n_missing:]
+        # positions of the texts in the order of the file; missing texts, which start at −1, come first and are left out
+        n_missing = np.count_nonzero(flat_start < 0)
+        positions = np.argsort(flat_start, kind="stable")[n_missing:]
         if not len(positions):
-            return array.reshape(start.shape)
-        first_bytes = start.ravel()[positions]
-        end_bytes = (start + n_bytes).ravel()[positions]
+            return flat_texts.reshape(start.shape)
 
+        first_bytes = flat_start[positions]
+        end_bytes = first_bytes + n_bytes.ravel()[positions]
         texts: list[str] = []
         for first, stop in pairwise(_find_chunk_bounds(first_bytes, end_bytes)):
             texts += self._read_chunk(first_bytes[first:stop].tolist(), end_bytes[first:stop].tolist())
-        array[positions] = texts
-        return array.reshape(start.shape)
+        flat_texts[positions] = texts
+        return flat_texts.reshape(start.shape)
 
     def _read_chunk(self, first_bytes: list[int], end_bytes: list[int]) -> list[str]:
         """Read adjacent texts at once.
@@ -191,7 +192,9 @@ class TextsInFile:
 def _find_chunk_bounds(first_bytes: NDArray[np.int64], end_bytes: NDArray[np.int64]) -> list[int]:
     """Divide texts in a file into chunks that can be read at once.
 
-    The texts of a chunk are adjacent in the file. A chunk has about `CHUNK_BYTES` bytes at most.
+    The texts of a chunk are adjacent in the file, with only a separator between them. A new chunk begins after each gap, and
+    with the first text that begins at or after a multiple of `CHUNK_BYTES`. A chunk therefore has fewer than `CHUNK_BYTES`
+    bytes before its last text.
 
     first_bytes, end_bytes : int64 array (n_texts,), first byte of each text and the byte after its last one, in ascending order
 
@@ -199,7 +202,7 @@ def _find_chunk_bounds(first_bytes: NDArray[np.int64], end_bytes: NDArray[np.int
     """
     is_gap = first_bytes[1:] - end_bytes[:-1] != len(SEPARATOR)
 
-    # a chunk also ends at each multiple of CHUNK_BYTES
+    # the file consists of parts of CHUNK_BYTES bytes; a text belongs to the part in which it begins
     part_of_file = first_bytes // CHUNK_BYTES
     is_next_part = part_of_file[1:] != part_of_file[:-1]
     later_chunks = np.flatnonzero(is_gap | is_next_part) + 1

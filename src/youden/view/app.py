@@ -423,7 +423,7 @@ class Serving:
 def open_server(runs: Runs, *, port: int, token: str) -> Serving:
     """Open a port on this machine for the viewer, without answering requests yet.
 
-    A browser that connects before `run` of the result is called has to wait.
+    If a browser connects before the method `run` of the result is called, the browser has to wait.
 
     Parameters
     ----------

@@ -84,7 +84,9 @@ class Guard:
         return True
 
     def _redirect(self, scope: Scope, query: list[tuple[str, str]]) -> RedirectResponse:
-        """Return a redirect to the same address without the token, which sets the cookie that later requests need.
+        """Return a redirect to the same address without the token.
+
+        The redirect sets the cookie that later requests need.
 
         query : names and values of the query parameters
         """

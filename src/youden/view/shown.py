@@ -152,7 +152,7 @@ class TrialsOnDisk:
         """
         sort_values = self._read_block(number).values(chosen, by=by)
         if by == "row":
-            # rows have no equal values; counting them by block is enough, because a block has its rows in this order
+            # No two rows have the same value. It is enough to count them by block, because the rows of a block are in this order.
             sort_values = np.full(len(sort_values), float(number))
         value, n = np.unique(sort_values.round(2), return_counts=True)
         return _SortCounts(np.full(len(value), number), value, n)
@@ -180,8 +180,8 @@ MAX_NAMES = 20
 def match_names(names: Sequence[str], search: str) -> frozenset[int] | None:
     """Return the positions of the names that match a search, ignoring case; None if the search is empty.
 
-    Only names that equal the search match, if there are any; otherwise, names that contain it. Raises HTTPException 400 if
-    the search is too long.
+    If some names equal the search, only these names match. Otherwise, all names that contain the search match. Raises
+    HTTPException 400 if the search is too long.
 
     >>> [sorted(match_names(("a1", "a10", "b"), search)) for search in ("a1", "A", "c")]
     [[0], [0, 1], []]
@@ -535,7 +535,7 @@ class LiveRun:
     def _rank_agents(self) -> tuple[tuple[RankedAgent, ...], str | None]:
         """Rank the agents of an unfinished run by the answers that the store contains so far.
 
-        Too few answers may not suffice for a ranking. This is not an error, because the run is still in progress.
+        If there are too few answers for a ranking, this is not an error, because the run is still in progress.
 
         Returns the ranking with one entry per agent, and None; or an empty ranking, and the reason why there is none.
         """

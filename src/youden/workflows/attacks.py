@@ -244,7 +244,7 @@ class PlantedAgents:
 def plant(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generator) -> PlantedAgents:
     """Return a copy of a pool with the adversarial agents of an attack added after its agents.
 
-    The new agents have no family and no group. If an id exists already, a number is appended to that of the new agent.
+    The new agents have no family and no group. If an id exists already, a number is appended to the id of the new agent.
 
     Parameters
     ----------
@@ -314,11 +314,11 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @attack(f"{len(OPENINGS)} agents with a few words each that add the same made-up word on an item")
 def ring(context: AttackContext) -> dict[str, list[str]]:
-    """Make the responses of a collusion ring: agents that write nearly nothing, but recognize each other by secret words.
+    """Make the responses of a collusion ring: agents that write nearly nothing except the same secret word on an item.
 
-    The response of an agent to an item consists of an opening, which is the same for all items, a topic word of the item,
-    and a secret word of nine random letters. All agents of the ring use the same secret word on an item, and no other
-    agent uses it.
+    The response of an agent to an item consists of an opening, a topic word of the item, and a secret word of nine random
+    letters. The opening of an agent is the same for all items. All agents of the ring use the same secret word on an item, and no
+    other agent uses it.
 
     Returns the responses to all items by agent: ring-0, ring-1 and so on.
     """

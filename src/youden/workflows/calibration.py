@@ -161,7 +161,7 @@ def _load_judges(config: RunConfig, judges: Sequence[str]) -> list[JudgeConfig]:
 
     judges : names of judges, or paths of YAML files
 
-    Raises ConfigError [judge-duplicate] if two judges have the same name, and others if a judge cannot be loaded.
+    Raises ConfigError [judge-duplicate] if two judges have the same name, and another ConfigError if a judge cannot be loaded.
     """
     if not judges:
         return [load_judge_of_run(config)]
@@ -184,7 +184,8 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
     calibration : Calibration
         Trials and judges, as returned by `plan_calibration`.
     options : JudgingOptions, optional
-        Settings of the requests, such as their log file. The cost is booked to the calibration, whatever account they name.
+        Settings of the requests, such as their log file. The cost is booked to the calibration, even if the settings name another
+        account.
 
     Returns
     -------
@@ -522,8 +523,8 @@ def planned_to_json(calibration: Calibration) -> dict[str, Json]:
 def _describe_required_calls(calls: int | None, *, max_calls: int) -> str:
     """Describe how many calls a calibration needs to show whether the judge passes it.
 
-    calls : total number of calls after which the calibration has a result with a probability of .8, if the true rates equal
-        the measured ones; None if it is unreasonably large
+    calls : total number of calls after which the calibration has a result with a probability of .8, if the true rates equal the
+        measured ones; None if this number is unreasonably large
     max_calls : number of calls of the largest calibration that the plan of the run allows
     """
     if calls is None:

@@ -199,7 +199,8 @@ def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_ro
 def _count_open_paths(trials: CalibrationTrials, answer: Floats) -> OpenPaths:
     """Count the triples of texts on which the judge contradicts itself: a ~ b and b ~ c, but not a ~ c (an open path).
 
-    Each triple consists of a paired trial and of two trials that compare its texts with a third one.
+    a ~ b means that the judge says that a and b have the same source. Each triple consists of a paired trial and of two trials
+    that compare its texts with a third text.
 
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     """
@@ -353,7 +354,7 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
 
 
 def _list_criteria(measures: Measures) -> list[_Criterion]:
-    """List the criteria that a judge must meet: for J, and for four rates that are estimated by counts of answers."""
+    """List the criteria that a judge must meet: for J = TPR − FPR, and for four rates estimated from counts of answers."""
 
     def estimate_j(factor: float) -> Metric:
         """Estimate J as if the same rates had been measured with `factor` times as many calls."""

@@ -207,12 +207,12 @@ def _split_independent(plan: Plan, added: Positions, rng: np.random.Generator) -
     The first half is used for a random sample. From the second half, trials are selected by the lengths of their texts
     (the kind "balanced").
 
-    plan : plan of the run; its probes are left out
+    plan : plan of the run; its probes (trials of unusually similar texts) are left out
     added : int array, rows of independent trials that were added to those of the run
     rng : source of the random order
 
-    Returns the rows of both halves. Each half gets every second added trial, but the second half only if it has fewer
-    than `_MIN_BALANCED_POOL` trials of the run.
+    Returns the rows of both halves. The added trials are also divided in two: the first half gets every second one. The second
+    half gets the others, but only if it has fewer than `_MIN_BALANCED_POOL` trials of the run.
     """
     is_usable = (plan.trial_type == INDEPENDENT) & (plan.role != PROBE)
     rows = rng.permutation(np.flatnonzero(is_usable))
@@ -313,7 +313,7 @@ def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> 
 def _find_planned_partners(plan: Plan, item: Ids, agent: Ids) -> Bools:
     """Return with which agents the plan of a run compares an agent on an item, for several items and agents.
 
-    item, agent : int arrays (n,), the item and the agent of each question
+    item, agent : int arrays (n,), item and agent of each of the n combinations
 
     Returns a bool array (n, n_agents): whether a paired trial compares `agent[k]` on `item[k]` with each agent of the plan.
     """
@@ -358,7 +358,7 @@ def _sort_by_length_ratio(
     rows : int array, rows of the trials to sort
     length : float array (n_agents, n_items), number of characters of each response
     min_length : number of characters; trials with a shorter text come last in any case
-    largest_first : whether the most different lengths come first, otherwise the most similar ones
+    largest_first : True if the trials with the most different lengths come first, False if those with the most similar lengths do
     """
     first_item = plan.item[rows]
     other_item = plan.other_item[rows]
@@ -397,7 +397,7 @@ def _draw_planted(
     is_first_of_item[first_of_item] = True
     clone_cells = cells[is_first_of_item][: n_wanted["clone"]]
 
-    # the others alternate between the two other kinds
+    # the remaining responses alternate between the two other kinds
     other_cells = cells[~is_first_of_item]
     identical_cells = other_cells[0::2][: n_wanted["identical"]]
     template_cells = other_cells[1::2][: n_wanted["template"]]

@@ -80,7 +80,7 @@ def plan_experiment(name: str, plan: Plan, *, judge: JudgeConfig, store: str, fi
     store : str
         Store of the answers (path or database URL).
     first_new : int, default 0
-        Position of the first trial that no other experiment has; the cost covers the trials from there on.
+        Position of the first trial that no other experiment has. The cost covers this trial and all later ones.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def make_experiment_runner(
     max_cost : float or None
         Maximum cost of all experiments together in USD. None, for no cap, is allowed only if no judge can cost money.
     experiments : sequence of Experiment
-        The experiments that will be run, whose judges are checked. They share the cost cap.
+        The experiments that will be run. Their judges are checked, and all experiments share the cost cap.
     options : JudgingOptions, optional
         Options of the requests. Missing answers never stop an experiment, because their number is a result.
 

@@ -167,7 +167,8 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
     if half_width is None or not planned.joined or planned.half_width is None:
         return planned
 
-    # New agents have to reach a half-width. The expected one with the default calls shows how many calls are necessary.
+    # New agents have to reach a half-width. The half-width that is expected with the default number of calls shows how many calls
+    # are necessary.
     n_calls = calls_for_joining(
         planned.run,
         planned.new_trials,
@@ -266,7 +267,7 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
 
 
 def _has_just_begun(planned: PlannedExtension, error: YoudenError) -> bool:
-    """Return whether a failed step is the first one of an extension that this process began, and has no answer.
+    """Return whether a failed step is the first step of an extension that this process began, and no answer to it is stored.
 
     error : error with which the step failed; its slug shows whether another process uses the run
     """

@@ -370,7 +370,8 @@ def _evaluate_difference(
 
     analysis : the agent, the number of the interim analysis, and the confidence level of its interval
     baseline : id of the baseline
-    margin : largest deficit that counts as no worse, in units of ability, or of the labels
+    margin : largest deficit (baseline minus agent) that still counts as no worse, in units of ability, or of the labels if
+        quality is compared
     n_agents : number of agents that are compared together and share alpha
     """
     if answers.quality is not None:
@@ -401,7 +402,7 @@ def _withdraw_unsupported_outcome(comparison: GateResult, facts: RunFacts) -> Ga
 
     This is the case if
     - a judge that states preferences has a position bias that is too large or unknown,
-    - the judge does not discriminate significantly, that is, its answers contain no evidence on the agents, or
+    - the judge does not discriminate significantly, or
     - the result is "no worse" by preferences, and no abilities of the run differ significantly. A judge that chooses at
       random would give the same result.
 
@@ -449,8 +450,8 @@ def _number_analyses(
 
     recorded : record of the earlier analyses
 
-    Raises InputError [gate-agent] or [gate-unjudged] if the answers lack an agent or the baseline, and [gate-baseline] if there
-    are no agents or the baseline is one of them, and [gate-target] if earlier analyses of an agent had another target.
+    Raises InputError: [gate-agent] or [gate-unjudged] if the answers lack an agent or the baseline; [gate-baseline] if there are
+    no agents, or if the baseline is one of them; [gate-target] if earlier analyses of an agent had another target.
     """
     distinct = tuple(dict.fromkeys(agents))
     for agent in (baseline, *distinct):
@@ -497,7 +498,8 @@ def evaluate_agent(
 ) -> GateResult:
     """Test whether an agent is better, worse or no worse than the baseline at one interim analysis.
 
-    If the outcome is "undecided", the calls are computed that would decide.
+    If the outcome is "undecided", the number of calls that would decide is computed or, if no number of calls suffices, the
+    number of items.
 
     Parameters
     ----------
@@ -518,7 +520,8 @@ def evaluate_agent(
     -------
     GateResult
         Its `outcome` is "better", "no worse", "worse" or "undecided". It also has the difference with its interval and,
-        if it is undecided, the calls that a decision needs.
+        if it is undecided, `required`: its `calls` are None if no number of calls suffices for a decision, and its `items`
+        are then the number of items that does, or None.
 
     Raises
     ------

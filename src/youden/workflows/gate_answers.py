@@ -433,7 +433,8 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
     """Count the calls that it costs to extend a plan by blocks of two agents.
 
     A block has four paired trials on one item: each of the two agents is compared with two other agents, once as the
-    first text and once as the second. Independent trials come in addition, as many as the plan has for its paired ones.
+    first text and once as the second. Independent trials are added by the rule of the plan, for example one for each paired
+    trial.
 
     Parameters
     ----------
@@ -462,8 +463,7 @@ def _make_additive_forecaster(
     """Return a forecaster of differences of abilities of the additive model.
 
     The model is fitted to the answers to paired trials. If these do not determine the abilities, it is fitted to the
-    scores of cells, that is, to one mean answer per agent and item. Variances follow from the influence of each item on
-    each ability.
+    scores of cells; a cell is one agent on one item. Variances follow from the influence of each item on each ability.
 
     rates : rates of ordered pairs of agents on items
     plan : plan of the run; None if no calls can be added
@@ -556,9 +556,9 @@ def _estimate_linked_difference(tables: tuple[InfluenceTable, ...], new: int, ol
 
 
 def _count_blocks_or_trials(plan: Plan) -> tuple[int, int]:
-    """Count the blocks of a plan, and all possible blocks on its items; in a plan without blocks, count paired trials.
+    """Count the blocks of a plan, and all blocks that are possible on its items.
 
-    A block has one paired trial per agent.
+    A block has one paired trial per agent. If the plan has no blocks, paired trials are counted instead.
     """
     n_paired = int((plan.trial_type == PAIRED).sum())
     if has_blocks_in_first_plan(plan):
@@ -573,7 +573,7 @@ def _count_blocks_or_trials(plan: Plan) -> tuple[int, int]:
 
 
 def _count_calls_to_add(plan: Plan, n_added: Positions) -> Positions:
-    """Count the calls of both trial types that more blocks or paired trials take: int array (n,).
+    """Count the paired and independent calls that additional blocks or paired trials take: int array (n,).
 
     n_added : int array (n,), numbers of added blocks, in which only the two compared agents have trials; or, if the plan
         has no blocks, numbers of added paired trials

@@ -87,8 +87,9 @@ def describe_result(gate: Gate, row: GateResult) -> str:
 def _format_comparison(gate: Gate, row: GateResult) -> str:
     """Format the difference of an agent from the baseline, with its interval, as a clause without a full stop.
 
-    A difference in ability is stated per 100 comparisons: how many more of them the judge recognizes or, for preferences, how
-    many more the agent wins than it loses. Other differences are stated on their own scale.
+    A difference in ability is stated per 100 comparisons. It states in how many more of them the judge recognizes the agent's
+    responses than those of the baseline. For preferences, it states how many more of them the agent wins than it loses. Other
+    differences are stated on their own scale.
     """
     if gate.is_of_self_consistency or gate.by == "quality":
         return _format_scale_comparison(gate, row)
@@ -185,7 +186,7 @@ def _describe_missing_interval(gate: Gate, row: GateResult) -> str:
 
 
 def format_next_command(gate: Gate) -> str | None:
-    """Format the command that adds the calls that a gate needs to decide, with their cost.
+    """Format the command that adds the calls needed for the decision of a gate, with their cost.
 
     Parameters
     ----------

@@ -97,7 +97,9 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
 
 
 def _compare_halves(halved: Verdicts, n_agents: int) -> list[tuple[bool, bool]]:
-    """Compare the two halves of each agent, which do not really differ, so that every finding is a false positive.
+    """Compare the two halves of each agent.
+
+    The halves of an agent do not really differ, so that every finding is a false positive.
 
     halved : answers with two agents per agent of the run: the first halves of all `n_agents` agents, then the second halves
 
@@ -132,8 +134,8 @@ def _count_repeats(trials: Trials) -> int:
 def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
     """Split each agent into two agents with a random half of its responses each, so that their true abilities are equal.
 
-    The responses of each cell (one agent on one item) are split as evenly as possible. Trials lose their blocks: both
-    halves have other items and partners, so plain means of blocks would be biased.
+    The responses of each cell (one agent on one item) are split as evenly as possible. Trials lose their blocks: the two halves
+    of an agent differ in their items and partners, so that plain means of blocks would be biased.
 
     result : answers of a run whose agents have several responses per item
     rng : source of the random halves
@@ -157,9 +159,8 @@ def _assign_halves(plan: Plan, rng: np.random.Generator) -> Trials:
 
     rng : source of the random halves
 
-    Returns the trials of the plan, in the same order. In place of agent i, they have the agent i if the response is
-    in the first half, and the agent n_agents + i if it is in the second half. They have no numbers of repeats and of
-    blocks.
+    Returns the trials of the plan, in the same order. Agent i remains agent i for a response in its first half, and becomes agent
+    n_agents + i for a response in its second half. The trials have no numbers of repeats and of blocks.
     """
     n_agents = plan.n_agents
     first_repeat, second_repeat = _get_repeat_numbers(plan.trials)

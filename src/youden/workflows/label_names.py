@@ -59,8 +59,8 @@ def rename_to_agent_ids(table: LabelTable, agent_ids: Collection[str], aliases: 
 
     Notes
     -----
-    A name that is an id stays. For any other name, the first match is used: the row's alias as an id, the name as an alias,
-    the row's alias as an alias.
+    A name that is an id stays. For any other name, the first of three matches is used: the row's alias is an id; the name is an
+    alias in the run; the row's alias is an alias in the run.
     """
     ids = set(agent_ids)
     id_by_name: dict[str, str] = {}
@@ -107,7 +107,8 @@ def quote_with_suggestions(
     candidates : iterable of str
         Known names. Case and surrounding spaces are ignored in comparisons.
     labelled : collection of str, default ()
-        Candidates that already have a label. Names that resemble them come after names that resemble other candidates.
+        Candidates that already have a label. Unknown names that resemble these candidates come after names that resemble other
+        candidates.
 
     Returns
     -------

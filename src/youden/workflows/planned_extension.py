@@ -120,8 +120,8 @@ def plan_step(
 def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request: ExtensionRequest) -> PlannedExtension:
     """Plan the last step of a stopped extension again, with the same trials, so that this command can finish it.
 
-    An extension is one step, except that a search for the best agents has one step per round. Nothing is written. The cost
-    cap is that of `config` or, without one, that of the stopped command.
+    A search for the best agents has one step per round. Any other extension has a single step. Nothing is written. The cost cap
+    is that of `config`; if `config` has none, it is that of the stopped command.
 
     config : config of the run, which may contain the step already
     unfinished : record of the stopped extension in this config, with its last step

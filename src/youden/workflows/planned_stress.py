@@ -191,9 +191,9 @@ N_INDEPENDENT_PASSES = 10
 def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Generator) -> Plan:
     """Plan the trials of a pool to which an attack has added (planted) adversarial agents.
 
-    The trials of the plan without the attack come first. Each planted agent is then compared with every other agent, as often
-    as two agents of that plan on average. If the plan has independent trials, some of each planted agent are added: about 20
-    random ones, and probes (trials of unusually similar texts).
+    The trials of the plan without the attack come first. Each planted agent is then compared with every other agent, as often as
+    two agents of that plan are compared on average. If the plan has independent trials, each planted agent also gets some: about
+    20 random ones, and probes (trials of unusually similar texts).
 
     base : plan without the attack
     planted : pool with the planted agents, and their positions
@@ -471,7 +471,7 @@ def _read_source(
 
     source : folder of a pool or of a run
     judge : name or file of the judge; None for the judge of the run, or "lexical" for a pool
-    calls : number of calls of the plan; must be None for a run, and None selects the default for a pool
+    calls : number of calls of the plan for a pool; None selects the default. For a run, it must be None.
     seed : seed of the plan of a pool
     store : store of the answers (path or URL) that the user set; None if it is not set
     default_store : store to use if neither the user nor the config names one (YOUDEN_STORE); None for the store of the project

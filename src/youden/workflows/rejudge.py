@@ -124,6 +124,7 @@ def plan_rejudge(
     options = {
         "name": name,
         "pool": first_config.pool,
+        "empty": first_config.empty,
         "extensions": first_config.extensions,
         "judge": judge,
         "trials_from": str(run.path),
@@ -144,7 +145,7 @@ def plan_rejudge(
 
 
 def _check_has_trials(run: RunFolder) -> None:
-    """Check that a run has answered trials that another judge can answer, too.
+    """Check that a run has trials with answers, so that another judge can answer the same trials.
 
     Raises RunFolderError [rejudge-import] if the run was imported without trials, [run-unjudged] if it has no answers, and
     other errors if it asks for preferences or does not compare agents.

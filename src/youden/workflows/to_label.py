@@ -205,9 +205,11 @@ class _RankedResponses:
     def make_table(
         self, chosen: Sequence[_ChosenResponse], rng: np.random.Generator, *, show_agents: bool
     ) -> tuple[list[str], list[list[str]]]:
-        """Make the table of chosen responses: its header, and one row per response without the empty label.
+        """Make the table of chosen responses: its header, and one row per response.
 
-        rng : random order of the other agents' texts on the item
+        The rows end before the last column of the header, the label, which is empty.
+
+        rng : source of the random order of the other agents' texts on the item
         show_agents : whether the table has the agent of each response
         """
         rows = []

@@ -63,7 +63,7 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, options: E
     Returns
     -------
     Exported
-        The notes name the agents without an ability.
+        The folder, the number of exported agents, and a note that names the agents without an ability.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def _write_evaluation(run: _Run, row: RankingRow, folder: Path) -> None:
 def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
     """Return the content of the JSON file of one agent, in the layout of the Every Eval Ever schema.
 
-    row : the agent's row in the plain ranking, which also has its rows in the alternative rankings
+    row : the agent's row in the plain ranking. The row also contains the agent's rows in the alternative rankings
     run : the run to export, with its pool and the facts about its calls
     """
     collection = _get_collection_name(run)
@@ -166,9 +166,9 @@ def _to_evaluation_result(run: _Run, name: str, row: RankingRow) -> dict[str, Js
 def _to_score_details(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
     """Convert one agent's row of a ranking to the object `score_details` of the schema of Every Eval Ever.
 
-    The schema has fields for a score and its uncertainty. All other columns of a row, and facts that the agents of a ranking
-    share, become `details`: the number of agents, the population that intervals refer to ("interval_speaks_of"), and whether
-    agents are ordered by this ranking ("heads_the_ranking").
+    The schema has fields for a score and its uncertainty. All other columns of a row become `details`. The `details` also contain
+    facts that all agents of a ranking share: the number of agents, the population that intervals refer to ("interval_speaks_of"),
+    and whether agents are ordered by this ranking ("heads_the_ranking").
 
     run : the run to export
     name : name of the ranking: "plain", or an alternative ranking such as "robust"
@@ -197,8 +197,8 @@ def _describe_uncertainty(row: RankingRow, facts: RunFacts) -> dict[str, Json]:
     row : row of a ranking, with the ability of one agent
     facts : facts on the run, with the method and the confidence level of its intervals
 
-    Returns the standard error and the confidence interval. The one that the ability lacks is left out, so the result
-    is empty if it lacks both.
+    Returns the standard error and the confidence interval. Each is included only if the ability has it. The result is empty if
+    the ability has neither.
     """
     uncertainty: dict[str, Json] = {}
     if row.std_error is not None:
@@ -239,7 +239,7 @@ def _describe_metric(run: _Run, name: str, *, metric_id: str) -> dict[str, Json]
 
 
 def _describe_judge(parts: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Describe the judge of a run, or all judges of a jury, as an `llm_scoring` object of Every Eval Ever.
+    """Describe the judge of a run, or all judges of a jury that votes, as an `llm_scoring` object of Every Eval Ever.
 
     parts : parts of the signature of a run by name; `judge_detail` has the settings of the judge
 
@@ -287,7 +287,10 @@ def _describe_model(*, name: str, model_id: str) -> dict[str, Json]:
 
 
 def _to_strings(values: Mapping[str, Json]) -> dict[str, Json]:
-    """Convert the values of a mapping to strings, as the schema requires: JSON for other types. Values of None are dropped."""
+    """Convert the values of a mapping to strings, as the schema requires.
+
+    A value of another type, such as a number or a list, becomes JSON text. Values of None are dropped.
+    """
     strings: dict[str, Json] = {}
     for key, value in values.items():
         if isinstance(value, str):

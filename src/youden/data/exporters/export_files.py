@@ -46,7 +46,7 @@ class ExportOptions:
 
 @contextmanager
 def create_export_folder(out: Path) -> Iterator[Path]:
-    """Create a folder for an export, which is filled inside the block.
+    """Create a folder for an export. The `with` block writes the files of the export.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def check_files(files: Sequence[Path], options: ExportOptions) -> None:
     Raises
     ------
     ConfigError
-        [export-exists]: if one is a folder, or if one exists and may not be replaced.
+        [export-exists]: if one of `files` is a folder, or if one exists and may not be replaced.
     """
     existing = [file for file in files if file.exists()]
     for file in existing:

@@ -115,8 +115,8 @@ def _write_pool_dataset(pool: Pool, folder: Path) -> dict[str, int]:
 def _describe_pool(pool: Pool) -> list[str]:
     """Write the paragraphs of the dataset card of a pool, which the card shows below its title.
 
-    They state the size and the digest of the pool, its files, how to read them, and that the dataset has no licence.
-    A table lists the agents with their groups; of a large pool, only the first `_MAX_LISTED_AGENTS`.
+    The paragraphs state the size and the digest of the pool, its files, how to read them, and that the dataset has no licence. A
+    table lists the agents with their groups. For a large pool, it lists only the first `_MAX_LISTED_AGENTS`.
 
     Returns the paragraphs as Markdown.
     """
@@ -315,7 +315,7 @@ def check_push(format_name: str) -> None:
 def upload_dataset(folder: Path, repo: str, *, public: bool) -> str:
     """Upload a folder as a dataset repository of the Hugging Face Hub.
 
-    A repository that does not exist is created. In an existing one, files of the same path are replaced, and others
+    A repository that does not exist is created. In an existing repository, files of the same path are replaced, and other files
     stay. The token is that of HF_TOKEN or `hf auth login`.
 
     Parameters

@@ -102,12 +102,13 @@ def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
     Returns
     -------
     dict of str to pyarrow.Table
-        Those that exist of `ranking`, `items` and `trials` (the verdicts, or else the rates of an imported run).
+        Tables by name: `ranking`, `items` and `trials`, each only if the run has it. The trials are the verdicts or, if there are
+        none, the rates of an imported run.
 
     Raises
     ------
     RunFolderError
-        [run-empty]: if the run has none of them.
+        [run-empty]: if the run has none of these tables.
     """
     tables = {}
     for name, file in _CSV_FILES.items():
@@ -191,7 +192,7 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool 
 
 
 def _guard_formulas(table: pa.Table) -> pa.Table:
-    """Change the texts that a spreadsheet would run as formulas, so that it shows them as texts.
+    """Change the texts that a spreadsheet would run as formulas, so that the spreadsheet shows them as texts.
 
     If a text is changed, the table gets a column `guarded`, which lists the changed columns of each row.
     """

@@ -93,6 +93,8 @@ class CalibrationFile(StrictFile):
 def read_calibrations(runs: Path) -> list[CalibrationRecord]:
     """Read the calibrations in a folder of runs.
 
+    A calibration estimates the error rates of a judge on trials whose correct answer is known.
+
     Parameters
     ----------
     runs : Path
@@ -124,7 +126,7 @@ def add_calibration(runs: Path, record: CalibrationRecord) -> None:
     runs : Path
         Folder of runs.
     record : CalibrationRecord
-        The calibration. It replaces an older one of the same judge and pool.
+        The calibration. It replaces an older calibration of the same judge on the same pool.
 
     Raises
     ------

@@ -93,7 +93,8 @@ def _is_user_path(key: str, value: object, *, folder: Path) -> bool:
     False for all keys but `pool`, `judge`, `store`, `out` and `trials_from`, for the name of a judge, for the URL of a
     store, and for the path of a pool or judge that is shipped with youden.
 
-    folder : folder to which the value is relative. A path such as datasets/NAME is the user's if it exists there.
+    folder : folder to which the value is relative. A path such as datasets/NAME is a path of the user if it exists in this
+        folder.
     """
     if not isinstance(value, str) or not value:
         return False

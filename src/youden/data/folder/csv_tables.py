@@ -159,7 +159,8 @@ def _quote_field(text: str) -> str:
 def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
     """Read scores from a CSV file with a column `agent` and a column per item; an empty cell is NaN.
 
-    The file contains no numbers of trials: the `weight` is 1 for each observed cell and 0 for others.
+    The file does not contain the number of trials of a cell (an agent on an item). The `weight` is therefore 1 for each observed
+    cell and 0 for the other cells.
 
     Raises: RunFolderError if the file is missing or damaged.
 
@@ -248,7 +249,9 @@ def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
 
 
 def read_curl(path: Path) -> tuple[CurlCurve, ...]:
-    """Read the distributions of curl that `write_curl` wrote: one curve per link, in the order of the file.
+    """Read the distributions of curl that `write_curl` wrote: one curve per link function, in the order of the file.
+
+    Curl is the deviation of scores from the additive model.
 
     Raises: RunFolderError if the file is missing or damaged.
     """
@@ -289,8 +292,8 @@ def _find_alternatives(header: Iterable[str]) -> tuple[AlternativeRanking, ...]:
 def _to_ranking_row(record: Mapping[str, Any], alternatives: Sequence[AlternativeRanking]) -> RankingRow:
     """Convert a record of ranking.csv to the row of its agent in the plain ranking.
 
-    An alternative ranking scores the agents by another rule, and may leave out some of them. The names of its columns begin
-    with its name, as in `robust_ability`. Their values are None for an agent that it leaves out.
+    An alternative ranking scores the agents by another rule, and may leave out some of them. The names of its columns begin with
+    the name of the ranking, as in `robust_ability`. These columns are None for an agent that the ranking leaves out.
 
     record : value of each column of ranking.csv, None if the field is empty
     alternatives : names of the alternative rankings in ranking.csv, such as "robust"

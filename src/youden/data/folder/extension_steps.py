@@ -145,7 +145,8 @@ class UnfinishedExtension(ExtensionRequest):
     def format_command(self, run: Path) -> str:
         """Return the command line, quoted for the shell, that finishes the extension.
 
-        It is the command with which the user started the extension. A repeated command continues an unfinished extension.
+        An extension adds agents, items or calls to a run. The command is the one with which the user started the extension. A
+        repeated command continues an unfinished extension.
 
         Parameters
         ----------

@@ -36,19 +36,20 @@ def read_run_pools(config: RunConfig) -> list[Pool]:
     Returns
     -------
     list of Pool
-        The initial pool, then the pool after each extension, in order.
+        The initial pool, then the pool after each extension, in order. An extension may add agents, items, further responses or
+        only calls.
 
     Raises
     ------
     PoolError
         If a pool cannot be read, or does not fit the pool that it extends.
     """
-    pools = [_restore_initial_pool(config, read_pool(config.pool))]
+    pools = [_restore_initial_pool(config, read_pool(config.pool, empty=config.empty))]
     for step in config.extensions:
         pool = pools[-1]
         if step.added_pool is not None:
             join = JOIN_BY_KIND[step.kind]
-            pool = join(pool, read_pool(step.added_pool))
+            pool = join(pool, read_pool(step.added_pool, empty=config.empty))
         pools.append(pool)
     return pools
 
@@ -93,15 +94,15 @@ def find_subpool(pool: Pool, agents: Sequence[str], items: Sequence[str], *, dig
     pool : Pool
         Pool to search.
     agents, items : sequence of str
-        Ids of the agents and items of the part, in its order.
+        Ids of the agents and items of the part, in the order of the part.
     digest : str
         `Pool.digest` of the part.
 
     Returns
     -------
     Pool or None
-        These agents and items, with all their repeats or only the first few; None if no such part has the digest, or if
-        the pool lacks one of the ids.
+        Pool of these agents and items, with all responses per agent and item or only the first few of them. None if no such part
+        has the digest, or if the pool lacks one of the ids.
     """
     _, rows = _match_ids(agents, pool.agents)
     _, columns = _match_ids(items, pool.items)
@@ -155,8 +156,8 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
 
     kind : whether agents or items are added
 
-    Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or a response that both pools have
-        differs; [join-gaps] if an agent lacks a response to a required item, see `_find_required_items`.
+    Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or a response differs between the pools;
+        [join-gaps] if an agent lacks a response to a required item, see `_find_required_items`.
     """
     existing_ids = {member.id for member in getattr(pool, kind)}
     new_members = [member for member in getattr(new_pool, kind) if member.id not in existing_ids]
@@ -170,10 +171,7 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
     texts_by_repeat = _select_texts(new_pool, [agent.id for agent in agents], [item.id for item in items])
     required = _find_required_items(pool, kind=kind, n_new_items=len(items))
     first_texts = texts_by_repeat[0]  # a cell without a first response is missing, see `Pool.present`
-    for agent, texts in zip(agents, first_texts, strict=True):
-        missing_items = [items[position].id for position in required if texts[position] is None]
-        _check_gaps(agent.id, missing_items)
-
+    _check_gaps(agents, [items[position] for position in required], first_texts[:, required])
     if kind == "agents":
         return pool.with_agents(new_members, texts_by_repeat)
     return pool.with_items(new_members, texts_by_repeat)
@@ -344,8 +342,8 @@ def _merge_members(members: Sequence[M], new_members: Sequence[M], *, keep: bool
 
     members : agents or items of the old pool
     new_members : agents or items of the new pool
-    keep : whether the old pool defines the group or prompt and the metadata of a member of both pools; otherwise, the
-        new pool defines them
+    keep : which pool defines the group or prompt and the metadata of a member of both pools: the old pool if True, the new pool
+        if False
 
     Returns the old members in their order, then the members that only the new pool has.
     """
@@ -396,7 +394,7 @@ def _stack_by_repeat(responses: Mapping[tuple[int, int], Sequence[str]], shape: 
     responses : responses of each cell, by the positions of its agent and its item
     shape : (n_agents, n_items)
 
-    Returns one object array of this shape per repeat, with None where a cell has no such response.
+    Returns one object array of this shape per repeat. For example, the second array is None for a cell with only one response.
     """
     n_repeats = max(map(len, responses.values()), default=0)
     texts_by_repeat: list[Objects] = [np.full(shape, None, dtype=object) for _ in range(n_repeats)]
@@ -479,14 +477,21 @@ def _make_nothing_new_error(kind: str, new_pool: Pool) -> PoolError:
     )
 
 
-def _check_gaps(agent: str, items: Sequence[str]) -> None:
-    """Raise PoolError [join-gaps] if there are items that an agent must respond to and has not responded to."""
-    if items:
-        item_list = ", ".join(items[:_MAX_DISPLAYED])
-        if len(items) > _MAX_DISPLAYED:
-            item_list += " …"
-        raise PoolError(
-            f"The agent '{agent}' has no response to {len(items)} items on which it must be compared: {item_list}. Add these "
-            "responses (an empty text is a response), or remove the agent.",
-            slug="join-gaps",
-        )
+def _check_gaps(agents: Sequence[Agent], items: Sequence[Item], texts: Objects) -> None:
+    """Check that agents have responded to all items on which they must be compared.
+
+    texts : object array (n_agents, n_items), response of each agent to each of these items, None without one
+
+    Raises PoolError [join-gaps] for the first agent without a response.
+    """
+    for agent, agent_texts in zip(agents, texts, strict=True):
+        missing = [item.id for item, text in zip(items, agent_texts, strict=True) if text is None]
+        if missing:
+            item_list = ", ".join(missing[:_MAX_DISPLAYED])
+            if len(missing) > _MAX_DISPLAYED:
+                item_list += " …"
+            raise PoolError(
+                f"The agent '{agent.id}' has no response to {len(missing)} items on which it must be compared: {item_list}. "
+                "Add these responses (an empty text is a response), or remove the agent.",
+                slug="join-gaps",
+            )

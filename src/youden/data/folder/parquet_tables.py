@@ -296,7 +296,7 @@ class ParquetTable(Generic[M]):
         return np.array(column if rows is None else column.take(_encode_numbers(rows)), dtype="S64")
 
     def _read_column(self, name: str, kind: pa.DataType | None, *, nulls: bool) -> pa.ChunkedArray:
-        """Read a column and cast it to a type; None for the type that it has in the file.
+        """Read a column, and cast it to the type `kind`; if `kind` is None, the column keeps its type in the file.
 
         nulls : whether the column may contain nulls
         name : name of the column
@@ -314,7 +314,10 @@ class ParquetTable(Generic[M]):
         return column
 
     def _read_raw_column(self, name: str) -> pa.ChunkedArray:
-        """Read a column of all row groups, or of `group`. Raises: RunFolderError [run-file-damaged]."""
+        """Read a column of the row group `group`, or of all row groups if `group` is None.
+
+        Raises: RunFolderError [run-file-damaged] if the column cannot be read.
+        """
         try:
             with pq.ParquetFile(self.path) as file:
                 names = file.schema_arrow.names

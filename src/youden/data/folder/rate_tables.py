@@ -43,7 +43,9 @@ class RatesMetadata(TableMetadata):
 
 
 def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan | Rates) -> None:
-    """Write rates without their `detail` to a Parquet file, one row per ordered pair of agents and item.
+    """Write true- and false-positive rates to a Parquet file, one row per ordered pair of agents and item.
+
+    The field `detail` of the rates is not written.
 
     Parameters
     ----------
@@ -94,7 +96,7 @@ def _find_row_order(rates: Rates) -> Positions | slice:
 def read_rates(path: Path) -> Rates:
     """Read the true- and false-positive rates of a run, with one row per ordered pair of agents and item.
 
-    Their field `detail` is None, because the file does not contain single independent trials.
+    The field `detail` of the rates is None, because the file does not contain single independent trials.
 
     Raises: RunFolderError if the file is missing, damaged or of another version.
     """
@@ -209,8 +211,8 @@ def _read_pair_matrices(table: ParquetTable[PairsMetadata]) -> dict[str, Floats]
 
     table : table with one row per ordered pair of agents, and its metadata, which contain the ids of the agents
 
-    Returns the measures by name, arrays (n_agents, n_agents) with the first agent as the row. A pair without a row
-    has NaN, and in `n`, the number of its trials, 0.
+    Returns the measures by name, arrays (n_agents, n_agents) with the first agent as the row. A pair without a row has NaN. In
+    the matrix `n`, the number of trials, it has 0.
     """
     agents = table.metadata.agents
     columns = table.read(PAIRS, {"agents": agents})

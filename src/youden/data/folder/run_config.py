@@ -203,7 +203,7 @@ class RunConfig(RunKeys, BaseModel):
         return self
 
     def _check_preference(self) -> None:
-        """Raise ValueError if the other keys do not fit `question: preference`: the design, the target, or other keys."""
+        """Raise ValueError if the design, the target or another key cannot be combined with `question: preference`."""
         conflicts = [name for name in _NOT_FOR_PREFERENCES if getattr(self, name)]
         if conflicts:
             names = ", ".join(conflicts)
@@ -217,9 +217,9 @@ class RunConfig(RunKeys, BaseModel):
     def _check_rounds(self) -> None:
         """Raise ValueError if a key that samples trials in rounds contradicts the design, its options or another key.
 
-        Such a run is judged in several rounds, and the answers so far determine the trials of the next round. With
-        `half_width`, rounds are added until the intervals are short enough. With `top` or `max_regret`, the
-        rounds search for the best agents. Only a cyclic design can be sampled in rounds.
+        With the key `half_width`, `top` or `max_regret`, a run is judged in several rounds, and the answers so far determine the
+        trials of the next round. With `half_width`, rounds are added until the intervals are short enough. With `top` or
+        `max_regret`, the rounds search for the best agents. Only a cyclic design can be sampled in rounds.
         """
         search_keys = [name for name in ("top", "max_regret") if getattr(self, name) is not None]
         if self.half_width is None and not search_keys:
@@ -243,7 +243,7 @@ class RunConfig(RunKeys, BaseModel):
             raise ValueError(f"{', '.join(duplicates)} is set in options and outside them; set it only once")
 
     def _check_trials_from(self) -> None:
-        """Raise ValueError if another key that determines the trials is set, or if `calls` depends on a design."""
+        """Raise ValueError if another key that determines the trials is set, or if `calls` is relative, such as "5%"."""
         fields = type(self).model_fields
         conflicts = [name for name in _DESIGN_KEYS if getattr(self, name) != fields[name].default]
         if conflicts:
@@ -383,7 +383,8 @@ def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
     Returns
     -------
     RunConfig
-        Relative paths in the file start at the file's folder, those in `changes` at the current directory.
+        The config. Relative paths in the file start at the folder of the file. Relative paths in `changes` start at the current
+        directory.
 
     Raises
     ------
@@ -500,7 +501,7 @@ def _suggest_value(error: ValidationError) -> str:
 
 
 def with_default_store(config: RunConfig, default_store: str | None) -> RunConfig:
-    """Return a copy of a config whose store is set, if the run uses a recorded store or the default store.
+    """Set the key `store` in a copy of a config, if the run uses a recorded store or the default store.
 
     A run uses the first of these stores that exists:
 

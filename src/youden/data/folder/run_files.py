@@ -360,6 +360,8 @@ class GateLedger(StrictFile):
     def analysis_number(self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these") -> int:
         """Return the number of an interim analysis of an agent against a baseline.
 
+        An interim analysis tests, with the answers so far, whether the agent is no worse than the baseline.
+
         Parameters
         ----------
         agent, baseline : str
@@ -397,7 +399,7 @@ class GateLedger(StrictFile):
     def with_analysis(
         self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these"
     ) -> GateLedger:
-        """Return the ledger with an analysis added.
+        """Return the ledger, which lists the analyses of a gate, with an analysis added.
 
         Parameters
         ----------
@@ -426,7 +428,9 @@ class GateLedger(StrictFile):
 
 
 def read_ledger(path: Path) -> GateLedger:
-    """Read the ledger of a gate: the file that lists its analyses so far.
+    """Read the ledger of a gate: the file that lists the analyses of the gate so far.
+
+    A gate tests whether an agent is no worse than a baseline, and can repeat the test when more answers are available.
 
     Parameters
     ----------
@@ -436,7 +440,7 @@ def read_ledger(path: Path) -> GateLedger:
     Returns
     -------
     GateLedger
-        Without analyses if the file does not exist.
+        The ledger. It has no analyses if the file does not exist.
 
     Raises
     ------

@@ -161,9 +161,10 @@ def write_plan(path: Path, plan: Plan) -> None:
 
 
 def read_plan(path: Path) -> Plan:
-    """Read a plan; its `source`, from which the pool could be read, is not set.
+    """Read a plan from its file.
 
-    Raise RunFolderError if the file is missing, damaged or of another version.
+    The field `source` of the plan, from which the pool could be read, is not set. Raise RunFolderError if the file is missing,
+    damaged or of another version.
     """
     table = read_table(path, PlanMetadata)
     metadata = table.metadata

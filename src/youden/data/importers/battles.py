@@ -56,7 +56,7 @@ IMPORTED_DESIGN = "imported"
 
 
 def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
-    """Read battles from a CSV, TSV, JSON, JSONL or Parquet file.
+    """Read battles (recorded comparisons of two models with a winner) from a CSV, TSV, JSON, JSONL or Parquet file.
 
     Parameters
     ----------
@@ -69,8 +69,9 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
     Returns
     -------
     Verdicts
-        One answer per battle, with a plan that asks for preferences and has no pool. Without an `order`, model_a was shown
-        first; without an item, each battle is an item of its own. `warnings` state this, and count battles without a winner.
+        One answer per battle, with a plan that asks for preferences and has no pool. Without an `order`, model_a counts as shown
+        first. Without an item, each battle is an item of its own. The field `warnings` states these assumptions, and counts the
+        battles without a winner.
 
     Raises
     ------
@@ -143,7 +144,7 @@ def _make_verdicts(plan: Plan, answer: Floats, judges: pd.Series[str], notes: li
     judges : name of the judge of each battle; "" if the file does not name the judge
     notes : remarks on the import, which become warnings; changed in place if battles have no winner
 
-    The judge of the verdicts has the names of one or two judges. It is called "imported" if there are more, or none.
+    If the file names one or two judges, the judge of the verdicts has their names. Otherwise, it is called "imported".
     """
     is_missing = np.isnan(answer)
     if is_missing.any():
@@ -208,7 +209,7 @@ def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, 
 
 
 def _find_column(path: Path, rows: pd.DataFrame, role: str, columns: Mapping[str, str]) -> str | None:
-    """Find the column of a role in a file of battles; None if there is none and the role is optional.
+    """Find the column of a role in a file of battles; None if an optional role has no column.
 
     columns : column by role, as named by the user
 
@@ -230,7 +231,7 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
     """Read the battles of a file as a table with one column per role of `_COLUMNS`.
 
     columns : column by role, as named by the user
-    notes : receives what was assumed or left out
+    notes : receives notes on what was assumed or left out
 
     - `winner` is the preference for model_a, from 0 to 1. It is NaN without a winner.
     - `order` is 0 if model_a was shown first, and 1 if model_b was. It is NaN in all rows if the file has no order.
@@ -298,7 +299,7 @@ def _read_text(values: pd.Series) -> pd.Series[str]:
 
 
 def _check_filled(path: Path, texts: pd.Series[str], role: str, column: str) -> None:
-    """Raise ImportFormatError [battles-value] if a model has no name, or if only some items have one.
+    """Raise ImportFormatError [battles-value] if a model has no name, or if only some of the items have a name.
 
     texts : values of the column called `column`, whose role is one of `_COLUMNS`
     """
@@ -351,10 +352,10 @@ def _parse_json(text: str) -> Any:
 def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.Series[float]:
     """Convert winners to preferences for model_a, from 0 to 1; NaN for an empty cell.
 
-    A winner is the name of a model or a word such as "tie". If no winner is a name and all are numbers, the numbers are
-    the preferences.
+    A winner is the name of a model or a word such as "tie". If all winners are numbers, and not all of these numbers are names of
+    models, the numbers are the preferences.
 
-    notes : receives how the numbers 0 and 1 are read
+    notes : receives a note on the meaning of 0 and 1, if all winners are one of these numbers
 
     Raises: ImportFormatError [battles-value] if a winner is unknown, if a number is not from 0 to 1, or if a winner is both the
     name of a model and a word or number that means another result.
@@ -378,7 +379,7 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
 
 
 def _check_preference_range(path: Path, preference: pd.Series[float]) -> None:
-    """Check that preferences, which a file states as numbers in the column of winners, are from 0 to 1.
+    """Check that the numbers in the column of winners, which are preferences for model_a, are from 0 to 1.
 
     path : file of the battles, for the error message
     preference : float series (n_battles,), preference for model_a; NaN if the battle has no winner, which is accepted

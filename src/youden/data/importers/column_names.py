@@ -187,7 +187,8 @@ def _infer_role_of_name(name: str) -> str | None:
     3. its last word;
     4. a usual ending of a compound word, such as "frage" in "kundenfrage".
 
-    Ids, and messages of the author of a question, have rules of their own, which are applied first.
+    Two kinds of names have other rules, which are applied first: ids, such as "prompt_id", and messages of the author of a
+    question, such as "customer_message".
 
     Returns one of `ROLES`, or "about" for the id of a response; None if the name is not known.
     """
@@ -230,7 +231,7 @@ def _infer_role_of_id_or_name(referent_role: str | None, last_word: str) -> str 
     The id of a prompt identifies an item, but the id of a response is only information ("about"). A name with another last
     word than "id" or "name" has the role of what it refers to.
 
-    referent_role : role of the word before, here "prompt"; None if that has none
+    referent_role : role of the word before the last word, here of "prompt"; None if this word has no role
     last_word : last word of the name, such as "id"; empty if the name is one word
     """
     if last_word not in ("id", "name"):

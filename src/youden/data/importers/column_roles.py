@@ -71,7 +71,10 @@ class Roles:
 def find_roles(
     rows: Sequence[Row], *, location_columns: Sequence[str] = (), given: Mapping[str, str] | None = None
 ) -> Roles:
-    """Find the role of each column of a table; raise UnclearColumnsError if a role has no column or may have several.
+    """Find the role of each column of a table.
+
+    The roles are agent, item, text (the response), prompt, group, empty (a mark for empty responses) and repeat. Only a
+    column of texts and a column that identifies the items, an item or a prompt, are necessary.
 
     Parameters
     ----------
@@ -86,7 +89,12 @@ def find_roles(
     Returns
     -------
     Roles
-        Columns by role, and those without a role.
+        Columns by role, and those without a role. In a wide table, the columns of the agents are `agent_columns`.
+
+    Raises
+    ------
+    UnclearColumnsError
+        If a necessary role has no column, or if several columns may have the role.
     """
     return _RoleSearch(rows, location_columns, given or {}).find_roles()
 
@@ -97,9 +105,9 @@ class _RoleSearch(WideTableSearch):
     def find_roles(self) -> Roles:
         """Find the columns of agents and responses, and then the columns of the other roles.
 
-        A long table has a column that names the agent of each row, and one column of responses. It is recognized by items to
-        which several agents responded. A wide table has a column of responses per agent. Other tables are read as long tables
-        whose agents are not certain, for example because there is only one agent.
+        A long table has a column that names the agent of each row, and one column of responses. A long table is recognized by
+        items to which several agents responded. A wide table has a column of responses per agent. Other tables are read as long
+        tables whose agents are not certain, for example because there is only one agent.
 
         Returns the columns by role, and the columns without a role.
 
@@ -134,8 +142,8 @@ class _RoleSearch(WideTableSearch):
 
         Returns the columns by role, and the columns without a role.
 
-        Raises: UnclearColumnsError if no column or several columns may hold the responses, if `is_ambiguous` is True, or if
-            several agents are not certain and the user did not name the column of items.
+        Raises: UnclearColumnsError if no column or several columns may hold the responses, if `is_ambiguous` is True, or if the
+            table has several agents that are not certain and the user did not name the column of items.
         """
         # agents share questions, but no two agents give the same response
         prose_columns = [name for name in self.unnamed_columns if self.table[name].is_prose]
@@ -207,7 +215,7 @@ class _RoleSearch(WideTableSearch):
     def check_agents_are_not_rows(self, agent_candidates: Sequence[str]) -> None:
         """Raise UnclearColumnsError if each row seems to hold all responses of one agent, in a column per question.
 
-        This is assumed if there are at least three columns of prose without a role, and each row has another agent.
+        This is assumed if there are at least three columns of prose without a role, and each row has a different agent.
 
         agent_candidates : columns whose names and values suggest agents
         """
@@ -242,7 +250,7 @@ class _RoleSearch(WideTableSearch):
         return has_many_words and len(column) >= 0.5 * self.table[column].mean_length
 
     def is_rival_text_column(self, name: str, *, chosen: str) -> bool:
-        """Return whether a column may hold the responses as well as the column that was chosen for them.
+        """Return whether a column may hold the responses instead of the column that was chosen for them.
 
         The result is False in three cases: the other column has a name for a part of a response, such as its reasoning; it
         has no prose; or both columns are equal in every row.
@@ -256,8 +264,8 @@ class _RoleSearch(WideTableSearch):
         """Raise UnclearColumnsError if each row compares the responses of two models.
 
         The columns `model_a` and `model_b`, or columns with similar names, then hold the names of the two models. If one of these
-        columns holds something else, such as prose, no error is raised, because they may be the responses of two agents in a
-        wide table. The columns are not checked if the user named any.
+        columns holds something else, such as prose, no error is raised, because the two columns may hold the responses of two
+        agents in a wide table. The columns are not checked if the user named any.
         """
         paired_columns = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
         if len(paired_columns) < 2 or self.given:
@@ -281,8 +289,8 @@ class _RoleSearch(WideTableSearch):
     def can_name_agents(self, name: str) -> bool:
         """Return whether the values of a column can be names of agents.
 
-        They are short, and there are at least two rows per value on average. They are not e-mail addresses, URLs or UUIDs,
-        and the name of the column does not suggest groups of items, such as "category".
+        The values must be short, and each value must occur in at least two rows on average. The result is False if the values are
+        e-mail addresses, URLs or UUIDs, or if the name of the column suggests groups of items, such as "category".
         """
         column = self.table[name]
         words = split_into_words(name)
@@ -307,8 +315,8 @@ class _RoleSearch(WideTableSearch):
         Agents share an item if they responded to it. The search ends with the first of these steps that finds shared items:
 
         1. If there are folders and files, compare `candidates`, folders and files by the prompts that they share.
-        2. Compare them by the ids or prompts that they share. An id may begin again in each folder or file, so that the
-           folder or file may be a part of the id.
+        2. Compare the same columns by the ids or prompts that their agents share. An id may begin again in each folder or
+           file, so that the folder or file may be a part of the id.
         3. Compare the columns whose names do not suggest agents by the ids or prompts that they share.
 
         Parameters
@@ -363,9 +371,9 @@ class _RoleSearch(WideTableSearch):
     def list_unlikely_agent_columns(self) -> list[str]:
         """List the columns that may name agents although their names do not suggest it, the most reliable first.
 
-        They are tried if no column with a name such as "model" distinguishes the agents. Columns named like a group of agents,
-        such as "family", come first. They are followed by the columns whose names suggest no role: first those of short texts,
-        and then those of longer texts. A column is left out if at least half of its texts are questions.
+        These columns are tried if no column with a name such as "model" distinguishes the agents. Columns named like a group of
+        agents, such as "family", come first. They are followed by the columns whose names suggest no role: first those of short
+        texts, and then those of longer texts. A column is left out if at least half of its texts are questions.
         """
         candidates = []
         for name in self.unnamed_columns:
@@ -376,7 +384,7 @@ class _RoleSearch(WideTableSearch):
         return [*self.get_candidates("group"), *short_texts_first]
 
     def find_agents_sharing_most_items(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
-        """Return the column, or pair of columns, whose agents have the most items in common; None if they have none.
+        """Return the column, or pair of columns, whose agents have the most items in common; None if no agents share an item.
 
         Single columns are tried first, and then pairs of the first four columns. The first of equal choices is returned.
         The items in common are counted by `count_max_shared_cells`.
@@ -425,10 +433,10 @@ class _RoleSearch(WideTableSearch):
         return are_equal and 0 not in n_shared_of_locations
 
     def check_single_text_column(self, roles: Roles, unshared_prose: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if another column may hold the responses as well as the chosen one.
+        """Raise UnclearColumnsError if another column may hold the responses instead of the chosen column.
 
-        A column may hold them if it has no role, does not come from a nested value, and its texts seldom recur. Nothing is
-        checked if the user named the column of texts, or if the table has several files.
+        The other column may hold the responses if it has no role, does not come from a nested value, and its texts seldom recur.
+        Nothing is checked if the user named the column of texts, or if the table has several files.
 
         roles : all roles; the chosen column has the role "text"
         unshared_prose : columns of prose in which no two agents have the same text
@@ -537,8 +545,8 @@ class _RoleSearch(WideTableSearch):
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts that identifies items; None without candidates.
 
-        The column with the most shared cells is chosen, see `find_column_of_shared_items`. If no column has any, or if each
-        agent has its own column, the first column with at least 90% of the largest number of distinct values is chosen.
+        The column with the most shared cells is chosen, see `find_column_of_shared_items`. If no column has shared cells, or if
+        each agent has its own column, the first column with at least 90% of the largest number of distinct values is chosen.
 
         agents : columns that together name an agent; empty if each agent has its own column
         candidates : columns to choose from, the most reliable first
@@ -556,7 +564,7 @@ class _RoleSearch(WideTableSearch):
         return next(name for name in candidates if n_distinct[name] >= min_distinct)
 
     def find_column_of_shared_items(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
-        """Return the column by which agents have the most items in common; None if they have none by any column.
+        """Return the column by which agents have the most items in common; None if no column gives common items.
 
         The column with the most shared cells is returned. A cell is an agent and an item to which it responded. It is shared
         if another agent responded to the item, too (`TableColumns.count_shared_cells`).
@@ -592,7 +600,7 @@ class _RoleSearch(WideTableSearch):
 
         1. a column whose name suggests prompts, or a further column whose name suggests responses, in which each item has one
            prompt;
-        2. such a column in which items may have several prompts;
+        2. a column with a name as in 1, in which items may have several prompts;
         3. a column of prose whose name suggests no role, in which each item has one prompt, and fewer than two items have
            the same prompt on average.
 

@@ -230,8 +230,8 @@ def compute_word_overlap(first: ColumnValues, second: ColumnValues) -> float:
     """Return how many words two columns have in common, as a fraction in [0, 1].
 
     The overlap of a row is the Jaccard similarity of its two texts: the number of words that are in both, divided by the
-    number of words that are in at least one. The result is the mean over those of the first 200 rows that have words in
-    both columns, and 0 without such rows.
+    number of words that are in at least one. The result is the mean over the first 200 rows, without the rows in which one of the
+    columns has no words. It is 0 if no row is left.
     """
     overlaps = []
     for text_a, text_b in zip(first.value_texts[:200], second.value_texts[:200], strict=True):

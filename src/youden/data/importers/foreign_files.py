@@ -58,7 +58,7 @@ def import_error(location: Path | str, problem: str, *, slug: str) -> ImportForm
 
 
 def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> list[Path]:
-    """List files, and the files in folders whose names match a pattern.
+    """List the given files, and those files in the given folders that match a pattern.
 
     Parameters
     ----------
@@ -352,7 +352,7 @@ def get_nested(value: Json, *keys: str | int) -> Json:
 
 
 def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
-    """Return a short name for each path: its last parts (folders or file), as few as distinguish it from all other paths.
+    """Return a short name for each path: the fewest last parts (folders or file) that distinguish it from all other paths.
 
     Last parts that all paths have in common are removed first. Equal paths get equal names.
 

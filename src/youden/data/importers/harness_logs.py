@@ -213,7 +213,7 @@ def _unpack_member(file: BinaryIO, info: ZipInfo, limit: UnpackLimit) -> bytes:
 
     file : the open archive
     info : position, size and compression of the member
-    limit : limit on the unpacked bytes of the archive, to which those of the member are added
+    limit : limit on the unpacked bytes of the archive; the bytes of the member count towards the limit
 
     Raises: BadZipFile if the method of compression is unknown; InputError [unpacked-too-large] if the limit is exceeded.
     """
@@ -359,10 +359,10 @@ _SAMPLES_FILE = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:
 def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
     """Import samples of lm-evaluation-harness.
 
-    Each model is an agent, and each `doc_id` an item. If several folders have the same model, each folder is an agent;
-    if a folder has several files of one task, each time in its file names is a separate agent. If there are several
-    tasks, item ids begin with the task. The raw responses of generation tasks are imported; several responses to an
-    item are repeats. Tasks that compare log-likelihoods have no responses and are left out.
+    Each model is an agent, and each `doc_id` an item. If several folders have the same model, each folder is an agent. If a
+    folder has several files of one task, the files come from repeated runs, and each time in the file names is a separate agent.
+    If there are several tasks, item ids begin with the task. The raw responses of generation tasks are imported; several
+    responses to an item are repeats. Tasks that compare log-likelihoods have no responses and are left out.
 
     Parameters
     ----------
@@ -468,8 +468,8 @@ def _parse_time(file: Path) -> str:
 def _find_model(samples: Path) -> str:
     """Find the model of a file of samples.
 
-    The model is read from the results file of the same time, or else from the latest one that names a model. If there
-    is none, the name of the folder is returned.
+    The model is read from the results file of the same time. If this file names no model, the latest results file that names a
+    model is used. If there is no such file, the name of the folder is returned.
     """
     results_of_same_time = samples.with_name(f"results_{_parse_time(samples)}.json")
     latest_first = sorted(samples.parent.glob("results_*.json"), reverse=True)

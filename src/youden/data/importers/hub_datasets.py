@@ -69,7 +69,7 @@ def read_hf_dataset(
 def _read_from_hub(name: str, columns: Mapping[str, str], options: Mapping[str, str]) -> ImportedPool:
     """Import the data set OWNER/NAME from the Hub.
 
-    columns : role, such as "agent" or "text" → name of the column that has it, if the user set it
+    columns : column by role, such as "agent" or "text", as named by the user
     options : `subset`, `split` and `revision` of the data set, if the user set them
 
     Returns the pool; `source` in the meta of each agent is OWNER/NAME@COMMIT.

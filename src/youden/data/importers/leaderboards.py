@@ -102,7 +102,7 @@ def _get_generator(row: Mapping[str, Json]) -> str | None:
 
 
 def _name_agents_of_files(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
-    """Name the agents of files that have a single agent.
+    """Name the agent of each file that has a single agent.
 
     If each file is in a separate folder, the agents are named after the folders. A file has a single agent if its folder is
     in a folder `results`, as in the leaderboard, or if it is one of several files and has a single generator.
@@ -410,7 +410,8 @@ def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replace
     A result is the output of one provider, which is a model, for one test.
 
     file : the file; its suffix determines the format
-    tests_by_variables : number of each test that has none in its file, by its encoded variables; see `_read_results`
+    tests_by_variables : number of each test without a number in its file, by the encoded variables of the test; see
+        `_read_results`
     replaced : counter of values such as NaN that are replaced because a pool cannot hold them
 
     Returns the results in the order of the file, at least one.
@@ -431,8 +432,8 @@ def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replace
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
     """Yield the results of a JSON or JSON Lines file of promptfoo, one per test and provider.
 
-    tests_by_variables : number of each test that has none in its file, by its encoded variables; new tests are added. Pass
-        the same dictionary for all files, so that a test has the same number in each file.
+    tests_by_variables : number of each test without a number in its file, by the encoded variables of the test; new tests are
+        added. Pass the same dictionary for all files, so that a test has the same number in each file.
     replaced : counter of values such as NaN that are replaced because a pool cannot hold them
 
     Raises: ImportFormatError if the file cannot be read or has another layout.

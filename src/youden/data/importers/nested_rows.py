@@ -34,14 +34,16 @@ class UnequalListsError(ValueError):
 def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -> dict[str, Json]:
     """Flatten a row with nested objects into columns named by their paths, and convert conversations to texts.
 
-    Some data sets store a whole conversation as the prompt. If it ends with a response, it becomes two columns: one with the
-    last question, under the path of the conversation, and one with the response, under this path and `LAST_ANSWER`.
+    A conversation is a list of messages, or a text that contains one as JSON. Some data sets store a whole conversation as
+    the prompt, in a column with a usual name of prompts, such as "prompt" or "question". If such a conversation ends with a
+    response, it becomes two columns: one with the last question, under the path of the conversation, and one with the
+    response, under this path and `LAST_ANSWER`.
 
     prefix : text put before each path, such as "outer."
-    depth : number of levels to flatten; objects nested more deeply remain values, as do empty ones and lists
+    depth : number of levels to flatten. Objects that are nested more deeply, empty objects and lists remain values
 
-    Returns a dictionary: path of a value, such as "input.q" → the value. A conversation is replaced by the text of its last
-    message, and a list of one text by this text (`unwrap_text`).
+    Returns a dictionary: path of a value, such as "input.q" → the value. Any other conversation is replaced by the text
+    of its last message, and a list of one text by this text (`unwrap_text`).
 
     >>> flatten({"input": {"q": "Why?"}, "output": [{"role": "assistant", "content": "So."}]})
     {'input.q': 'Why?', 'output': 'So.'}
@@ -255,11 +257,11 @@ def extract_rows(value: Json) -> list[dict[str, Json]]:
 def _extract_from_object(content: Mapping[str, Json]) -> list[dict[str, Json]]:
     """Extract the rows from the values of a JSON object.
 
-    - Without lists among its values, the rows come from its inner objects (`_extract_from_objects`).
+    - If no value is a list, the rows come from the inner objects (`_extract_from_objects`).
     - If no list contains objects, the lists are the columns of one table.
-    - Otherwise, each list of objects is a table. If some of them have responses, only these are used. If there are several
-      tables, the key of a table is the name of its agent. The agent of a single table may be named by another value of the
-      JSON object.
+    - Otherwise, each list of objects is a table. If some of the tables have responses, only the tables with responses are used.
+      If there are several tables, the key of a table is the name of its agent. The agent of a single table may be named by
+      another value of the JSON object.
     """
     lists = {key: value for key, value in content.items() if isinstance(value, list) and value}
     if not lists:
@@ -293,7 +295,7 @@ def _join_tables(tables: Mapping[str, list[dict[str, Json]]]) -> list[dict[str, 
 
 
 def _extract_from_columns(columns: Mapping[str, list[Json]]) -> list[dict[str, Json]]:
-    """Return the rows of columns, given as lists of values.
+    """Convert the columns of a table, which are lists of values, to rows.
 
     Raises: UnequalListsError if the lists have different lengths, so that it is unclear which values belong together.
     """
@@ -381,8 +383,8 @@ def _holds_records(table: Mapping[str, Json]) -> bool:
 def _extract_from_texts(texts: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
     """Extract one row per text, with the columns `agent`, `item` and `text`.
 
-    texts : {agent: {item: text}} or {item: {agent: text}}. The outer keys are agents, unless there are fewer inner keys and
-        these are not numbered.
+    texts : {agent: {item: text}} or {item: {agent: text}}. The inner keys are the agents if there are fewer inner keys than outer
+        keys and the inner keys are not numbered. Otherwise, the outer keys are the agents.
     """
     outer_keys = texts.keys()
     inner_keys = set(chain.from_iterable(texts.values()))

@@ -227,8 +227,8 @@ def _load_examples(files: Sequence[Path]) -> list[Example]:
 
     Returns the scores of each item, in the order of `files`.
 
-    Raises: ImportFormatError [import-agents] if the agents of two files differ, also in their order, or if a name cannot be
-        the id of an agent; others if the content of a file is not consistent (see `_load_example`).
+    Raises: ImportFormatError [import-agents] if two files have different agents, or the same agents in another order, or if a
+        name cannot be the id of an agent; others if the content of a file is not consistent (see `_load_example`).
     """
     examples = [_load_example(file) for file in files]
     conditions = examples[0].condition_keys

@@ -18,7 +18,7 @@ from youden.data.importers.response_values import extract_responses
 from youden.errors import ImportFormatError
 from youden.text.printable import find_name_fault, printable
 from youden.text.replacements import Replacements
-from youden.text.sentences import format_count
+from youden.text.sentences import describe_empty_responses, format_count
 from youden.types import Agent, Item, Pool
 from youden.types.pool import Bools, Objects
 
@@ -27,6 +27,7 @@ MAX_LISTED = 5
 MAX_AGENTS_LISTED = 40
 SECOND_RESPONSE = "a second response of the same agent to the same item"
 NO_TEXTS = "no text (an empty list)"
+EMPTY_NEXT_TO_RESPONSE = "an empty text next to another response of the same agent to the same item"
 _MAX_ID_LENGTH = 60
 
 
@@ -203,6 +204,7 @@ class PoolBuilder:
             self.count_dropped(agent_id, f"the text is no string but {type(text).__name__}", location)
             return
 
+        text = "" if text.isspace() else text
         is_first = self._add_text(agent_id, item_id, text, repeat_label=_to_label(repeat), location=location)
         if is_first:
             self._set_group(agent_id, _text_or_none(group))
@@ -229,11 +231,17 @@ class PoolBuilder:
         return False
 
     def _add_text(self, agent_id: str, item_id: str, text: str, *, repeat_label: str | None, location: str) -> bool:
-        """Add a response, or count it as left out or dropped if there is an earlier one with the same label.
+        """Add a response, or count it as left out or dropped if an earlier response has the same label.
 
         Returns whether it is the first response of the agent to the item.
         """
         texts_by_label = self._responses.setdefault((agent_id, item_id), {})
+        if not text and repeat_label is None and texts_by_label:
+            self.count_left_out(EMPTY_NEXT_TO_RESPONSE, location)
+            return False
+        if texts_by_label == {None: ""}:
+            texts_by_label.clear()
+            self.count_left_out(EMPTY_NEXT_TO_RESPONSE, location)
         earlier_text = texts_by_label.get(repeat_label)
         if repeat_label is None:  # a response without a label is compared with the first one
             earlier_text = next(iter(texts_by_label.values()), None)
@@ -280,9 +288,11 @@ class PoolBuilder:
             f"{format_count(n, 'record')} left out: {reason} (first: {self._first_locations[reason]})"
             for reason, n in self._left_out.most_common()
         ]
-        if not self._responses:
+        has_text = any(text for texts in self._responses.values() for text in texts.values())
+        if not has_text:
+            without_rows = "all texts are empty" if self._responses else "it has no rows"
             raise ImportFormatError(
-                f"'{self.name}' contains no response: {'; '.join(left_out) or 'it has no rows'}. "
+                f"'{self.name}' contains no response: {'; '.join(left_out) or without_rows}. "
                 "Pass files with at least one response as text.",
                 slug="import-empty",
             )
@@ -290,9 +300,16 @@ class PoolBuilder:
         conflicts = self._describe_prompt_conflicts()
         if self.merges:
             self._merge_spelling_variants()
-        account = (*left_out, *lost_items, *conflicts, *self._describe_repeats())
+        repeats = self._describe_repeats()
 
         pool = self._build_pool()
+        account = (
+            *filter(None, [describe_empty_responses(pool.n_empty)]),
+            *left_out,
+            *lost_items,
+            *conflicts,
+            *repeats,
+        )
         about_pool = (
             *_check_spelling_variants("agent", pool.present, [*self._groups]),
             *_check_spelling_variants("item", pool.present.T, [*self._item_prompts]),

@@ -47,7 +47,7 @@ def recognize_format(paths: Sequence[Path]) -> str | None:
     Returns
     -------
     str or None
-        Format of the first file that is recognized; None if there is none.
+        Format of the first file that is recognized; None if no file is recognized.
     """
     for path in paths:
         files = sorted(path.rglob("*")) if path.is_dir() else [path]

@@ -70,8 +70,8 @@ class ColumnPath:
     def parse(cls, text: str, columns: Collection[str]) -> ColumnPath | None:
         """Parse a path such as `choices[].text`, the name of a column, or names of columns joined by +.
 
-        A text that is the name of a column is never parsed as one of the other two. All names joined by + must be among
-        `columns`.
+        If the text is the name of a column, it is not parsed in another way, even if it contains + or []. All names joined by +
+        must be among `columns`.
 
         columns : names of the columns of the table
 
@@ -106,6 +106,14 @@ class ColumnPath:
         if None in values:
             return None
         return " / ".join(map(str, values))
+
+    def has_cell(self, row: Mapping[str, Json]) -> bool:
+        """Return whether a row has a field to which the path leads, even if the field is empty."""
+        *parent_steps, last_step = self.steps
+        parent = get_nested(dict(row), *parent_steps) if parent_steps else row
+        if isinstance(parent, list):
+            return isinstance(last_step, int) and -len(parent) <= last_step < len(parent)
+        return isinstance(parent, Mapping) and last_step in parent
 
     def get_elements(self, row: Mapping[str, Json]) -> list[Json]:
         """Return the value in each element of the list that the path leads to; empty without a list."""
@@ -228,8 +236,9 @@ def _find_column_problem(
 ) -> str | None:
     """Describe why responses cannot be read from the named columns, and the remedy; None if they can be read.
 
-    A path may lead to a value in each element of a list, as `choices[].text` does. Then the element steps are those from the
-    element to its value (`ColumnPath`), and the text must be such a path, because each element has its own response.
+    A path may lead to a value in each element of a list, as `choices[].text` does. Then the path of the text must lead into the
+    elements, too, because each element has its own response. The field `element_steps` of such a `ColumnPath` has the steps from
+    the element to the value.
 
     row : first row of the table, whose columns the description lists
     paths : path to the value of each role, such as "item" or "text"
@@ -254,7 +263,9 @@ def _find_column_problem(
 
 
 def _find_missing_role(paths: Mapping[str, ColumnPath], agent_paths: Mapping[str, ColumnPath]) -> str | None:
-    """Return the first required role without a column: "item", unless items have ids or prompts, or "text"; None without one.
+    """Return the first required role that has no column; None if no role is missing.
+
+    The role "item" is missing if no column has ids or prompts. The role "text" is missing if no column has responses.
 
     paths : path to the value of each role
     agent_paths : path to the responses of each agent if each agent has a column; otherwise empty
@@ -297,8 +308,7 @@ class ResponseReader:
         Whether ids of items are generated from their prompts.
     is_exact : bool, default True
         Whether values are kept as they are. Otherwise runs of spaces in ids are collapsed, other values become texts,
-        and neither an error of a spreadsheet nor an empty cell is a response, unless the column `empty` marks the cell
-        as an empty response.
+        and an error of a spreadsheet is not a response.
     has_ordered_rows : bool, default False
         Whether rows of one agent and item are repeats, numbered in their order.
     """
@@ -321,9 +331,10 @@ class ResponseReader:
         `choices[].text`, the row has one response per element; the lists must be equally long. Otherwise it has a single
         response.
 
-        A row with empty lists has no response: it is counted as left out. The responses of a row with lists of different
-        lengths are lost: they are counted as dropped. Values that no pool can hold, such as a response that is a number, are
-        counted in the same way (`PoolBuilder.add`); no error is raised.
+        An empty cell is an empty response. However, if the row has no other value, or if the cells of all agents are empty, the
+        row is counted as left out. A row with empty lists has no response: it is counted as left out. The responses of a row with
+        lists of different lengths are lost: they are counted as dropped. Values that no pool can hold, such as a response that is
+        a number, are counted in the same way (`PoolBuilder.add`); no error is raised.
 
         row : values by column, which may be nested
         location : file and line, for messages
@@ -337,10 +348,16 @@ class ResponseReader:
                 lists[role] = path.get_elements(row)
 
         if self.agent_paths:
-            for agent, path in self.agent_paths.items():
-                self._add_cell({**single_values, "agent": agent, "text": path.get_value(row)}, location)
+            texts = {agent: path.get_value(row) for agent, path in self.agent_paths.items() if path.has_cell(row)}
+            if all(map(_is_blank, texts.values())):
+                self.builder.count_left_out("a row without responses", location)
+                return
+            for agent, text in texts.items():
+                self._add_cell({**single_values, "agent": agent, "text": text}, location)
         elif lists:
             self._add_elements(single_values, lists, location)
+        elif "text" in self.paths and not self.paths["text"].has_cell(row):
+            self.builder.count_left_out("a row without a text", location)
         else:
             self._add_cell(single_values, location)
 
@@ -395,6 +412,13 @@ class ResponseReader:
             repeat = self._count_row(agent, item if "item" in self.paths else prompt)
 
         text = _get_text(values)
+        if text is None:
+            has_marks = "empty" in self.paths  # the column `empty` marks the empty cells that are responses
+            has_ids = not _is_blank(agent) and not (_is_blank(item) and _is_blank(prompt))
+            if has_marks or not has_ids:
+                self.builder.count_left_out("an empty cell in place of a text", location)
+                return
+            text = ""
         if not self.is_exact:
             self._add_cleaned_response(
                 values, location, agent=agent, item=item, prompt=prompt, text=text, repeat=repeat, is_listed=is_listed
@@ -429,17 +453,14 @@ class ResponseReader:
     ) -> None:
         """Clean the values of one response, number it among its repeats, and add it to the pool.
 
-        In ids, several consecutive spaces become one. A response that is not a text becomes a text. Empty cells and errors of
-        spreadsheets are no responses. Without a column of repeats, different responses of an agent to an item are repeats.
+        In ids, several consecutive spaces become one. A response that is not a text becomes a text. Errors of spreadsheets
+        are not responses. Without a column of repeats, different responses of an agent to an item are repeats.
 
         values : value of each role in the row
         location : file and row, for messages
-        agent, item, prompt, text, repeat : values of these roles for the response; `text` is None if it is missing
+        agent, item, prompt, text, repeat : values of these roles for the response
         is_listed : whether the response comes from a list of several responses, in which equal responses are repeats, too
         """
-        if text is None:
-            self.builder.count_left_out("an empty cell in place of a text", location)
-            return
         if _is_sheet_error(text):
             self.builder.count_left_out("an error of the spreadsheet (such as #REF!) in place of a text", location)
             return
@@ -456,7 +477,7 @@ class ResponseReader:
         item = _collapse_spaces(item)
         prompt = None if _is_sheet_error(prompt) else _collapse_spaces(prompt)
         item_key = str(item or prompt or location)
-        if "repeat" not in self.paths:
+        if "repeat" not in self.paths and response:
             numbers = self._numbers_by_text.setdefault((str(agent), item_key), {})
             text_key = f"{repeat}: {response}" if is_listed else response
             repeat = numbers.setdefault(text_key, len(numbers) + 1)

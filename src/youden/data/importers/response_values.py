@@ -53,9 +53,9 @@ def extract_responses(value: Json) -> list[Json]:
 def _extract_from_objects(objects: list[dict[str, Json]]) -> list[Json]:
     """Extract the responses from a list of objects.
 
-    If the objects are messages of a conversation, the response is the content of the last message. If they are parts of
-    a message, it is their joined texts, or None without texts. If they are samples, each has a response. A list of
-    other objects is returned as a single response.
+    If the objects are messages of a conversation, the response is the content of the last message. If the objects are parts of a
+    message, the response is the joined texts of the parts, or None without texts. If the objects are samples, each sample has a
+    response. A list of other objects is returned as a single response.
     """
     if not objects:
         return []

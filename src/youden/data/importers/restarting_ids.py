@@ -46,9 +46,9 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
     """Return roles in which different items have different ids.
 
     Ids restart if different items have the same id, for example the id 1 in each subject. Then the items are identified by
-    several columns together, such as "subject + id". If no such columns make the ids unique, they are identified by their
-    prompts. The item is not changed if no agent has two rows with the same id, or if there are neither such columns nor
-    prompts; rows with the same id then count as repeats.
+    several columns together, such as "subject + id". If no such columns make the ids unique, the items are identified by their
+    prompts. If each agent has at most one row per id, the item is not changed. If there are neither such columns nor prompts, the
+    ids still identify the items, and rows with the same id count as repeats.
 
     Two further changes concern repeats, which are several responses of an agent to an item. If a column numbers the repeats,
     it gets the role `repeat`. If agents are named by a model and the number of a run, the number is removed from the name.
@@ -65,7 +65,7 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
     Returns
     -------
     Roles
-        The changed roles; the given ones if nothing needs to be changed.
+        The changed roles, or the given roles if nothing needs to be changed.
 
     Raises
     ------
@@ -102,9 +102,9 @@ def _remove_run_columns(roles: Roles, table: TableColumns) -> Roles:
 def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
     """Add the role `repeat` for the first unused column that numbers the responses of an agent to an item.
 
-    The name of the column suggests a number of repeats, and it has different values in the rows of an agent and item. The
-    roles are returned unchanged without such a column, if no agent has several rows for an item, or if a column has the
-    role already.
+    The name of the column suggests a number of repeats, and the column has different values in the rows of the same agent and
+    item. If there is no such column, if no agent has several rows for an item, or if a column has the role already, the roles are
+    returned unchanged.
     """
     item = roles.columns.get("item", roles.columns.get("prompt"))  # without ids, prompts identify the items
     candidates = [name for name in roles.unused if _NUMBER_WORDS & split_into_words(name)]
@@ -357,8 +357,8 @@ def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses
     """Find one or two columns of groups, such as subjects, within which each id belongs to one item.
 
     Only columns whose names suggest groups of items are tried: single columns first, then pairs. Repeats of a response are
-    distinguished by the column with the role `repeat`. If no columns are found, the search is repeated, and all columns whose
-    names suggest repeats distinguish them together.
+    distinguished by the column with the role `repeat`. If no columns are found, the search is repeated; repeats are then
+    distinguished by all columns whose names suggest repeats.
 
     roles : columns by role
     responses : rows of the table, with their ids
@@ -422,7 +422,7 @@ def _check_prompts_are_shared(item: str, responses: _Responses, *, location: str
     responses : rows of the table, with their prompts
     location : path of the table, for the error message
 
-    Raises: ImportFormatError [import-ids] if more rows have such a prompt.
+    Raises: ImportFormatError [import-ids] if more than a quarter of the rows have a prompt that only one agent has.
     """
     rows_of_lone_prompts = responses.find_lone_prompts()
     if len(rows_of_lone_prompts) > _MAX_LONE_FRACTION * len(responses.answered):

@@ -34,7 +34,7 @@ def read_result_rows(paths: Sequence[Path], notes: list[str]) -> Rows:
         Files or folders: samples_*.jsonl or results_*.json of lm-eval, per_instance_stats.json of HELM, result folders
         of MTEB with model_meta.json, and reports of SWE-bench.
     notes : list of str
-        Receives what was assumed.
+        Receives one note on what was assumed about the files.
 
     Returns
     -------
@@ -192,7 +192,7 @@ def _list_mteb_scores(result: Json, file: Path) -> list[float]:
 
 
 def _read_swe_bench(files: list[Path]) -> LocatedRows:
-    """Yield one row per model and instance (task) of SWE-bench: its score is 1 if it is resolved, and 0 otherwise.
+    """Yield one row per model and instance (task) of SWE-bench, with the score 1 if the model resolved the instance, else 0.
 
     A file is the report of one model, with a list of instances per outcome, or an object with the resolved instances of each
     model. Other files are ignored. Each model gets a row for each instance that any file lists.

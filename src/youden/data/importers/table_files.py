@@ -70,8 +70,8 @@ _LETTERS = re.compile(r"[^\W\d_\x00-\x7f]+")
 def find_tables(paths: Sequence[Path]) -> list[Path]:
     """List the tables in files and folders.
 
-    A folder that `save_to_disk` of the package `datasets` wrote contains one folder per split (a part of a data set, such
-    as "test"), and each is a table. If there are such folders among the paths, all other tables are ignored.
+    A folder that `save_to_disk` of the package `datasets` wrote contains one folder per split (a part of a data set, such as
+    "test"), and each of these folders is a table. If there are such folders among the paths, all other tables are ignored.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
 
     A file is plain if it meets all of these conditions:
 
-    - Its first line is a header of at least two unique names, and no row has more fields than the header.
+    - Its first line is a header of at least two unique names, and no row has more fields than the header or repeats it.
     - The header is not the header of a pool. The cells of a pool must not be changed.
     - The header does not contain `guarded`, the column of youden's exports that lists guarded formulas.
 
@@ -170,9 +170,37 @@ def _parse_plain_text(text: str, *, separator: str) -> pd.DataFrame | None:
     frame = pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False, na_values=[""])
     has_header = frame.columns.tolist() == header
     has_longer_rows = not isinstance(frame.index, pd.RangeIndex)  # pandas makes an index of additional fields
-    if frame.empty or not has_header or has_longer_rows:
+    if frame.empty or not has_header or has_longer_rows or _repeats_header(frame):
         return None
     return frame.set_axis(names, axis=1).dropna(how="all").reset_index(drop=True)
+
+
+def _repeats_header(frame: pd.DataFrame) -> bool:
+    """Return whether a row has the names of all columns as its values."""
+    first_name = frame.columns[0]
+    candidates = frame[frame[first_name] == first_name]
+    return bool((candidates == frame.columns).all(axis=1).any())
+
+
+def iter_plain_locations(file: Path) -> Iterator[str]:
+    """Yield the location of each row of `read_plain_frame`.
+
+    Parameters
+    ----------
+    file : Path
+        CSV or TSV file that `read_plain_frame` reads.
+
+    Yields
+    ------
+    str
+        The file, and the number of the first line of the row.
+    """
+    text = _decode_separated_file(file, lambda *_: None, None, strict=False)
+    separator = _detect_separator(text, default=_get_usual_separator(file))
+    records = read_separated(file, separator, text=text)
+    for location, record in islice(records, 1, None):
+        if any(record):
+            yield location
 
 
 def _are_plain_names(names: Sequence[str]) -> bool:
@@ -440,12 +468,12 @@ def _decode_windows_text(file: Path) -> str | None:
 def _decode_separated_file(file: Path, note: Note, replaced: Replacements | None, *, strict: bool) -> str:
     """Read the text of a CSV or TSV file and detect its encoding.
 
-    The file is read as UTF-8 or in the encoding that its byte order mark states. A file that is neither is read as
+    The file is read as UTF-8 or in the encoding that its byte order mark states. A file in neither encoding is read as
     Windows-1252, the encoding that Excel uses in Western Europe.
 
     note : function that is called with each assumption about the file, and its location
     replaced : counter of the characters that are replaced because they are not valid; None to count none
-    strict : whether Windows-1252 is not tried, and null bytes are accepted
+    strict : if True, Windows-1252 is not tried, and null bytes are accepted
 
     Raises: ImportFormatError [import-encoding] if the file cannot be decoded or has many null bytes; [import-format] if
         it is a ZIP archive.

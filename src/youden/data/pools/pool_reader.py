@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import orjson
@@ -22,6 +22,7 @@ from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, format_excerpt
 from youden.data.pools.tidy_reader import read_csv, read_frame, read_parquet
 from youden.errors import ConfigError, PoolError
 from youden.resources import find_resource, report_shadow_at
+from youden.run_keys import EmptyRule
 from youden.text.json_text import MAX_DEPTH, JSONDecodeError, ParsedJson, is_nested_deeper, parse_json
 from youden.text.printable import format_command
 from youden.types import Agent, Item, Pool
@@ -42,7 +43,7 @@ _RESPONSE = ("agent", "item", "text")
 _TABLE_READERS = {".csv": read_csv, ".parquet": read_parquet}
 
 
-def read_pool(path: str | PathLike[str] | pd.DataFrame) -> Pool:
+def read_pool(path: str | PathLike[str] | pd.DataFrame, *, empty: EmptyRule = "failure") -> Pool:
     """Read a pool of responses from a folder, a table or a DataFrame.
 
     Parameters
@@ -54,19 +55,21 @@ def read_pool(path: str | PathLike[str] | pd.DataFrame) -> Pool:
         columns, or one row per item with the column (or index) item, one column per agent and, optionally, prompt.
         `repeat`, a whole number, distinguishes several responses of an agent to one item; the pool numbers them from 1
         in this order.
+    empty : {"failure", "missing"}, default "failure"
+        Meaning of an empty cell, None, NaN or a text of spaces in place of a response. "failure": an empty response, which
+        matches no other. "missing": no response, as if there were no row.
 
     Returns
     -------
     Pool
-        `agents`, `items` and `texts`, an object array (n_agents, n_items) of str, None for a cell without a response: a
-        cell without a row or, in a DataFrame, with a missing text. An empty text is a response. Agents and items keep
-        the order of the file (in a table, of first appearance).
+        `agents`, `items` and `texts`, an object array (n_agents, n_items) of str, None for a cell without a response.
+        Agents and items keep the order of the file (in a table, of first appearance).
 
     Raises
     ------
     PoolError
         If the pool is not valid, for example has unknown keys or columns. The message names the file, the line (Parquet
-        and DataFrame: the row), what was found there and what to do.
+        and DataFrame: the row), what was found there and what to do. [pool-empty-rule]: if `empty` is neither of the two.
 
     Examples
     --------
@@ -74,15 +77,18 @@ def read_pool(path: str | PathLike[str] | pd.DataFrame) -> Pool:
     >>> pool.n_agents, pool.n_items, pool.texts.shape
     (12, 32, (12, 32))
     """
+    if empty not in get_args(EmptyRule):
+        choices = " or ".join(get_args(EmptyRule))
+        raise PoolError(f"`empty` must be {choices}: got {empty!r}. Pass one of the two.", slug="pool-empty-rule")
     if not isinstance(path, str | PathLike):
-        return read_frame(path)
+        return read_frame(path, empty)
     pool_path = locate_pool(path)
     if pool_path.is_dir():
         if (pool_path / AGENTS_SPEC).is_file() and not (pool_path / RESPONSES).is_file():
             raise _not_generated_error(Path(path))
-        return _read_folder(pool_path)
+        return _read_folder(pool_path, empty)
     if pool_path.suffix.lower() in _TABLE_READERS:
-        return _TABLE_READERS[pool_path.suffix.lower()](pool_path)
+        return _TABLE_READERS[pool_path.suffix.lower()](pool_path, empty)
     raise Source(pool_path).make_error(
         None,
         f"a pool is a folder, a .csv or a .parquet: got a file that ends in {pool_path.suffix!r}. "
@@ -92,7 +98,7 @@ def read_pool(path: str | PathLike[str] | pd.DataFrame) -> Pool:
 
 
 def locate_pool(path: str | PathLike[str]) -> Path:
-    """Find the file or folder of a pool, which may be a shipped one.
+    """Find the file or folder of a pool; the pool may be one of those that are shipped with youden.
 
     Parameters
     ----------
@@ -134,7 +140,7 @@ def _not_generated_error(path: Path) -> PoolError:
     )
 
 
-def _read_folder(folder: Path) -> Pool:
+def _read_folder(folder: Path, empty: EmptyRule) -> Pool:
     """Read a pool from a folder with agents.jsonl, items.jsonl and responses.jsonl.
 
     Raises: PoolError if a file is missing, or a line is not valid.
@@ -146,23 +152,23 @@ def _read_folder(folder: Path) -> Pool:
     item_ids = [item.id for item in items]
 
     source = Source(folder / RESPONSES)
-    cells = _read_responses(source, agent_ids, item_ids)
+    cells = _read_responses(source, agent_ids, item_ids, empty)
     texts, repeat_texts = cells.to_texts(source, agents=agent_ids, items=item_ids)
     source.log_replaced()
     return Pool(agents, items, texts, name=folder.resolve().name, repeat_texts=repeat_texts)
 
 
-def _read_responses(source: Source, agent_ids: Sequence[str], item_ids: Sequence[str]) -> PoolCells:
+def _read_responses(source: Source, agent_ids: Sequence[str], item_ids: Sequence[str], empty: EmptyRule) -> PoolCells:
     """Read the responses of a pool from responses.jsonl, in the order of its lines.
 
     source : the file, which error messages name
-    agent_ids, item_ids : ids in the order of agents.jsonl and items.jsonl, which the responses refer to
+    agent_ids, item_ids : ids that the responses refer to, in the order of agents.jsonl and items.jsonl
 
     Raises PoolError if a line is not valid.
     """
     rows_by_agent = {agent_id: row for row, agent_id in enumerate(agent_ids)}
     columns_by_item = {item_id: column for column, item_id in enumerate(item_ids)}
-    responses = _ResponseLines(source, rows_by_agent, columns_by_item)
+    responses = _ResponseLines(source, rows_by_agent, columns_by_item, PoolCells(empty))
     for first_line, lines in _read_line_chunks(source):
         if not responses.add_at_once(lines, first_line):
             responses.add_one_by_one(lines, first_line)
@@ -197,14 +203,14 @@ class _ResponseLines:
     source: Source
     rows_by_agent: Mapping[str, int]
     columns_by_item: Mapping[str, int]
-    cells: PoolCells = field(default_factory=PoolCells)
+    cells: PoolCells
 
     def add_at_once(self, lines: Sequence[bytes], first_line: int) -> bool:
         """Add the responses in many lines in one step, which is faster than line by line.
 
-        This works only if each line is a valid response with exactly the keys agent, item and text, and no text is very long.
-        Otherwise, nothing is added. The caller must then add the lines one by one, which also handles blank lines and
-        numbers of repeats, and reports errors.
+        This works only if each line is a valid response with exactly the keys agent, item and text, and if no text is very long.
+        If empty texts count as missing responses, no text may be empty either. Otherwise, nothing is added. The caller must then
+        add the lines one by one, which also handles blank lines and numbers of repeats, and reports errors.
 
         lines : consecutive lines of the file
         first_line : number of the first of these lines in the file, from 1
@@ -223,6 +229,8 @@ class _ResponseLines:
         has_other_keys = any(len(record) > len(_RESPONSE) for record in records)
         lengths = _to_int64(map(len, texts))
         if has_other_keys or lengths.max() > LONG_TEXT:
+            return False
+        if self.cells.empty == "missing" and not all(map(str.strip, texts)):
             return False
 
         line_numbers = np.arange(first_line, first_line + len(lines))
@@ -321,7 +329,7 @@ def _require_prompt_or_group(source: Source, value: Json, key: str, line: int) -
     source, line : file and number of the line, which error messages name
     key : "prompt" or "group"; a prompt may be empty, and causes a warning if it is very long
 
-    Raises PoolError [pool-key] if the value is not a string, and another one if it is not the valid name of a group.
+    Raises PoolError [pool-key] if the value is not a string, and [pool-id] if the name of a group is not valid.
     """
     is_empty_group = key == "group" and value == ""
     if not isinstance(value, str | None) or is_empty_group:
@@ -411,7 +419,10 @@ _JSON_REMEDY = "Write one object per line."
 
 
 def _find_json_fault(parsed: ParsedJson) -> str | None:
-    """Describe why a parsed value is not allowed in a pool: a number that is not finite, or deep nesting."""
+    """Describe why a parsed value is not allowed in a pool: a number that is not finite, or deep nesting.
+
+    Returns None if the value is allowed.
+    """
     if parsed.n_nonfinite:
         return "it is not JSON: it contains a number that is NaN or infinite"
     if is_nested_deeper(parsed.value, MAX_DEPTH):
@@ -425,10 +436,11 @@ def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
     Parameters
     ----------
     pool : Pool
-        Its responses are written by agent, then by item. A cell without a response has no line, and a missing group,
-        prompt or metadata no key. The name of the pool is not written: a reader takes that of the folder.
+        Its responses are written by agent, then by item. If an agent has no response to an item, no line is written for it. A
+        missing group, prompt or metadata has no key. The name of the pool is not written, because a reader takes the name of the
+        folder.
     folder : str or path
-        Folder for the files, which are in UTF-8 and replace existing ones; it is created if it does not exist.
+        Folder for the files; it is created if it does not exist. The files are in UTF-8 and replace existing files.
     """
     folder = Path(folder)
     responses: Iterator[dict[str, Json]] = (
@@ -480,7 +492,7 @@ def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
     item : Item
         Item that it responded to.
     repeat : int or None
-        Number of the response in its cell, from 1; None if it is the only one.
+        Number of the response among the responses of this agent to this item, from 1; None if it is the only one.
     text : str
         The response.
     """

@@ -10,7 +10,7 @@ import os
 import re
 import tempfile
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from weakref import finalize
 import numpy as np
 
 from youden.errors import PoolError
+from youden.run_keys import EmptyRule
 from youden.text.json_text import replace_surrogates
 from youden.text.printable import find_name_fault, printable
 from youden.text.regular_files import check_regular
@@ -107,8 +108,8 @@ class Spool:
         """Store the bytes of further texts after those of the earlier texts.
 
         Texts are kept in memory up to a total of `MAX_BYTES_IN_MEMORY`. Then all of them are moved to a temporary
-        file, to which further texts are added. If the system has no `os.pread`, which reads from the file, they stay
-        in memory.
+        file, to which further texts are added. If the system has no `os.pread`, which is needed to read from the file, all texts
+        stay in memory.
 
         data : one text in UTF-8, or several texts that are joined by SEPARATOR
         """
@@ -272,12 +273,14 @@ class Source:
     def require_text(self, value: object, number: int) -> str:
         """Check a response and return it unchanged; log a warning if it has more than `LONG_TEXT` characters.
 
-        An empty string is a valid response.
+        None becomes the empty string, which is a valid response.
 
         number : number of the row in the file, from 1, for the error
 
-        Raises: PoolError [pool-text] if it is not a string, for example None or NaN.
+        Raises: PoolError [pool-text] if it is neither a string nor None.
         """
+        if value is None:
+            return ""
         if isinstance(value, str):
             self.warn_if_long(value, "text", number)
             return value
@@ -380,9 +383,16 @@ def _rank_in_cells(order: Positions, is_same_cell: Bools) -> Positions:
 
 
 class PoolCells:
-    """Collects responses, and arranges them by agent and item."""
+    """Collects responses, and arranges them by agent and item.
 
-    def __init__(self) -> None:
+    Attributes
+    ----------
+    empty : {"failure", "missing"}
+        Whether an empty text, or a text of spaces, is a response; if it is missing, it is not added.
+    """
+
+    def __init__(self, empty: EmptyRule = "failure") -> None:
+        self.empty = empty
         self._agent = array("q")
         self._item = array("q")
         self._number = array("q")
@@ -392,10 +402,14 @@ class PoolCells:
     def add(self, agent: int, item: int, text: str, *, number: int, repeat: int | None = None) -> None:
         """Add one response. Several responses of an agent to an item are checked later, by `to_texts`.
 
+        If empty texts count as missing responses (`self.empty`), an empty text is not added.
+
         agent, item : positions of the agent and the item
         number : number of the row in the file, from 1
         repeat : number that distinguishes several responses of the agent to the item; None counts as 1
         """
+        if self.empty == "missing" and not text.strip():
+            return
         if repeat is not None:
             self._repeat[len(self._agent)] = repeat
         self._agent.append(agent)
@@ -406,7 +420,8 @@ class PoolCells:
     def extend(self, agents: Positions, items: Positions, numbers: Positions) -> Spool:
         """Add n responses without their texts, and return the spool of texts.
 
-        The caller must add the n texts to the spool, in the same order.
+        The caller must add the n texts to the spool, in the same order. None of them may be empty if empty texts are
+        missing responses.
 
         agents, items : int arrays (n,), positions of agents and items
         numbers : int array (n,), numbers of the rows in the file, from 1
@@ -416,7 +431,7 @@ class PoolCells:
         return self._texts
 
     def _check_size(self, source: Source, n_agents: int, n_items: int) -> None:
-        """Raise PoolError [pool-empty] if there are no rows, or [pool-size] if the pool would have too many cells.
+        """Raise PoolError [pool-empty] if there are no rows, or [pool-size] if there are too many combinations of agent and item.
 
         source : file of the pool, for errors
         """
@@ -431,6 +446,20 @@ class PoolCells:
                 "pool.",
                 slug="pool-size",
             )
+
+    def check_agents(self, source: Source, agents: Sequence[str]) -> None:
+        """Check that each agent has a response, so that no agent disappears because all its texts are empty.
+
+        source : file of the responses, for errors
+        agents : ids, by position
+
+        Raises PoolError [pool-agent] for the first agent without a response.
+        """
+        without_response = sorted({*range(len(agents))} - {*self._agent})
+        if without_response:
+            agent_id = agents[without_response[0]]
+            problem = f"agent {agent_id!r} has no response. Add its responses, or remove the agent."
+            raise source.make_error(None, problem, slug="pool-agent")
 
     def to_texts(self, source: Source, *, agents: list[str], items: list[str]) -> tuple[Objects, Objects | None]:
         """Arrange the responses by agent and item. Those of one cell are ordered by their number of repeat.
@@ -486,9 +515,9 @@ class PoolCells:
 
         cell : int array (n_responses,), number of the cell of each response
 
-        Returns three arrays: the order, int array (n_responses,); and for each response in this order but the first,
-        whether it has the same cell as the previous one, and whether it also has the same repeat, bool arrays
-        (n_responses − 1,).
+        Returns the order of the responses, int array (n_responses,), and two bool arrays (n_responses − 1,). For each response in
+        this order except the first, they state whether it has the same cell as the previous response, and whether it has both the
+        same cell and the same repeat.
         """
         repeat = np.ones(len(cell), dtype=np.int64)
         if self._repeat:

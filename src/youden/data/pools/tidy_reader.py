@@ -9,7 +9,7 @@ import codecs
 import csv
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isnan
 from pathlib import Path
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, format_excerpt
 from youden.decompression import iter_unpacked, open_parquet
+from youden.run_keys import EmptyRule
 from youden.text.printable import find_name_fault, printable
 from youden.text.sentences import describe_similar_names
 from youden.text.spreadsheet_cells import GUARDED, remove_guards
@@ -38,21 +39,23 @@ _BATCH_BYTES, _MIN_BATCH_ROWS, _MAX_BATCH_ROWS = 2**25, 1_000, 100_000
 """Approximate size of the rows of a Parquet file that are read at a time, and limits of their number."""
 
 
-def read_csv(path: Path) -> Pool:
+def read_csv(path: Path, empty: EmptyRule = "failure") -> Pool:
     """Read a pool from a comma-separated table in UTF-8.
 
-    Every field is a string. An empty text is an empty response; an empty prompt or group is missing. Two rows of an
+    Every field is a string. An empty prompt or group is missing. Two rows of an
     item must not have different prompts, and two rows of an agent must not have different groups.
 
     Parameters
     ----------
     path : Path
         The table.
+    empty : {"failure", "missing"}, default "failure"
+        Whether an empty text is an empty response, or no response.
 
     Returns
     -------
     Pool
-        Its name is that of the file without the suffix.
+        The name of the pool is the name of the file without the suffix.
 
     Raises
     ------
@@ -60,7 +63,7 @@ def read_csv(path: Path) -> Pool:
         If the table is not valid. The message names the line on which the record starts.
     """
     source = Source(path)
-    rows = _TidyRows(source)
+    rows = _TidyRows(source, empty)
     columns = (*REQUIRED, *OPTIONAL)
     with source.open() as file, allow_long_csv_fields():
         records = _read_csv_records(source, file)
@@ -95,7 +98,7 @@ def _check_csv_record(source: Source, record: list[str], header: list[str], line
         raise source.make_error(line, "it repeats the header. Remove it.", slug="pool-csv")
 
 
-def read_parquet(path: Path) -> Pool:
+def read_parquet(path: Path, empty: EmptyRule = "failure") -> Pool:
     """Read a pool from a Parquet table.
 
     Columns are strings, or dictionaries of strings; repeats may be numbers. A null prompt or group is missing.
@@ -104,11 +107,13 @@ def read_parquet(path: Path) -> Pool:
     ----------
     path : Path
         The table.
+    empty : {"failure", "missing"}, default "failure"
+        Whether an empty text is an empty response, or no response.
 
     Returns
     -------
     Pool
-        Its name is that of the file without the suffix.
+        The name of the pool is the name of the file without the suffix.
 
     Raises
     ------
@@ -118,7 +123,7 @@ def read_parquet(path: Path) -> Pool:
         [unpacked-too-large] if the file decompresses to far more than its size.
     """
     source = Source(path, unit="row")
-    rows = _TidyRows(source)
+    rows = _TidyRows(source, empty)
     first_row = 1
     with source.open() as file:
         table = _open_table(source, file)
@@ -156,7 +161,7 @@ def _open_table(source: Source, file: BinaryIO) -> pq.ParquetFile:
 
 
 def _get_pool_columns(batch: pa.RecordBatch) -> list[pa.LargeStringArray]:
-    """Return the columns of a chunk of rows that a pool consists of, in a fixed order and with one type.
+    """Return the columns of a table that a pool uses, for a chunk of rows, in a fixed order and with one type.
 
     batch : rows of a Parquet table, one per response; optional columns may be missing
 
@@ -200,17 +205,19 @@ _NO_AGENTS = {
 _FRAME = Path("DataFrame")
 
 
-def read_frame(frame: pd.DataFrame) -> Pool:
+def read_frame(frame: pd.DataFrame, empty: EmptyRule = "failure") -> Pool:
     """Read a pool from a DataFrame with the columns of a table, or with one row per item and one column per agent.
 
-    None, NaN, pd.NA and NaT are missing values. A row without a text is not a response and is skipped. Any other row needs
-    an agent and an item, while prompt, group and repeat may be missing. An unpaired surrogate in a text becomes U+FFFD,
-    with a warning in the log.
+    None, NaN, pd.NA and NaT are empty cells. An empty cell in place of a text is an empty response, unless `empty` is "missing".
+    Each row needs an agent and an item, while prompt, group and repeat may be empty. An unpaired surrogate in a text becomes
+    U+FFFD, with a warning in the log.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         Table in one of the two layouts. Its index is ignored.
+    empty : {"failure", "missing"}, default "failure"
+        Whether an empty cell in place of a text is an empty response, or no response.
 
     Returns
     -------
@@ -225,35 +232,12 @@ def read_frame(frame: pd.DataFrame) -> Pool:
     source = Source(_FRAME, unit="row")
     tidy_frame = _to_tidy_frame(source, frame)
     columns = [_get_column_values(tidy_frame, name) for name in (*REQUIRED, *OPTIONAL)]
-    rows = _TidyRows(source)
-    agents_with_missing_text: dict[str, None] = {}  # an ordered set
-    for number, (agent, item, text, prompt, group, repeat) in enumerate(zip(*columns, strict=True), 1):
-        if text is not None:
-            fields = [source.to_encodable(value, number) for value in (agent, item, text, prompt, group)]
-            rows.add([*fields, repeat], number=number)
-        elif agent is not None:
-            agents_with_missing_text[agent] = None
+    rows = _TidyRows(source, empty)
+    for number, (*values, repeat) in enumerate(zip(*columns, strict=True), 1):
+        fields = [source.to_encodable(value, number) for value in values]
+        rows.add([*fields, repeat], number=number)
     source.log_replaced()
-
-    pool = rows.to_pool()
-    _check_agents_have_response(source, agents_with_missing_text, pool)
-    return pool
-
-
-def _check_agents_have_response(source: Source, agent_ids: Iterable[str], pool: Pool) -> None:
-    """Check that agents with a row without a text also have a row with a text, so that no agent is lost silently.
-
-    source : the table, which the error message names
-    agent_ids : ids of the agents with such a row
-    pool : pool of the rows with a text
-
-    Raises PoolError [pool-agent] for the first agent without a response.
-    """
-    ids_with_text = {agent.id for agent in pool.agents}
-    for agent_id in agent_ids:
-        if agent_id not in ids_with_text:
-            problem = f"agent {agent_id!r} has no response. Add its responses, or remove the agent."
-            raise source.make_error(None, problem, slug="pool-agent")
+    return rows.to_pool()
 
 
 def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
@@ -263,7 +247,7 @@ def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
     rearranged.
 
     source : represents the frame in error messages
-    frame : value that the user passed, which may be something else than a data frame
+    frame : value that the user passed; it is checked to be a data frame
 
     Raises PoolError [pool-columns] if the value is not a data frame, or its columns are not those of a pool.
     """
@@ -289,7 +273,7 @@ def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
 def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
     """Convert a frame with one column per agent to one row per response; return any other frame unchanged.
 
-    Raises: PoolError [pool-columns] if a column has a name that is none of an agent, such as group or question.
+    Raises: PoolError [pool-columns] if a column has a name that is not the name of an agent, such as group or question.
     """
     if frame.index.name == "item":
         frame = frame.reset_index()
@@ -325,7 +309,7 @@ def _get_column_values(frame: pd.DataFrame, name: str) -> list[Any]:
 
 
 def _read_batches(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file in batches of about `_BATCH_BYTES`. Raises: PoolError [pool-parquet].
+    """Yield the rows of a file in batches of about `_BATCH_BYTES`. Raises PoolError [pool-parquet] if its data are damaged.
 
     source : file of the table, for errors
     """
@@ -348,9 +332,9 @@ _ValueById: TypeAlias = dict[str, tuple[str, int]]
 class _TidyRows:
     """Responses, prompts and groups of the rows that have been read."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, empty: EmptyRule) -> None:
         self._source = source
-        self._cells = PoolCells()
+        self._cells = PoolCells(empty)
         self._agents: dict[str, int] = {}
         self._items: dict[str, int] = {}
         self._groups: _ValueById = {}
@@ -360,8 +344,8 @@ class _TidyRows:
         """Check one row of the table, and add its response to the pool.
 
         fields : agent, item, text, prompt, group and repeat of the row, in this order. The first five are texts, and the repeat
-            is a whole number or its digits. The last three may be None; a missing prompt or group does not contradict an
-            earlier one.
+            is a whole number or its digits. Text, prompt, group and repeat may be None. A text that is None or consists of spaces
+            is an empty response, and a missing prompt or group does not contradict an earlier one.
         number : number of the row in the table, from 1, for errors
 
         Raises: PoolError if a field is not valid, for example [pool-id] if an id is a number; [pool-contradiction] if an
@@ -371,10 +355,11 @@ class _TidyRows:
         agent, item, text, prompt, group, repeat = fields
         agent = self._source.require_id(agent, "agent", number)
         item = self._source.require_id(item, "item", number)
+        checked_text = self._source.require_text(text, number)
         self._cells.add(
             self._agents.setdefault(agent, len(self._agents)),
             self._items.setdefault(item, len(self._items)),
-            self._source.require_text(text, number),
+            "" if checked_text.isspace() else checked_text,
             number=number,
             repeat=self._source.parse_repeat(repeat, number),
         )
@@ -399,16 +384,17 @@ class _TidyRows:
             self.add(fields, number=number)
 
     def add_batch(self, columns: Sequence[pa.LargeStringArray], *, number: int) -> bool:
-        """Add many rows at once, if all are valid, none has a repeat and no text is long; return whether they were added.
+        """Add many rows at once, if all are simple and valid; return whether they were added.
 
-        A long text has more than `LONG_TEXT` characters. If the rows were not added, the caller must add each of them with
-        `add`, which names an invalid row in its error, and warns about a long text. Until then, some
-        ids, groups and prompts of the rows may already be stored. This has no effect, because `add` stores the same ones.
+        Simple rows have no repeat, no long text, no text of spaces, and no empty text that is a missing response. A long
+        text has more than `LONG_TEXT` characters. If the rows were not added, the caller must add each of them with `add`,
+        which names an invalid row in its error, and warns about a long text. Until then, some ids, groups and prompts of the
+        rows may already be stored. This has no effect, because `add` stores the same values.
 
         columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
         number : number of the first row in the table, from 1
         """
-        if not _have_simple_fields(columns):
+        if not _have_simple_fields(columns) or _has_blank_text(columns[2], self._cells.empty):
             return False
 
         import pyarrow.compute as pc  # takes as long to import as a small table to read
@@ -421,9 +407,11 @@ class _TidyRows:
         items = _look_up_ids(item, self._items)
         if agents is None or items is None:
             return False
-        if not _set_prompts_or_groups(self._groups, group, agents, list(self._agents), first_number=number):
-            return False
-        if not _set_prompts_or_groups(self._prompts, prompt, items, list(self._items), first_number=number):
+        agent_ids, item_ids = list(self._agents), list(self._items)
+        are_groups_set = _set_prompts_or_groups(self._groups, group, agents, agent_ids, first_number=number)
+        if not are_groups_set or not _set_prompts_or_groups(
+            self._prompts, prompt, items, item_ids, first_number=number
+        ):
             return False
 
         # all rows are valid
@@ -457,6 +445,7 @@ class _TidyRows:
         agent_ids = list(self._agents)
         item_ids = list(self._items)
         texts, repeat_texts = self._cells.to_texts(self._source, agents=agent_ids, items=item_ids)
+        self._cells.check_agents(self._source, agent_ids)
         self._warn_if_similar("agents", agent_ids)
         self._warn_if_similar("items", item_ids)
 
@@ -474,7 +463,7 @@ class _TidyRows:
 
 
 def _have_simple_fields(columns: Sequence[pa.LargeStringArray]) -> bool:
-    """Return whether rows can be added at once: all have an agent, an item and a text, none has a repeat, and all are valid.
+    """Return whether all rows have an agent, an item and a text but no repeat, in valid UTF-8 and with valid names of groups.
 
     columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
     """
@@ -484,6 +473,16 @@ def _have_simple_fields(columns: Sequence[pa.LargeStringArray]) -> bool:
     if has_missing_values or has_repeats:
         return False
     return _is_utf8(columns) and _are_names_valid(group)
+
+
+def _has_blank_text(texts: pa.LargeStringArray, empty: EmptyRule) -> bool:
+    """Return whether a text consists of spaces, or is empty although empty texts are missing responses."""
+    import pyarrow.compute as pc
+
+    is_blank = pc.utf8_is_space(texts)
+    if empty == "missing":
+        is_blank = pc.or_(is_blank, pc.equal(pc.binary_length(texts), 0))
+    return bool(pc.any(is_blank).as_py())
 
 
 def _is_utf8(columns: Sequence[pa.LargeStringArray]) -> bool:
@@ -508,7 +507,7 @@ def _look_up_ids(column: pa.LargeStringArray, position_by_id: dict[str, int]) ->
     column : ids (n_rows,)
     position_by_id : positions of the ids of earlier rows; changed in place
 
-    Returns an int64 array (n_rows,), or None if a new id is invalid; then no id is added.
+    Returns an int64 array (n_rows,). If a new id is invalid, no id is added, and the result is None.
     """
     encoded = column.dictionary_encode()
     distinct_ids: list[str] = encoded.dictionary.to_pylist()

@@ -185,8 +185,7 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     Parameters
     ----------
     headers : mapping of str to str
-        Headers of a reply, of which Retry-After (seconds, or a date) and Retry-After-Ms are read; letter case does not
-        matter.
+        Headers of a reply. Retry-After (seconds, or a date) and Retry-After-Ms are read; letter case does not matter.
 
     Returns
     -------

@@ -102,7 +102,7 @@ class LineReader:
         line : the line, which may be damaged
 
         Returns the `custom_id`, of any type, and the outcome. The outcome is None if the line has neither an answer nor an error.
-        Both are None if the line is not a JSON object.
+        The `custom_id` and the outcome are None if the line is not a JSON object.
         """
         try:
             result = parse_json(line, unique_keys=False).value
@@ -126,7 +126,7 @@ def _is_rememberable(line: bytes) -> bool:
 
 
 def _content_without_ids(result: Mapping[str, Any]) -> bytes | None:
-    """Return what determines the outcome of a result line as JSON: its status, its error, and its reply without ids.
+    """Return, as JSON, the parts of a result line that determine its outcome: status, error, and the reply without its ids.
 
     result : the parsed line, without NaN and infinity, which JSON cannot represent
 
@@ -153,7 +153,8 @@ def cache_outcome(cache: dict[object, Completion], content: object, outcome: Com
 def parse_outcome(result: Mapping[str, Any]) -> Completion | CallError | None:
     """Return the answer or the error in a result line; None if the line has neither.
 
-    An error is the field `error` of the line, or a response with a status other than 2xx. Its request costs nothing.
+    An error is the field `error` of the line, or a response with a status other than 2xx. A request that failed in this way costs
+    nothing.
     """
     response = object_or_empty(result.get("response"))
     status = response.get("status_code")

@@ -117,9 +117,10 @@ _active: ContextVar[CassetteRecorder | None] = ContextVar("youden_cassette", def
 
 @contextmanager
 def use_cassette(recorder: CassetteRecorder) -> Iterator[CassetteRecorder]:
-    """Use a cassette for all backends that are made inside the block, then save it.
+    """Use a cassette, a file of recorded requests and answers, in the body of a `with` statement, then save it.
 
-    It also applies in tasks, and in threads that copy this context (`asyncio.to_thread`).
+    All backends that are made in the body use the cassette, also those in tasks, and in threads that copy this context
+    (`asyncio.to_thread`).
 
     Parameters
     ----------
@@ -167,7 +168,7 @@ def with_cassette(
     Returns
     -------
     Backend
-        The given backend if no cassette is active.
+        The wrapped backend. If no cassette is active, the given backend is returned unchanged.
     """
     recorder = _active.get()
     if recorder is None:
@@ -203,7 +204,7 @@ class CassetteBackend(Backend):
         return self
 
     async def answer(self, request: Request) -> Completion:
-        """Return the recorded answer to a request; if there is none and the cassette records, send the request.
+        """Return the recorded answer to a request. If the cassette has none and is recording, send the request.
 
         Raises
         ------
@@ -278,7 +279,9 @@ def format_difference(request: Mapping[str, Any], entries: Mapping[str, Entry]) 
 
 
 def _find_nearest_entry(entries: Mapping[str, Entry], lines: list[str], redacted_lines: list[str]) -> Entry:
-    """Return the recorded entry that is most similar to a request; of equally similar ones, that with the smallest hash.
+    """Return the recorded entry that is most similar to a request.
+
+    If several entries are equally similar, the one with the smallest request hash is returned.
 
     entries : entries by request hash, at least one
     lines : the request as lines (`_to_lines`)
@@ -297,7 +300,8 @@ def _find_nearest_entry(entries: Mapping[str, Entry], lines: list[str], redacted
 def _to_lines(request: Mapping[str, Any]) -> list[str]:
     """Format a request as lines, for comparison with other requests.
 
-    The lines contain neither the number of the replicate nor the fence, the hexadecimal digits in the tags around texts.
+    The number of the replicate is left out. The fence, which is the hexadecimal digits in the tags around texts, is replaced by
+    `…`.
 
     request : canonical form, with the fields `base_url`, `model`, `parameters` (a mapping) and `messages`. Each message is a
         mapping with `role` and `content`. A redacted message has `sha256`, the hash of its text, in place of `content`.

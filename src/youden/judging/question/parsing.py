@@ -118,8 +118,8 @@ def compute_label_probabilities(
 ) -> dict[str, float] | None:
     """Compute the probability of each label from the log-probabilities of the first token of an answer.
 
-    The probability of a label is the sum over the tokens that equal the label, or that only this label begins with
-    (`find_unique_label`).
+    The probability of a label is the sum over the tokens that belong to the label. A token belongs to a label if it equals the
+    label, or if no other label begins with the token (`find_unique_label`).
 
     Parameters
     ----------
@@ -128,8 +128,8 @@ def compute_label_probabilities(
     labels : sequence of str
         The labels that may be answered.
     min_probability : float, default 0.5
-        Smallest probability of all labels together. With less, an explanation is likely to come first, whose first token
-        says nothing about the label that follows.
+        Smallest probability of all labels together. If the labels have less, the answer probably begins with an explanation. The
+        first token of an explanation says nothing about the label that follows.
 
     Returns
     -------
@@ -329,8 +329,8 @@ def _find_answer_label(
 ) -> tuple[str | None, MissingReason]:
     """Find the label that an answer gives.
 
-    A text that consists only of a label gives this label, even if the model was cut off after it. A label within a longer
-    text counts only if the reply is complete and no refusal. With "json", the label is read from a JSON object instead.
+    A text that consists only of a label gives this label, even if the model was cut off after it. A label within a longer text
+    counts only if the reply is complete and is not a refusal. With "json", the label is read from a JSON object instead.
 
     completion : reply of the model
     answer : text of the reply after its reasoning; None if the reasoning is not finished
@@ -417,8 +417,8 @@ def _iter_labels(text: str, labels: tuple[str, ...]) -> Iterator[str]:
 def _parse_label(text: str, labels: tuple[str, ...]) -> str | None:
     """Return the label that a text consists of; None if the text contains anything else.
 
-    Letter case, white space, punctuation and Markdown around the label are ignored, and also the number of a list item
-    unless a label begins with a digit.
+    Letter case, white space, punctuation and Markdown around the label are ignored. The number of a list item, as in "1. YES", is
+    also ignored if no label begins with a digit.
 
     labels : labels that may be answered
     """

@@ -154,7 +154,9 @@ def make_fence(first: str, second: str) -> str:
 
 
 def make_fence_bytes(n_first: int, first: bytes, second: bytes) -> bytes:
-    """Compute the fence of two texts, a part of the tags around them that neither contains, from their encoded forms.
+    """Compute the fence of two texts from their encoded forms.
+
+    The fence is a part of the tags around the texts. Neither text contains the fence, so no text can close its own tag.
 
     `make_fence` returns the same fence for texts that are not encoded. Here, a caller can encode a text once and use it for
     several requests.
@@ -288,7 +290,7 @@ def _list_prompts(folder: Path) -> str:
 
 
 def _check_labels(head: _FrontMatter, location: str) -> None:
-    """Check that grades are in [0, 1], labels differ, and some labels mean yes and others no.
+    """Check that grades are in [0, 1], that labels differ, and that at least one label means yes and at least one means no.
 
     head : front matter of the prompt's file
     location : path of the file, for errors

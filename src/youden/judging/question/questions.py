@@ -65,7 +65,7 @@ class Questions:
     """Number of tokens of the context window that are reserved for the answer."""
 
     def request(self, plan: Plan, row: int) -> Request:
-        """Build the request for a trial, with its texts truncated if they exceed the context.
+        """Build the request for a trial, with its texts truncated if they exceed the context window of the model.
 
         With the policy "refuse" of `truncate`, no text is changed.
 
@@ -79,7 +79,7 @@ class Questions:
         Returns
         -------
         Request
-            Model, messages and parameters. It may exceed the context, see `fits`.
+            Model, messages and parameters. The request may exceed the context window; `fits` checks this.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class Questions:
         return plan.pool.items[item].prompt or NO_TASK
 
     def request_with_key(self, key: str, plan: Plan, row: int) -> Request:
-        """Build the request for a trial and check that it has the expected key.
+        """Build the request for a trial, and check that its hash is the expected key.
 
         Parameters
         ----------

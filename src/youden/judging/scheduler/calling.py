@@ -128,8 +128,8 @@ class Caller:
     def _book_lost_call(self, max_tokens_in: int, max_tokens_out: int, max_cost: float) -> float:
         """Estimate the cost of a call that was sent and failed, and record the call for the findings on the run.
 
-        The server may bill such a call, but reports no token counts. The cost that calls of this run usually have is therefore
-        assumed for the call.
+        The server may bill such a call, but reports no token counts. The call is therefore assumed to cost as much as calls of
+        this run usually cost.
 
         max_tokens_in, max_tokens_out : largest possible numbers of tokens of the request and of the answer
         max_cost : cost of these tokens in USD

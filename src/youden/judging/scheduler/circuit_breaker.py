@@ -93,9 +93,9 @@ class CircuitBreaker:
     def record_failure(self, attempts: Attempts, error: CallError) -> bool:
         """Record a failed call, which may open the circuit.
 
-        A failure that opens the circuit, and every failure while it is open, belongs to an outage. `attempts.suspect` is
-        then set. When the circuit opens, `suspect` is also set for the failed calls before, and their `n_failed` becomes 0.
-        `RetryPolicy.next_wait` counts all other failures.
+        The circuit is open while the server is unreachable, which is an outage. A failure that opens the circuit, or that happens
+        while the circuit is open, belongs to the outage, and sets `attempts.suspect`. When the circuit opens, `suspect` is also
+        set for the calls that failed before, and their `n_failed` becomes 0. `RetryPolicy.next_wait` counts all other failures.
 
         Parameters
         ----------
@@ -150,8 +150,8 @@ class CircuitBreaker:
     async def _admit_probe(self) -> AsyncIterator[None]:
         """Admit one call at a time while the circuit is open, and all waiting calls once it has closed.
 
-        The call is sent in the block of the context. While the circuit is open, the call holds the probe lock until the
-        block ends, so that all other calls wait for its result.
+        The circuit is open while the server is unreachable. The caller sends its call in the body of the `async with` statement.
+        While the circuit is open, the call holds the probe lock until the body ends, so that all other calls wait for its result.
         """
         async with AsyncExitStack() as held_lock:
             await held_lock.enter_async_context(self._probe_lock)

@@ -71,7 +71,7 @@ class RequestLoop:
         self._stop.on_stop.append(self._stop_sending)
 
     async def run(self) -> None:
-        """Send requests until every row has an answer or a reason why it has none, or until the run has to end."""
+        """Send requests until every trial has an answer or a reason why it has none, or until the run has to end."""
         try:
             async with _task_group() as group:
                 for _ in range(self._config.concurrency):
@@ -90,7 +90,7 @@ class RequestLoop:
     def release_leases(self) -> None:
         """Release the leases on requests that were not sent, and report how many calls were cut off.
 
-        If the store cannot be written, the leases expire on their own.
+        A lease is the exclusive right to send a request. If the store cannot be written, the leases expire on their own.
         """
         if self._n_cancelled:
             self._log.announce(

@@ -142,14 +142,14 @@ class Outcomes:
         error : CallError
             Why the attempt failed. A fatal error ends the run: `stop` is set, and nothing is stored.
         may_retry : bool
-            Whether the caller will send the call again if the run continues. If not, the call ends with a failure, which
-            is stored once a call was answered, or at the end of the run.
+            Whether the caller will send the call again if the run continues. If not, the call ends with a failure. The failure is
+            stored as soon as any call of the run was answered, or else at the end of the run.
 
         Returns
         -------
         bool
-            True if the call has ended, False if it has to be sent again. It has ended if the error is fatal, if `may_retry`
-            is False, or if the run has to end and the error is transient; in this last case, no failure is stored.
+            True if the call has ended, False if it has to be sent again. The call has ended if the error is fatal or if
+            `may_retry` is False. If the run has to end, a transient error also ends the call, and no failure is stored.
         """
         if error.kind == "fatal":
             self.stop.request_stop(lambda: self._fatal_error(error))

@@ -221,7 +221,7 @@ class Dispatcher:
             self._outcomes.log.announce("batches", str(error))
 
     def _count_unanswered_in_batches(self) -> int:
-        """Count the rows whose requests are in batches in progress and have no final outcome in the store."""
+        """Count the trials whose requests are part of a batch in progress and have no final outcome in the store."""
         batched_keys = self._batched_keys.read_request_hashes()
         if not batched_keys:
             return 0
@@ -301,8 +301,8 @@ class Dispatcher:
     def _end_if_sent_elsewhere(self, call: Call, outcome: Completion | Failure | None, *, is_batched: bool) -> bool:
         """End a call if another process has stored its outcome or sent its request in a batch in the meantime.
 
-        The outcome of a batch, a file of requests that a provider answers later, is not awaited here; its trials are counted
-        in `n_batched_rows`.
+        A batch is a file of requests that a provider answers later. This method does not wait for the outcome of a batch; it
+        counts the trials of the call in `n_batched_rows`.
 
         outcome : outcome of the request that the store contains now; None if there is none
         is_batched : whether a batch in progress contains the request

@@ -163,9 +163,9 @@ def _run_in_thread(main: Coroutine[Any, Any, None]) -> None:
 
 @contextmanager
 def _handle_signals(handler: Callable[[int, Any], None], signals: Sequence[int]) -> Iterator[None]:
-    """Call `handler` for signals during the block. Signals that are ignored stay ignored.
+    """Call `handler` for signals in the body of the `with` statement. Signals that are ignored stay ignored.
 
-    In other threads than the main thread, nothing is changed, because Python sets signal handlers only there.
+    Python sets signal handlers only in the main thread. In any other thread, nothing is changed.
     """
     previous_handlers: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
@@ -319,7 +319,7 @@ def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float) -> b
 
 
 def check_answered(verdicts: Verdicts, *, max_missing: float) -> None:
-    """Check that enough of the trials that are done have answers.
+    """Check that enough of the finished trials have answers.
 
     Parameters
     ----------

@@ -289,9 +289,8 @@ class Store:
             Whether an answer replaces the stored answer, because the request was repeated. By default, the first answer
             is kept.
         may_flush : bool, default True
-            Whether this call flushes if `MAX_PENDING_WRITES` outcomes are in memory, or if the last flush was
-            `FLUSH_INTERVAL_SECONDS` ago; it then waits for the disk. If False, the caller has to call `flush` from another
-            thread.
+            Whether this call may flush. It then flushes, and waits for the disk, if `MAX_PENDING_WRITES` outcomes are in memory
+            or if the last flush was `FLUSH_INTERVAL_SECONDS` ago. If False, the caller has to call `flush` from another thread.
 
         Raises
         ------

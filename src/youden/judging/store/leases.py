@@ -77,7 +77,8 @@ class Leases:
     def acquire(self, keys: Sequence[str]) -> set[str]:
         """Acquire leases on requests, and return the request hashes for which this succeeded.
 
-        A lease cannot be acquired while another process holds it, unless that process has ended.
+        A lease is the exclusive right to send a request. While a running process holds the lease on a request, no other process
+        can acquire it.
 
         keys : request hashes
         """

@@ -44,7 +44,7 @@ _permission = _Permission(allows_all=False, allows_password=True, named_stores=s
 
 @contextmanager
 def network_stores_allowed(*, password: bool = True) -> Iterator[None]:
-    """Allow opening all stores on a network inside the block, also those that the user did not name.
+    """Allow opening all stores on a network in the body of the `with` statement, also those that the user did not name.
 
     A store on a network is a database on a server. If the user did not name it on the command line, in YOUDEN_STORE or in
     Python code, its address is from the config of a folder. Another person may have written this config, so the store is not
@@ -103,8 +103,8 @@ def check_store_allowed(address: str | Path) -> None:
 def check_password(address: str) -> None:
     """Check that opening a store sends no password of the user to a host that the user did not name.
 
-    The check applies only inside the block of `network_stores_allowed`. Outside of it, only stores that the user named can
-    be opened.
+    The check applies only in the body of `with network_stores_allowed()`. Elsewhere, only stores that the user named can be
+    opened.
 
     Parameters
     ----------
@@ -114,8 +114,9 @@ def check_password(address: str) -> None:
     Raises
     ------
     ConfigError
-        [store-password] if the user did not name the store, and its host would get PGPASSWORD without permission, or a
-        parameter of the URL may direct the connection to a host that the URL does not show.
+        [store-password] if the user did not name the store and the password is at risk. It is at risk if the host would get
+        PGPASSWORD without permission, or if a parameter of the URL may direct the connection to a host that the URL does not
+        show.
     """
     if not _permission.allows_all or _permission.is_named(address):
         return

@@ -74,7 +74,7 @@ class Call:
         is_answer : callable
             Returns whether a completion can be parsed as an answer.
         retry_failed : bool, default False
-            Whether only completions that are answers are final. By default, all completions and rejections are.
+            Whether only completions that are answers are final. By default, all completions and rejections are final.
 
         Returns
         -------
@@ -166,7 +166,8 @@ class Costs:
         -------
         Costs
             Costs by trial. The cost of a request is in the first trial that needs its answer, and 0 in all others. It is also 0
-            for a request without a payment. `is_new` (whether this invocation received the answer) is the array of this object.
+            for a request without a payment. The array `is_new`, which states whether this invocation received the answer, is
+            taken from this object.
         """
         costs = Costs(len(key))
         costs.is_new = self.is_new
@@ -387,8 +388,8 @@ def _read_or_explain(
     row : position of the trial in the plan
     outcome : stored outcome of the trial's request; None if there is none
 
-    Returns None if the request can be sent and has no outcome yet. Otherwise, returns a `Reading`, which is the parsed answer
-    or the reason why it is missing; and the completion that was parsed, None if there is none.
+    Returns None if the request can be sent and has no outcome yet. Otherwise, returns two values: a `Reading`, which is the
+    parsed answer or the reason why it is missing, and the completion that was parsed, which is None if there is none.
     """
     if isinstance(outcome, Completion):
         return questions.read(outcome), outcome

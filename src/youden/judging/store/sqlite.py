@@ -158,10 +158,10 @@ class SqliteBackend(SqlBackend):
 
     @contextmanager
     def _without_sync(self) -> Iterator[None]:
-        """Do not wait for the disk at commits inside the block, because the system call takes half of their CPU time.
+        """Do not wait for the disk at commits in the body of the `with` statement.
 
-        After a power cut, the last commits may be missing. Use this only if the database has a write-ahead log, because
-        otherwise a power cut could damage it.
+        Waiting takes half of the CPU time of a commit. Without it, the last commits may be missing after a power cut. Use this
+        only if the database has a write-ahead log. Otherwise, a power cut could damage the database.
         """
         self._connection.execute("PRAGMA synchronous = NORMAL")
         try:
@@ -185,7 +185,7 @@ def _find_common_name(path: Path, *, read_only: bool) -> Path:
     other's writes and damage the file. So the path that is used first is recorded in the temporary folder.
 
     path : path of the store. The file is created if it does not exist.
-    read_only : whether neither the store nor a record is created
+    read_only : whether the store is only read; then neither the store nor a record is created
 
     Returns `path` itself if no other path of the file is recorded.
     """
@@ -269,7 +269,7 @@ def _make_foreign_error(path: Path) -> ConfigError:
 
 
 def _check_and_create_tables(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> None:
-    """Check that a database is a store of this version; if it is not only read, create missing tables.
+    """Check that a database is a store of this version, and create missing tables if the store may be written.
 
     The connection is set up so that each commit is on the disk when it returns.
 

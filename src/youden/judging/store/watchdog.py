@@ -85,9 +85,9 @@ class Watchdog:
 
     @contextmanager
     def warn_during(self) -> Iterator[None]:
-        """Call `warn_if_late` once during a block, `WARN_AFTER_SECONDS` after its beginning, unless the block ends before.
+        """Call `warn_if_late` once if the body of the `with` statement takes longer than `WARN_AFTER_SECONDS`.
 
-        Another thread makes the call, because the thread of the block waits for the server.
+        Another thread makes the call, because the thread that runs the body waits for the server.
         """
         timer = threading.Timer(WARN_AFTER_SECONDS, self.warn_if_late)
         timer.daemon = True

@@ -243,7 +243,7 @@ class WorkerGroup:
         report : amounts of this member that its row contains
         is_leaving : whether this member leaves the group
 
-        Raises: JudgeError [run-busy] or [lease-lost] if this member is the coordinator, and another living one is, too.
+        Raises: JudgeError [run-busy] or [lease-lost] if this member and another living member are both the coordinator.
         """
         other_rows = self._update_other_rows(now, rows)
         granted_to_others = sum(row.granted for row in other_rows)
@@ -287,8 +287,8 @@ class WorkerGroup:
     def _compute_grant(self, requested: int, granted_to_others: int, *, minimum: int) -> int:
         """Compute the part of the cap that this member may spend; all amounts are in picodollars.
 
-        It is the requested amount, but no more than what the other members leave of the cap. It is at least `minimum`, the
-        amount that may be spent already.
+        This part is the requested amount, or what the other members leave of the cap if that is less. In any case, it is at least
+        `minimum`, the amount that this member may have spent already.
         """
         if self._budget is None or self._budget.cap == math.inf:
             return requested
@@ -329,7 +329,8 @@ def _is_alive(member: Member, *, now: float) -> bool:
 def _merge_ended(ended: Sequence[Member]) -> list[Member]:
     """Merge the rows of ended members into one row without a name; return no row if there are none.
 
-    All that ended members were granted counts as spent, because they may have spent it after their last report.
+    A member is a process that works on the run. The whole amount that an ended member was granted counts as spent, because the
+    member may have spent it after its last report.
     """
     if not ended:
         return []
@@ -510,8 +511,8 @@ class SharedBudget(Budget):
         """Return the amounts that this member has spent and reserved, and the amount of the cap that it requests.
 
         The group grants each member a share of the cost cap. The requested share replaces the one of earlier reports. It is
-        larger than what the member needs now, so that one report covers many calls. If the granted share is larger than the
-        requested one, it is reduced, because the group may grant the difference to other members.
+        larger than what the member needs now, so that one report covers many calls. If the share granted so far is larger than
+        the requested one, the granted share is reduced, because the group may grant the difference to other members.
 
         needed : picodollars that are needed for the next calls, in addition to what is spent and reserved
         """

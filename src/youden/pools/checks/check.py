@@ -85,8 +85,8 @@ def estimate_costs(
 ) -> tuple[tuple[DesignCost, ...], tuple[str, ...]]:
     """Estimate the cost of designs, each with its default budget, for each judge that can be used.
 
-    These are the judges that make calls, and either have their API key in the environment, need none, or were used in
-    the paper. Nothing is requested.
+    A judge can be used if it makes calls and meets one of three conditions: its API key is in the environment, it needs no key,
+    or it was used in the paper. Nothing is requested.
 
     Parameters
     ----------
@@ -285,8 +285,8 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     Parameters
     ----------
     pool : Pool
-        Pool to check. Counts include all responses, and lengths the first one to each item. Slow checks of a large pool use
-        only random items.
+        Pool to check. Counts include all responses. Lengths include only the first response of an agent to an item. Slow checks
+        of a large pool use only random items.
     seed : int, default 0
         Seed of the choice of random items.
     designs : sequence of str, optional

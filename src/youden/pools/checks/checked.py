@@ -187,7 +187,7 @@ class SampledTexts:
 
     @classmethod
     def from_pool(cls, pool: Pool, *, seed: int = 0, max_texts: int = MAX_TEXTS) -> SampledTexts:
-        """Sample items of a pool, and segment the first responses to them and their prompts into words.
+        """Sample items of a pool, and divide their prompts and the first responses to them into words.
 
         Parameters
         ----------

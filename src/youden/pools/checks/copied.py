@@ -109,7 +109,7 @@ def _report_prompt_copying(sample: SampledTexts, agents: Positions, medians: Flo
 
 
 def _describe_copied_share(medians: Floats, *, is_reworded: bool) -> str:
-    """State how much of its median response each of some agents copies from the prompt, or has in common with it.
+    """State which share of the median response of some agents is copied from the prompt, or is common to both.
 
     medians, is_reworded : as in `_report_prompt_copying`
     """
@@ -381,8 +381,8 @@ class _NgramTable:
     def max_similarity(self, included: Bools) -> Floats:
         """Return the similarity of each text to the most similar text of another agent on the same item.
 
-        The Jaccard similarity of two texts is the number of words that both contain, divided by the number of words that one
-        of them contains. Texts with fewer than `MIN_RESPONSE_WORDS` words are not compared.
+        The Jaccard similarity of two texts is the number of words that both contain, divided by the number of words that at least
+        one of them contains. Texts with fewer than `MIN_RESPONSE_WORDS` words are not compared.
 
         included : bool array (n_agents,), agents whose texts count as texts of other agents
 
@@ -446,15 +446,17 @@ def find_text_reuse(
     sample : SampledTexts
         Responses. With fewer than four agents, nothing is reported.
     clones : frozenset of str, default empty
-        Ids of agents that are reported as clones. They are not reported again, but other agents that reuse their texts are.
+        Ids of agents that are reported as clones. Clones are not reported again, but other agents that reuse their texts are
+        reported.
     excluded : frozenset of str, default empty
-        Ids of agents with another finding. They are not reported for reuse, and their texts are then ignored, because they
-        are often manipulated copies of responses of other agents. They may still be reported as concatenating.
+        Ids of agents with another finding. These agents are not reported for reuse. Their texts are ignored in the search for
+        reuse, because the texts are often manipulated copies of responses of other agents. The agents may still be reported as
+        concatenating.
 
     Yields
     ------
     Finding
-        At most one for all agents that concatenate, and one for all that reuse.
+        At most one finding for all agents that concatenate, and at most one for all agents that reuse.
     """
     agents = sample.pool.agents
     if len(agents) < MIN_AGENTS:

@@ -37,9 +37,9 @@ MIN_PROMPT_SIMILARITY = 0.9
 def find_similar_items(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
     """Find clusters of near-duplicate items, whose prompts or responses use the same words; yield one finding per cluster.
 
-    Two items have similar responses if one half of the agents on the first item and the other half on the second item
-    use words almost as similar as two halves on the same item. Words are weighted by idf (inverse document frequency),
-    and similarity is the cosine.
+    To compare the responses to two items, the responses of one half of the agents to the first item are compared with those of
+    the other half to the second item. The items have similar responses if this similarity is almost as high as the similarity of
+    the two halves on the same item. Words are weighted by idf (inverse document frequency), and similarity is the cosine.
     """
     if pool.n_items < 2:
         return

@@ -157,8 +157,8 @@ def _make_clone_finding(pool: Pool, ids: tuple[str, ...], share: float) -> Findi
 def find_duplicates(pool: Pool, *, excluded: frozenset[str]) -> Iterator[Finding]:
     """Report agents with long responses that are identical to another agent's response to the same item.
 
-    Yields one finding for all such agents, and none if they are the majority. The agents with ids in `excluded` are
-    ignored; they have another finding.
+    Yields one finding for all these agents. If more than half of the agents would be reported, nothing is yielded. The agents
+    with ids in `excluded` are ignored; they have another finding.
     """
     included = [position for position, agent in enumerate(pool.agents) if agent.id not in excluded]
     n_duplicates = _count_duplicates(pool, included)
@@ -248,9 +248,9 @@ def _count_ring_items(sample: SampledTexts) -> Counter[tuple[int, ...]]:
     """Count for each group of agents the items on which it shares a private word.
 
     A word is private to a group if all its agents, and no others, use the word in their responses to an item. The word must not
-    occur in the prompt of the item or in responses to other items. Groups with fewer than `MIN_RING_SIZE` agents, with more
-    than half of the agents (in a small pool: more than `MIN_RING_SIZE`), or with all agents that responded to the item, do not
-    count.
+    occur in the prompt of the item or in responses to other items. A group does not count in three cases: it has fewer than
+    `MIN_RING_SIZE` agents, it has more than half of the agents (in a small pool: more than `MIN_RING_SIZE`), or it contains all
+    agents that responded to the item.
 
     Returns the number of items by group, a tuple of the ascending positions of its agents.
     """
@@ -423,11 +423,11 @@ def _report_template(agent: str, message: str, share: float) -> Finding:
 def _compute_relative_specificity(sample: SampledTexts) -> Floats:
     """Compute how specific the responses of each agent are to their items, relative to the median agent.
 
-    A response is specific if it uses words that the prompt of its item contains. The overlap of an agent is the median over
-    its responses of the weighted share of these words, divided by the overlap of the median agent. Good responses may avoid
-    the words of the prompt. Therefore, an agent has the specificity 1 if its overlap with other responses to the same item is
-    at least `NORMAL_RELATIVE_OVERLAP` times that of the median agent. If an item of the sample has no prompt, the
-    specificity of all agents is their overlap with other responses.
+    A response is specific if it uses words that the prompt of its item contains. The overlap of a response with its prompt is the
+    weighted share of these words. The specificity of an agent is the median overlap of its responses, divided by that of the
+    median agent. Good responses may avoid the words of the prompt. Therefore, an agent has the specificity 1 if its overlap with
+    other responses to the same item is at least `NORMAL_RELATIVE_OVERLAP` times that of the median agent. If an item of the
+    sample has no prompt, the specificity of all agents is their overlap with other responses.
 
     Returns a float array (n_agents,): 1 for the median agent, less for less specific agents, NaN if it is unknown.
     """

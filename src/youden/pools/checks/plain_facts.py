@@ -148,7 +148,7 @@ def _find_disjoint_agents(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_blank(pool: Pool) -> Iterator[Finding]:
-    """Report agents with at least `MIN_BLANK_SHARE` of blank responses, and at least one."""
+    """Report agents with blank responses, if at least the share `MIN_BLANK_SHARE` of their responses is blank."""
     # one row per agent for the first responses, then one per agent for the second, …
     n_blank_by_row = [sum(text is not None and not text.strip() for text in texts) for texts in pool.all_texts]
     n_blank = np.array(n_blank_by_row, dtype=np.int64).reshape(-1, pool.n_agents).sum(axis=0)

@@ -80,7 +80,8 @@ def _find_equal_repeats(pool: Pool) -> Bools:
 def _compute_length_variance(pool: Pool, has_repeats: Bools) -> Floats:
     """Compute how much the lengths of repeated responses vary, for each agent.
 
-    The measure is the variance of log(1 + length) over the repeats of a cell, averaged over the cells of an agent.
+    The measure is the variance of log(1 + length) over the repeated responses to an item, averaged over the items on which the
+    agent has repeats.
 
     has_repeats : bool array (n_agents, n_items)
 

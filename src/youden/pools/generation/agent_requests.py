@@ -68,14 +68,15 @@ def build_agent_request(
 ) -> AgentRequest:
     """Build the request for one response of an agent.
 
-    Its key, under which the store saves the response, depends on `config`, `messages`, `agent` and `repeat`.
+    The request has a key, under which the store saves the response. The key depends on `config`, `messages`, `agent` and
+    `repeat`.
 
     Parameters
     ----------
     config : JudgeConfig
         Config of the model.
     messages : tuple of Message
-        Messages that are sent to it.
+        Messages that are sent to the model.
     model : str
         Name of the model in the agents' file.
     agent, item : str

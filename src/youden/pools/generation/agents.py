@@ -140,8 +140,8 @@ def _read_instruction(path: Path) -> str:
 def _check_placeholders(template: str, path: Path, *, notes: bool) -> None:
     """Check that the template of an instruction contains the placeholders that the agent needs, and no others.
 
-    template : text in which {{text}} represents the prompt of the item or the response to rewrite, and {{notes}} for
-        notes that the model wrote before
+    template : text in which {{text}} represents the prompt of the item or the response to rewrite, and {{notes}} represents notes
+        that the model wrote before
     path : file of the template, for the error message
     notes : whether {{notes}} is required; otherwise it is not allowed
 
@@ -224,8 +224,8 @@ class AgentSpec(BaseModel):
     def transforms(self) -> tuple[Step, ...]:
         """The transforms of `steps`, with their options.
 
-        Raises ConfigError [unknown-transform] if no transform has the name of a step, and [transform-option] if it has no such
-        option.
+        Raises ConfigError [unknown-transform] if no transform has the name of a step, and [transform-option] if a step sets an
+        option that its transform does not have.
         """
         transforms = []
         for step in self.steps:

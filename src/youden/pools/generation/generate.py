@@ -145,7 +145,7 @@ def collect_requests(
     -------
     dict of str to AgentRequest
         Request hash → request. A request can depend on two earlier answers: the agent's notes (the answer of its first
-        step), and the response of the agent on which it is based. It is left out if one of them is unknown.
+        step), and the response of the agent on which it is based. If one of these answers is unknown, the request is left out.
     """
     requests: dict[str, AgentRequest] = {}
 
@@ -161,7 +161,7 @@ def collect_requests(
 def _with_max_tokens(file: AgentsFile) -> dict[str, JudgeConfig]:
     """Return the config of each model by name, with the largest `max_tokens` of the agents that use the model.
 
-    The maximum cost of a call, which is reserved before the call is sent, is computed from `max_tokens`.
+    The maximum cost of a call is computed from `max_tokens`. It is reserved before the call is sent.
     """
     configs = {}
     for name, config in file.models.items():
@@ -189,8 +189,8 @@ async def _generate_responses(generation: Generation, query: QueryFunction) -> R
 
     query : asynchronous function that sends requests, and returns the completions by request hash
 
-    Returns by id of the agent its responses in the order of `generation.responses`, None for a missing one. The id
-    SOURCE has the prompts of the items.
+    Returns a mapping from the id of each agent to its responses, in the order of `generation.responses`. A missing
+    response is None. The id SOURCE maps to the prompts of the items.
     """
     texts_by_agent: Responses = {SOURCE: [item.prompt for item, _ in generation.responses]}
     waiting = list(generation.file.sorted_agents)
@@ -256,7 +256,7 @@ def _make_requests_of_agent(
     """Make the requests for the responses of an agent, or for its notes if `notes` is None.
 
     An agent with an instruction for notes sends two requests for each response. The answer to the first one is the notes,
-    which are inserted into the second one. The notes of other agents are empty.
+    which are inserted into the second one. An agent without this instruction has empty notes.
 
     texts : responses of the agents on which this agent is based
     notes : notes by agent
@@ -281,7 +281,7 @@ def _make_requests(
 ) -> list[AgentRequest | None]:
     """Make the requests for the responses of an agent that queries a model.
 
-    Each repeat of a response has its own request. If the agent has a seed, each repeat has another seed, so that the
+    Each repeat of a response has its own request. If the agent has a seed, each repeat gets a different seed, so that the
     responses differ.
 
     agent : agent with a model
@@ -365,8 +365,8 @@ def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple
 def _arrange_texts(texts: Sequence[str | None], *, n_items: int) -> Objects:
     """Arrange the generated responses of one agent as a pool stores them, with one row per repeat.
 
-    In a pool, the repeats of a response have no gaps. If one is missing, the later ones therefore move up, and None
-    comes last.
+    In a pool, the repeats of a response have no gaps. Therefore, if a repeat is missing, the later repeats move up, and
+    None comes last.
 
     texts : the first responses to all items, then the second ones, and so on; None for a missing one
 

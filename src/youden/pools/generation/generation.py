@@ -71,7 +71,7 @@ class Generation:
 
     @cached_property
     def cost(self) -> Cost:
-        """Maximum number of calls and tokens, and their cost in USD, which is None if a price is unknown."""
+        """Maximum number of calls and tokens, and their cost in USD. The cost is None if a price is unknown."""
         calls = tokens_in = tokens_out = 0
         usd = 0.0
         prompt_characters = self.repeats * sum(len(item.prompt or "") for item in self.items)
@@ -87,10 +87,10 @@ class Generation:
         return Cost(n_responses, calls, tokens_in, tokens_out, or_none(usd))
 
     def _estimate_usage(self, agent: AgentSpec, prompt_characters: int) -> tuple[int, int, int]:
-        """Compute upper bounds on the calls and tokens of an agent with a model, from which its maximum cost follows.
+        """Compute upper bounds on the calls and tokens of an agent that queries a model.
 
-        Each response needs one call per instruction: one for the response, and another one if the model writes notes
-        before.
+        The maximum cost of the agent follows from these bounds. Each response needs one call per instruction: one for the
+        response, and another one if the model writes notes before.
 
         prompt_characters : number of characters of the prompts of all responses
 
@@ -118,7 +118,7 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
     file : AgentsFile
         The agents.
     items : tuple of Item
-        Items to which they respond.
+        Items to which the agents respond.
     repeats : int, default 1
         Number of responses of each agent to each item.
 
@@ -145,8 +145,8 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
 def _load_instructions(agent: AgentSpec, folder: Path) -> Instructions:
     """Load the instructions that an agent's model receives.
 
-    An instruction is a template of a prompt. An agent may have a second one, by which its model writes notes before
-    the response.
+    An instruction is a template of a prompt. An agent may have a second instruction, which asks its model for notes
+    before the response.
 
     agent : agent with the names of its instructions
     folder : folder of the file that defines the agents, to which the paths of instructions are relative
@@ -163,14 +163,16 @@ def _load_instructions(agent: AgentSpec, folder: Path) -> Instructions:
 
 
 def check_output_pool(generation: Generation, out: Path) -> None:
-    """Check that a folder has no pool, or one that the generation would reproduce or extend by repeats.
+    """Check that generating a pool in a folder would not overwrite another pool.
+
+    The folder may contain a pool of the same agents and items: the generation then reproduces it, or adds repeats to it.
 
     Parameters
     ----------
     generation : Generation
         The pool to generate.
     out : Path
-        Folder for it.
+        Folder into which the pool is to be written.
 
     Raises
     ------
@@ -218,8 +220,8 @@ def _check_no_foreign_file(generation: Generation, out: Path) -> None:
 def _make_agent_metadata(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
     """Return the metadata by which the agent of a generated pool can be recognized in a later generation.
 
-    `check_output_pool` compares the metadata, so that the responses of an agent are not mixed with those of one that
-    was defined differently.
+    `check_output_pool` compares the metadata, so that the responses of an agent are not mixed with those of an agent that
+    has the same id but another definition.
 
     Returns the fields of `agent` that differ from their defaults, without `id` and `group`; the seed; and, if the
     agent has a model, the model's name (`asked`), its address and the digests of the instructions.

@@ -66,7 +66,8 @@ def read_items(source: str) -> tuple[Item, ...]:
     Raises
     ------
     ConfigError
-        [items-invalid]: if there are no items, an item has no prompt or does not fit, or two items have the same id.
+        [items-invalid]: if there are no items, if an item has no prompt or a value of a wrong type, or if two items have
+        the same id.
     PoolError, ImportFormatError
         If the pool or the file cannot be read.
     """

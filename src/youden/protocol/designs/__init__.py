@@ -74,7 +74,7 @@ def check_options(name: str, options: Mapping[str, Json]) -> None:
     name : str
         Name of the design.
     options : mapping of str to JSON value
-        Options for it.
+        Options that are set for the design.
 
     Raises
     ------

@@ -222,7 +222,7 @@ class Adaptive(TrialDesign):
         return DesignResult(pilot, (note,), rounds)
 
     def _count_pilot_calls(self, n_agents: int, budget: int) -> int:
-        """Return the largest number of paired calls that the pilot, the part before the first round, may have.
+        """Return the maximum number of paired calls of the pilot, which is the part of a search before the first round.
 
         A block of the pilot has one call per agent.
 

@@ -94,8 +94,9 @@ class BlockSequence(NamedTuple):
     def compare(self, block_numbers: Positions, contenders: Positions) -> Comparisons:
         """List the comparisons of all contenders in some blocks, block after block.
 
-        In a block, each contender is compared with the partner of the block. The list also contains comparisons that may
-        not be made, such as that of an agent with itself; `Comparisons.are_eligible` finds the others.
+        A block has one item and one agent as the partner, with which each contender is compared. The list also contains
+        comparisons that may not be made, such as that of an agent with itself. `Comparisons.are_eligible` marks the
+        comparisons that may be made.
 
         block_numbers : int array (n_blocks,), numbers of the blocks in the sequence, from 0
         contenders : int array (n_contenders,), positions of the agents

@@ -113,8 +113,8 @@ class CellDesign(TrialDesign, ABC):
     def choose(self, eligible: Bools, rng: np.random.Generator) -> Bools:
         """Choose a random fraction of the eligible cells: the sampling fraction of the options, or 1/3.
 
-        With the option `repair`, random eligible cells are added until each agent and each item has at least `d_core`
-        cells and all cells are connected.
+        A cell is an agent and an item. With the option `repair`, random eligible cells are added until each agent and
+        each item has at least `d_core` cells and all cells are connected.
 
         Parameters
         ----------
@@ -132,8 +132,8 @@ class CellDesign(TrialDesign, ABC):
         ------
         PlanError
             [nothing-shared]: if no item has two eligible agents; [d-core]: if an agent or item has fewer than `d_core`
-            eligible cells; [not-connected]: if the eligible cells form several components. Without `repair`, the last two
-            also apply to the chosen cells.
+            eligible cells; [not-connected]: if the eligible cells form several components. Without `repair`, [d-core] and
+            [not-connected] are also raised if the chosen cells do not meet the condition.
         """
         random_key, threshold = self._draw_thresholds(eligible, rng)
 
@@ -250,9 +250,10 @@ class CellDesign(TrialDesign, ABC):
     def _complete_or_check(self, sampled: Bools, eligible: Bools, random_key: Floats) -> Bools:
         """Return connected cells that include at least `d_core` cells of each agent and of each item.
 
-        A cell is an agent and an item. Cells are connected if a chain of cells, each with the agent or the item of the one
-        before, leads from each cell to each other one; otherwise, some agents could not be ranked against others. With the
-        option `repair`, missing cells are added to the sampled ones. Without it, the sampled cells are only checked.
+        A cell is an agent and an item. Two cells are linked if they have the same agent or the same item. Cells are
+        connected if a chain of links leads from each cell to every other cell. Otherwise, some agents could not be ranked
+        against others. With the option `repair`, missing cells are added to the sampled ones. Without it, the sampled
+        cells are only checked.
 
         sampled : bool array (n_agents, n_items), the cells that the design has chosen
         eligible : bool array (n_agents, n_items), cells that may be added
@@ -518,7 +519,8 @@ class NLogN(CellDesign):
     def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
         """Compute thresholds so that the fraction of chosen cells, among all eligible ones, is the sampling fraction.
 
-        The threshold of a cell is its rank by `random_key` among the eligible cells, from 0, divided by their number.
+        The threshold of a cell is its rank by `random_key` among the eligible cells, from 0, divided by the number of
+        eligible cells.
 
         eligible : bool array (n_agents, n_items), cells that may be compared
         random_key : float array (n_agents, n_items), random numbers in [0, 1)
@@ -545,8 +547,8 @@ class NLogN(CellDesign):
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
         """Return the notes of the base class, and another one if the design requests more cells than there are.
 
-        The option `c` determines how many cells are chosen for comparisons: c·(K + J)·ln(K + J) of K agents and J items. In a
-        small pool, this can be more than the eligible cells, which are then all used.
+        The option `c` determines how many cells are chosen for comparisons: c·(K + J)·ln(K + J) of K agents and J items.
+        In a small pool, this number can exceed the number of eligible cells. Then all eligible cells are used.
 
         eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared: the training cells of the plan
         trials : the drawn trials, at least one

@@ -18,7 +18,7 @@ from youden.errors import PlanError
 from youden.protocol.designs.repair import PairRule, check_pairs, count_comparisons, draw_comparisons
 from youden.types import DesignResult, Trials
 from youden.types.planning import IndependentRule
-from youden.types.pool import Bools, Ids
+from youden.types.pool import Bools, Ids, Positions
 
 MIN_BLOCKS = 2
 """Minimum number of blocks of a plan; with fewer, there are no intervals."""
@@ -198,8 +198,9 @@ class _Block(NamedTuple):
 def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) -> Iterator[_Block]:
     """Yield the blocks of the cyclic design, in the order in which a budget uses them.
 
-    In a block, each agent that is eligible on one item is compared with the agent that follows a number of positions later
-    in a random cyclic order. This number is the shift of the block. Items and shifts are used in turn.
+    A block has one item and a number, its shift. The agents that are eligible on the item are arranged in a random cyclic
+    order, and each agent is compared with the agent that many positions later. With the shift 1, for example, each agent
+    is compared with the next one. Items and shifts are used in turn.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     pairs : "unordered" to compare each pair of agents on an item in one order only
@@ -210,10 +211,7 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
     item_order = rng.permutation(n_items).tolist()
     shift_order = rng.permutation(np.arange(1, n_agents)).tolist()
 
-    shifts_by_item: list[_ShiftsOnItem] = []
-    for item in range(n_items):
-        agents = agent_order[eligible[agent_order, item]].astype(np.int32)
-        shifts_by_item.append(_ShiftsOnItem(agents, pairs))
+    shifts_by_item = _ShiftsOnItem.for_all_items(eligible, agent_order, pairs)
     n_remaining = sum(shifts.n_blocks for shifts in shifts_by_item)
 
     # after `period` steps, the same items would meet the same shifts again, so the shifts are then moved on by one
@@ -247,6 +245,19 @@ class _ShiftsOnItem:
         self._used: set[int] = set()
         if self._is_unordered and len(agents) % 2 == 0:
             self._used.add(len(agents) // 2)
+
+    @classmethod
+    def for_all_items(cls, eligible: Bools, agent_order: Positions, pairs: PairRule) -> list[_ShiftsOnItem]:
+        """Create one object per item, with the agents that are eligible on the item.
+
+        eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+        agent_order : int array (n_agents,), all agents in their cyclic order
+        """
+        shifts_by_item = []
+        for is_eligible in eligible.T:
+            agents = agent_order[is_eligible[agent_order]]
+            shifts_by_item.append(cls(agents.astype(np.int32), pairs))
+        return shifts_by_item
 
     @property
     def n_blocks(self) -> int:

@@ -70,8 +70,9 @@ class FixedWidth(TrialDesign):
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw the trials of the first round; later rounds depend on its answers.
 
-        The first round has 0.05 / half_width² blocks, at least 12, or as many as the budget and the pool allow. A block
-        consists of one paired trial per agent on one item: each agent is shown once first and once second.
+        The first round has 0.05 / half_width² blocks, but at least 12. If the budget or the pool does not allow this
+        number, the first round has fewer. A block consists of one paired trial per agent on one item: each agent is shown
+        once first and once second.
 
         Parameters
         ----------
@@ -84,7 +85,7 @@ class FixedWidth(TrialDesign):
         -------
         DesignResult
             Paired trials with their block numbers, one note about the rounds that follow, and the state of the rounds
-            (`Rounds`) in which only the first one is drawn.
+            (`Rounds`) after the first one is drawn.
 
         Raises
         ------

@@ -67,6 +67,8 @@ _CHUNK_CELLS = 1 << 24
 def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None, pairs: PairRule) -> int:
     """Count the comparisons that `draw_comparisons` makes.
 
+    A cell is an agent and an item. The partners of a cell are cells of other agents on the same item.
+
     Parameters
     ----------
     chosen : bool array (n_agents, n_items)
@@ -76,8 +78,8 @@ def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None,
     n_partners : int or None
         Maximum number of partners of each chosen cell; None for all.
     pairs : {"ordered", "unordered"}
-        With "ordered", each chosen cell is compared with its partners, so that a pair counts twice if both of its cells
-        are chosen, and else once. With "unordered", each pair counts once.
+        With "ordered", each chosen cell is compared with each of its partners. A pair counts twice if both of its cells
+        are chosen, and once if only one of them is. With "unordered", each pair counts once.
 
     Returns
     -------
@@ -151,7 +153,7 @@ def _draw_pair_orders(code: Positions, shape: tuple[int, int, int], rng: np.rand
     """Remove repeated comparisons of two agents on an item, and draw the order of the two agents at random.
 
     Two cells (an agent on an item) that chose each other as partners give the same comparison in both orders. For
-    unordered pairs, only one of these is kept.
+    unordered pairs, only one of these two comparisons is kept.
 
     code : int64 array, positions of comparisons in a flattened table with the axes item, first agent and second agent
     shape : shape of this table, (n_items, n_agents, n_agents)
@@ -163,7 +165,7 @@ def _draw_pair_orders(code: Positions, shape: tuple[int, int, int], rng: np.rand
     ascending = np.ravel_multi_index((item, np.minimum(first, second), np.maximum(first, second)), shape)
     distinct = np.unique(ascending)
 
-    # the same comparisons with the larger agent first, of which each is selected with probability 1/2
+    # the same comparisons with the larger agent first; each of these is selected with probability 1/2
     item, low, high = np.unravel_index(distinct, shape)
     descending = np.ravel_multi_index((item, high, low), shape)
     is_swapped = rng.random(len(distinct)) < 0.5
@@ -173,7 +175,7 @@ def _draw_pair_orders(code: Positions, shape: tuple[int, int, int], rng: np.rand
 def _draw_partners(
     item: Positions, agent: Positions, eligible: Bools, *, n_partners: int | None, rng: np.random.Generator
 ) -> tuple[Positions, Positions]:
-    """Draw partners for each of some cells: other agents to compare on the same item.
+    """Draw partners for some cells (agent, item): other agents with which to compare each agent on its item.
 
     Parameters
     ----------
@@ -329,7 +331,7 @@ def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
 
 
 def _add_missing_cells(cells: Bools, eligible: Bools, key: Floats, *, n_per_row: int) -> None:
-    """Add eligible cells in place until each row has `n_per_row` cells, those with the smallest keys first.
+    """Add eligible cells in place until each row has `n_per_row` cells. Cells with the smallest keys are added first.
 
     cells, eligible, key : arrays of one shape, (n_agents, n_items) or (n_items, n_agents)
     """

@@ -23,6 +23,7 @@ from youden.report.charts.marks import (
     make_tooltips,
 )
 from youden.report.data.grids import HoldoutPoints
+from youden.report.data.ranking_tables import RankedAgent
 from youden.report.data.report import ReportData
 from youden.text.printable import printable
 from youden.types.label_facts import QualityFacts
@@ -47,18 +48,25 @@ def draw_difficulty(data: ReportData) -> Iterator[Figure]:
     step = math.ceil(len(items) / MAX_ITEMS)
     positions = list(range(1, len(items) + 1, step))
     frame = Frame.from_rows(items[::step], position=positions, item="item", difficulty="difficulty", trials="n_trials")
-    chart = make_chart().mark_point(size=18, filled=True, opacity=0.8, color=GROUP_COLOURS[0])
-    chart = chart.encode(
-        x=alt.X("position:Q", title="items, easiest to hardest", scale=alt.Scale(zero=False, nice=False, padding=8)),
-        y=alt.Y("difficulty:Q", title="difficulty (score units)"),
-        tooltip=make_tooltips("item:N", "difficulty:Q .3f", "trials:Q ,"),
-    )
 
     note = "Score units; 0 is the average item, +.1 costs every agent a tenth of a point."
     if step > 1:
         note += f" One item in {step} is drawn; items.csv has all."
     source = f"items.csv, {format_n_answers(data.summary)}"
+    chart = _make_difficulty_chart()
     yield Figure("difficulty", "Difficulty of items", note, source, chart, frame=frame, height=220)
+
+
+def _make_difficulty_chart() -> alt.Chart:
+    """Make the chart of the difficulties of items, without its data: one dot per item, from the easiest item to the hardest."""
+    position_scale = alt.Scale(zero=False, nice=False, padding=8)
+    dots = make_chart().mark_point(size=18, filled=True, opacity=0.8, color=GROUP_COLOURS[0])
+    chart: alt.Chart = dots.encode(
+        x=alt.X("position:Q", title="items, easiest to hardest", scale=position_scale),
+        y=alt.Y("difficulty:Q", title="difficulty (score units)"),
+        tooltip=make_tooltips("item:N", "difficulty:Q .3f", "trials:Q ,"),
+    )
+    return chart
 
 
 def draw_curl(data: ReportData) -> Iterator[Figure]:
@@ -216,17 +224,34 @@ def _make_holdout_chart(points: HoldoutPoints) -> alt.LayerChart:
 
 
 def draw_quality(data: ReportData) -> Iterator[Figure]:
-    """Draw the mean label of each agent and the interval of its quality against its ability, with the regression line.
+    """Draw the labels of each agent against its ability.
 
-    Yields nothing if no quality was estimated from labels.
+    Labels are ratings of some responses, for example by people. The quality of an agent is its expected label, estimated from
+    its labels and its ability. Each agent has a dot at the mean of its labels and a line for the interval of its quality. A
+    dashed line shows the label that is predicted from the ability alone. Yields nothing if no quality was estimated.
     """
-    facts = data.summary.quality
-    if facts is None:
+    quality = data.summary.quality
+    if quality is None:
         return
 
-    ability_by_agent = {row.agent: row.ability for row in data.summary.ranking if row.ability is not None}
-    agents = [row for row in facts.agents if row.agent in ability_by_agent]
-    frame = Frame.from_rows(
+    chart = _make_quality_chart(quality)
+    if quality.regression is not None:
+        chart += _make_prediction_line(quality.regression.curve, quality.scale)
+    note = (
+        f"Dot: mean label of an agent; bar: {quality.level:.0%} interval of its quality, from labels and ability. A bar "
+        "without a dot: no labels. Dashed: quality predicted from ability. Agents that deviate from the line are named, and "
+        "worth reading."
+    )
+    source = f"quality.json, {quality.n_labels:,} labelled answers"
+    frame = _make_quality_frame(quality, data.summary.ranking)
+    yield Figure("quality", "Label means against ability", note, source, chart, frame=frame, height=300)
+
+
+def _make_quality_frame(quality: QualityFacts, ranking: Sequence[RankedAgent]) -> Frame:
+    """Make the data of the figure of the labels: one row per agent that has an estimated quality and an ability."""
+    ability_by_agent = {row.agent: row.ability for row in ranking if row.ability is not None}
+    agents = [row for row in quality.agents if row.agent in ability_by_agent]
+    return Frame.from_rows(
         agents,
         agent="agent",
         ability=[ability_by_agent[row.agent] for row in agents],
@@ -237,18 +262,18 @@ def draw_quality(data: ReportData) -> Iterator[Figure]:
         labels="n_labels",
         kind=["outlier" if row.outlier else "no outlier" for row in agents],
     )
-    chart = _make_quality_chart(facts)
-    if facts.regression is not None:
-        lowest_label, highest_label = facts.scale
-        label_range = highest_label - lowest_label
-        points = [(x, lowest_label + label_range * quality) for x, quality in facts.regression.curve]
-        chart += make_dashed_line("ability", "label_mean", points)
-    note = (
-        f"Dot: mean label of an agent; bar: {facts.level:.0%} interval of its quality, from labels and ability. A bar without a "
-        "dot: no labels. Dashed: quality predicted from ability. Agents that deviate from the line are named, and worth reading."
-    )
-    source = f"quality.json, {facts.n_labels:,} labelled answers"
-    yield Figure("quality", "Label means against ability", note, source, chart, frame=frame, height=300)
+
+
+def _make_prediction_line(curve: Sequence[tuple[float, float]], label_scale: tuple[float, float]) -> alt.Chart:
+    """Make the dashed line of the labels that are predicted from ability.
+
+    curve : points (ability, predicted quality), in which the quality is a fraction of the scale of the label, from 0 to 1
+    label_scale : the lowest and the highest possible label
+    """
+    lowest_label, highest_label = label_scale
+    label_range = highest_label - lowest_label
+    points = [(ability, lowest_label + label_range * quality) for ability, quality in curve]
+    return make_dashed_line("ability", "label_mean", points)
 
 
 def _make_quality_chart(facts: QualityFacts) -> alt.LayerChart:
@@ -261,14 +286,17 @@ def _make_quality_chart(facts: QualityFacts) -> alt.LayerChart:
     facts : estimates of quality, with the name and the scale of the label
     """
     decimal_tooltips = [f"{name}:Q .3f" for name in ("ability", "label_mean", "quality", "low", "high")]
+    ability_scale = alt.Scale(zero=False, nice=False, padding=12)
     base = make_chart().encode(
-        x=alt.X("ability:Q", title=f"ability, {SCORE}", scale=alt.Scale(zero=False, nice=False, padding=12)),
+        x=alt.X("ability:Q", title=f"ability, {SCORE}", scale=ability_scale),
         color=colour_by("kind", domain=["no outlier", "outlier"]),
         tooltip=make_tooltips("agent:N", *decimal_tooltips, "labels:Q ,"),
     )
 
-    label_axis = alt.Y("low:Q", title=f"label ({printable(facts.label)})", scale=alt.Scale(domain=list(facts.scale)))
-    intervals = base.mark_rule(opacity=0.45).encode(y=label_axis, y2=alt.Y2("high:Q"))
+    label_title = f"label ({printable(facts.label)})"
+    label_scale = alt.Scale(domain=list(facts.scale))
+    low = alt.Y("low:Q", title=label_title, scale=label_scale)
+    intervals = base.mark_rule(opacity=0.45).encode(y=low, y2=alt.Y2("high:Q"))
     label_mean = alt.Y("label_mean:Q")
     dots = base.mark_point(filled=True, size=45, opacity=1).encode(y=label_mean)
 

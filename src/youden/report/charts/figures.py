@@ -113,11 +113,20 @@ def _describe_bins(size: int, content: str) -> str:
     return f" Drawn in bins: a tile is the mean over {content}."
 
 
+_NOTE_ON_AGREEMENT = (
+    "Mean of both orders, minus the means of the items. Good agents agree with each other: bright at the top left."
+)
+_NOTE_ON_RESIDUAL_AGREEMENT = (
+    "Agreement minus the sum of the robust effects of both agents, with the same rows and columns. Orange: more than "
+    "explained."
+)
+
+
 def draw_pairs(data: ReportData) -> Iterator[Figure]:
     """Draw the agreement of each pair of agents, then its residual: agreement minus the effects of both agents.
 
-    Pairs of agents of the same flagged group are outlined. Agents of a flagged group agree more than honest agents do. Yields
-    nothing if no pair was compared.
+    Each figure is a matrix of tiles, with the agents as rows and columns. Pairs of agents of the same flagged group are
+    outlined. Agents of a flagged group agree more than honest agents do. Yields nothing if no pair was compared.
     """
     grid = data.checks.pairs
     if grid is None or np.isnan(grid.agreement).all():
@@ -127,26 +136,26 @@ def draw_pairs(data: ReportData) -> Iterator[Figure]:
     note_on_tiles = " Outlined: agents of one flagged group." if grid.flagged.any() else ""
     agents_per_tile = f"{grid.agents_per_row} × {grid.agents_per_row} agents"
     note_on_tiles += _describe_bins(grid.agents_per_row, agents_per_tile)
-    sides = {"first": grid.names, "second": grid.names}
+
+    # what both figures have in common
     draw_tiles = partial(
-        _draw_matrix, sides=sides, row_height=16, max_height=520, max_labelled=40, flagged=grid.flagged
+        _draw_matrix,
+        sides={"first": grid.names, "second": grid.names},
+        row_height=16,
+        max_height=520,
+        max_labelled=40,
+        flagged=grid.flagged,
     )
 
-    title = "Agreement of pairs, best agents first"
-    note = (
-        "Mean of both orders, minus the means of the items. Good agents agree with each other: bright at the top left."
-    )
+    note = f"{_NOTE_ON_AGREEMENT}{note_on_tiles}"
     colour = _score_colour("agreement (TPR − FPR)")
-    yield draw_tiles("pairs", title, f"{note}{note_on_tiles}", source, grid.agreement, colour=colour)
+    yield draw_tiles("pairs", "Agreement of pairs, best agents first", note, source, grid.agreement, colour=colour)
 
     if not np.isnan(grid.residual).all():
         title = "Agreement that the abilities of two agents do not explain"
-        note = (
-            "Agreement minus the sum of the robust effects of both agents, with the same rows and columns. Orange: more than "
-            "explained."
-        )
+        note = f"{_NOTE_ON_RESIDUAL_AGREEMENT}{note_on_tiles}"
         colour = _residual_colour(grid.residual, "beyond a_i + a_k (TPR − FPR)")
-        yield draw_tiles("pairs-beyond", title, f"{note}{note_on_tiles}", source, grid.residual, colour=colour)
+        yield draw_tiles("pairs-beyond", title, note, source, grid.residual, colour=colour)
 
 
 @without_validation
@@ -263,7 +272,11 @@ def _draw_agents(data: ReportData) -> Iterator[Figure]:
 
 
 def _draw_cells(data: ReportData) -> Iterator[Figure]:
-    """Draw the score of each agent on each item, then its residual: the score minus the prediction of the fit."""
+    """Draw the score of each agent on each item, then its residual: the score minus the prediction of the fit.
+
+    Each figure is a matrix of tiles, with the agents as rows and the items as columns. A residual shows what the ability of the
+    agent and the difficulty of the item do not explain. If no residual is known, only the scores are drawn.
+    """
     grid = data.cells
     n_answers = format_n_answers(data.summary)
     cells_per_tile = grid.agents_per_row * grid.items_per_column

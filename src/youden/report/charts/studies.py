@@ -91,14 +91,19 @@ def draw_abilities_by_question(study: InstrumentsStudy) -> Figure:
     The horizontal axis is the ability in the run that asks for information (are two responses to the same item?), and the
     vertical axis the ability in the run that asks for preferences (which response is better?).
     """
-    x = alt.X("information_ability:Q", title="ability by information", scale=alt.Scale(zero=False))
-    y = alt.Y("preference_ability:Q", title="ability by preference", scale=alt.Scale(zero=False))
     tooltips = make_tooltips("agent:N", "flag:N", "information_ability:Q .3f", "preference_ability:Q .3f")
-    base = make_chart().encode(x=x, y=y, color=colour_by("flag", "flag"), tooltip=tooltips)
-    chart = base.mark_rule(opacity=0.5).encode(x=alt.X("information_low:Q"), x2=alt.X2("information_high:Q"))
-    chart += base.mark_rule(opacity=0.5).encode(y=alt.Y("preference_low:Q"), y2=alt.Y2("preference_high:Q"))
-    chart += base.mark_point(filled=True, size=60, opacity=1)
-    chart += base.mark_text(align="left", dx=7, dy=-7, limit=120).encode(text=alt.Text("agent:N"))
+    base = make_chart().encode(
+        x=alt.X("information_ability:Q", title="ability by information", scale=alt.Scale(zero=False)),
+        y=alt.Y("preference_ability:Q", title="ability by preference", scale=alt.Scale(zero=False)),
+        color=colour_by("flag", "flag"),
+        tooltip=tooltips,
+    )
+    lines = base.mark_rule(opacity=0.5)
+    information_intervals = lines.encode(x=alt.X("information_low:Q"), x2=alt.X2("information_high:Q"))
+    preference_intervals = lines.encode(y=alt.Y("preference_low:Q"), y2=alt.Y2("preference_high:Q"))
+    dots = base.mark_point(filled=True, size=60, opacity=1)
+    names = base.mark_text(align="left", dx=7, dy=-7, limit=120).encode(text=alt.Text("agent:N"))
+    chart = information_intervals + preference_intervals + dots + names
 
     note = (
         f"Dot: abilities of an agent; lines: their {study.level:.0%} intervals. A flagged agent is significantly above the "
@@ -140,13 +145,38 @@ def _distinct_positions(ranks: Sequence[int]) -> list[int]:
 def draw_stress_figure(stress: Stress) -> Figure:
     """Draw the rank that the best attacking agent reaches with each attack, one dot per ranking method.
 
-    A dot is filled if a check or an alarm detects the attack. The dashed line is the rank of the base agent in the
-    plain ranking without an attack; it is the last rank if the base agent has none.
+    A stress test adds agents to a run. The added agents try to rise in the ranking without better responses. Their
+    responses are made from those of one agent of the run, the base agent. Attacks without a rank are left out.
+
+    stress : results of the stress test: the rank of the best attacker after each attack, by each ranking method, and the rank
+        of the base agent without an attack
+
+    Returns the figure, with one row per attack.
     """
     attacks = [attack for attack in stress.attacks if attack.ranks_after]
     attacks.sort(key=lambda attack: attack.ranks_after["plain"].rank)
+    chart = _make_stress_chart(stress, [attack.attack for attack in attacks])
+    note = (
+        f"Rank 1 is best. Dashed: rank of {stress.base_agent} without an attack. Hollow: neither a check nor an alarm names "
+        "it."
+    )
+    source = f"youden stress, judged by {stress.judge}"
+    height = 30 + 22 * len(attacks)
+    frame = _make_attack_frame(attacks)
+    return Figure("stress", "Ranks of attackers", note, source, chart, frame=frame, height=height)
+
+
+def _make_stress_chart(stress: Stress, attack_names: list[str]) -> alt.LayerChart:
+    """Make the chart of the ranks that attackers reach, without its data.
+
+    The chart has one row per attack. Each row has one dot per ranking method. A dot is filled if a check or an alarm
+    detects the attack. The dashed line is the rank of the base agent in the plain ranking without an attack; if the base
+    agent has no rank, it is the last rank.
+
+    attack_names : names of the attacks, in the order of the rows
+    """
     x_scale = alt.Scale(domain=[1, stress.n_agents], nice=False, padding=10)
-    y_scale = make_tile_scale([attack.attack for attack in attacks])
+    y_scale = make_tile_scale(attack_names)
     rankings = list(stress.ranks)
     base = make_chart().encode(
         y=alt.Y("attack:N", title=None, scale=y_scale, axis=alt.Axis(labelLimit=170)),
@@ -162,16 +192,8 @@ def draw_stress_figure(stress: Stress) -> Figure:
     )
     unattacked_rank = stress.ranks["plain"] or stress.n_agents
     rule = alt.Chart(alt.InlineData(values=[{"rank": unattacked_rank}])).mark_rule(**DASHED)
-    rule = rule.encode(x=alt.X("rank:Q", scale=x_scale))
-
-    note = (
-        f"Rank 1 is best. Dashed: rank of {stress.base_agent} without an attack. Hollow: neither a check nor an alarm names "
-        "it."
-    )
-    source = f"youden stress, judged by {stress.judge}"
-    height = 30 + 22 * len(attacks)
-    frame = _make_attack_frame(attacks)
-    return Figure("stress", "Ranks of attackers", note, source, rule + dots, frame=frame, height=height)
+    chart: alt.LayerChart = rule.encode(x=alt.X("rank:Q", scale=x_scale)) + dots
+    return chart
 
 
 def _make_attack_frame(attacks: Sequence[AttackResult]) -> Frame:
@@ -279,11 +301,12 @@ def _draw_recall(study: BudgetStudy) -> Figure:
 def _make_recall_frame(study: BudgetStudy) -> Frame:
     """Make the data of the figure that shows the recall of the best agents at each budget.
 
-    The recall is the share of the k best agents by all comparisons that are also among the k best by the calls of a
-    design.
+    The study ranks the agents by all comparisons, and again by the calls that a design makes with a budget. The recall is the
+    share of the k best agents by all comparisons that are also among the k best by the design. For comparison, the column
+    `halves` has the share of the k best agents by one half of the items that are also among the k best by the other half.
+    This share does not depend on the design.
 
-    Returns a frame with one row per design, budget and number k. The column `halves` has the same share for two
-    halves of the items, which does not depend on the design.
+    Returns a frame with one row per design, budget and number k, and the columns design, calls, top, recall and halves.
     """
     columns: dict[str, list[str | float | None]] = {name: [] for name in ("design", "calls", "top", "recall", "halves")}
     for design, budgets in study.designs.items():

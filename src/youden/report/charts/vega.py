@@ -115,7 +115,7 @@ def picture_spec(data: ReportData, slug: str) -> dict[str, Json]:
     Raises
     ------
     ConfigError
-        [unknown-chart] if the run has no such figure; the message lists those that it has.
+        [unknown-chart] if the run has no such figure; the message lists the figures of the run.
     """
     from youden.report.charts.figures import draw_figures
 
@@ -147,8 +147,8 @@ def render_picture(spec: dict[str, Json], kind: PictureKind) -> bytes:
     Returns
     -------
     bytes
-        An SVG ends with a comment that contains the digest of the specification. A test compares it with the
-        specification to find outdated pictures.
+        Contents of the file. An SVG ends with a comment that contains the digest of the specification. A test compares
+        this digest with the specification to find outdated pictures.
     """
     import vl_convert
 

@@ -142,8 +142,8 @@ def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
     Notes
     -----
     The code is 4·p + 2·s + y: p is the number of the pair of texts without regard to their order; s is 1 if the text
-    with the larger number is read first; y is 1 for a yes. So trials of the same two texts have the same code >> 2, and
-    in the same order the same code >> 1.
+    with the larger number is read first; y is 1 for a yes. So `code >> 2` is the same for trials of the same two texts,
+    and `code >> 1` if the texts also have the same order.
     """
     first, second = number_texts(columns, plan)
     lower, higher = np.minimum(first, second), np.maximum(first, second)
@@ -193,8 +193,8 @@ def compare_repeats(code: Positions) -> Repeats:
     Returns
     -------
     Repeats
-        Agreement of the answers in the same order (retest) and in opposite orders, and a mask of the trials whose two texts
-        also got another answer.
+        Agreement of the answers in the same order (retest) and in opposite orders, and a mask of the trials whose two
+        texts, in any order, got both a yes and a no.
 
     Notes
     -----
@@ -206,32 +206,54 @@ def compare_repeats(code: Positions) -> Repeats:
     swapped = np.zeros(2, dtype=np.int64)
     for chunk in range(n_chunks):
         rows = _rows_in_chunk(code, chunk, n_chunks)
-        rows = rows[np.argsort(code[rows] >> 1, kind="stable")]
-        question = code[rows] >> 1  # two texts in one order
-        is_yes = code[rows] & 1
-
-        # adjacent rows with the same question
-        is_repeated = question[1:] == question[:-1]
-        retest += _count_same(is_repeated, is_yes[1:] == is_yes[:-1])
-
-        # adjacent questions that differ in the order of the texts only; the first answer to each counts
-        question_starts = np.flatnonzero(np.diff(question, prepend=-1))
-        first_question = question[question_starts]
-        first_is_yes = is_yes[question_starts]
-        is_swapped = first_question[1:] == (first_question[:-1] | 1)
-        swapped += _count_same(is_swapped, first_is_yes[1:] == first_is_yes[:-1])
-
-        differ[rows[_has_both_answers(question >> 1, is_yes)]] = True
+        by_question = np.argsort(code[rows] >> 1, kind="stable")
+        rows = rows[by_question]
+        answers = _SortedAnswers.from_codes(code[rows])
+        retest += answers.count_retests()
+        swapped += answers.count_swapped()
+        differ[rows[answers.have_both()]] = True
     return Repeats(_make_agreement(retest), _make_agreement(swapped), differ)
 
 
-def _has_both_answers(pair: Positions, is_yes: Positions) -> Bools:
-    """Return whether the two texts of each trial got both answers, bool array (n,); trials of the same texts are adjacent."""
-    pair_starts = np.flatnonzero(np.diff(pair, prepend=-1))
-    n_answers = np.diff(pair_starts, append=len(pair))
-    n_yes = np.add.reduceat(is_yes, pair_starts) if len(pair_starts) else n_answers
-    has_both_answers: Bools = (n_yes > 0) & (n_yes < n_answers)
-    return np.repeat(has_both_answers, n_answers)
+class _SortedAnswers(NamedTuple):
+    """Answers of a judge, sorted by question: int64 arrays (n_answers,).
+
+    A question consists of two texts in one order. The questions about the same two texts have the numbers 2·p and 2·p + 1.
+    """
+
+    question: Positions
+    is_yes: Positions
+    """1 for yes, 0 for no."""
+
+    @classmethod
+    def from_codes(cls, codes: Positions) -> _SortedAnswers:
+        """Decode answers from codes of `encode_trials`, which are sorted by question."""
+        return cls(codes >> 1, codes & 1)
+
+    def count_retests(self) -> tuple[int, int]:
+        """Count the adjacent answers to the same question, and those of them that are equal."""
+        is_repeated = self.question[1:] == self.question[:-1]
+        return _count_same(is_repeated, self.is_yes[1:] == self.is_yes[:-1])
+
+    def count_swapped(self) -> tuple[int, int]:
+        """Count the questions that were also asked with the texts in the other order, and those with equal answers.
+
+        If a question was asked several times, its first answer counts.
+        """
+        starts = np.flatnonzero(np.diff(self.question, prepend=-1))
+        question = self.question[starts]
+        is_yes = self.is_yes[starts]
+        is_swapped = question[1:] == (question[:-1] | 1)  # 2·p + 1 follows 2·p
+        return _count_same(is_swapped, is_yes[1:] == is_yes[:-1])
+
+    def have_both(self) -> Bools:
+        """Return for each answer whether its two texts, in any order, got a yes and a no: bool array (n_answers,)."""
+        pair = self.question >> 1
+        starts = np.flatnonzero(np.diff(pair, prepend=-1))
+        n_answers = np.diff(starts, append=len(pair))
+        n_yes = np.add.reduceat(self.is_yes, starts) if len(starts) else n_answers
+        has_both: Bools = (n_yes > 0) & (n_yes < n_answers)
+        return np.repeat(has_both, n_answers)
 
 
 def _rows_in_chunk(code: Positions, chunk: int, n_chunks: int) -> Positions:

@@ -29,7 +29,7 @@ from youden.study.judged_runs import AlignedRuns, read_judged_run
 from youden.text.tables import Table, format_decimal, make_table
 from youden.types import INDEPENDENT, PAIRED, Verdicts
 from youden.types.label_facts import QualityFacts
-from youden.types.pool import Floats
+from youden.types.pool import Bools, Floats
 
 
 class SlopeLine(NamedTuple):
@@ -166,21 +166,21 @@ def compare_quality(runs: Sequence[tuple[str, RunFolder]]) -> Iterator[str]:
 def _describe_qualities(first: _RunQuality, second: _RunQuality) -> str:
     """Describe how much two runs agree on the qualities of their agents.
 
-    The quality of an agent is its expected label, estimated from labels of some of its responses.
+    The quality of an agent is its expected label, for example its expected grade by people, estimated from labels of some of
+    its responses. Its ability comes from the comparisons of a judge, without labels.
 
     first, second : qualities and abilities of the agents of each run
 
-    Returns two sentences: the rank correlation of the qualities, and that of the abilities, of the agents in both
-    runs; and for each run, the best agent by quality and by ability.
+    Returns two sentences. The first one states the rank correlation of the qualities, and that of the abilities, of the agents
+    in both runs. The second one names, for each run, the best agent by quality and by ability.
     """
     shared_agents = [agent for agent in first.abilities if agent in second.abilities]
     quality_rho = _format_correlation(first.qualities, second.qualities, shared_agents)
     ability_rho = _format_correlation(first.abilities, second.abilities, shared_agents)
 
-    # the abilities are those of a ranking, which begins with the best agent
+    # the abilities are in the order of a ranking, best agent first
     first_best_ability = next(iter(first.abilities))
     second_best_ability = next(iter(second.abilities))
-
     return (
         f"Quality, estimated from labels, of {len(shared_agents)} agents in both: ρ = {quality_rho}, by ability "
         f"{ability_rho}. Best by quality in {first.name}: {first.facts.best} (by ability {first_best_ability}); in "
@@ -219,25 +219,22 @@ def match_answers(result: Verdicts, other_result: Verdicts) -> Floats:
 
 
 def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -> list[SlopeLine]:
-    """Match the agents that have an ability in both rankings, and test whether they differ.
+    """Match the agents that have an ability in both rankings, and test whether each agent differs between the rankings.
 
     Returns one line of a slope chart per agent, in the order of the first ranking, with its ranks among these agents.
     """
     second_by_id = {row.agent: row for row in second if row.ability is not None}
-    common_rows = [row for row in first if row.ability is not None and row.agent in second_by_id]
-    pairs = [(row, second_by_id[row.agent]) for row in common_rows]
-    first_ability = np.array([row.ability for row, _ in pairs], dtype=np.float64)
-    second_ability = np.array([row.ability for _, row in pairs], dtype=np.float64)
+    first_rows = [row for row in first if row.ability is not None and row.agent in second_by_id]
+    second_rows = [second_by_id[row.agent] for row in first_rows]
+
+    first_ability = np.array([row.ability for row in first_rows], dtype=np.float64)
+    second_ability = np.array([row.ability for row in second_rows], dtype=np.float64)
     first_ranks = rank_with_ties(first_ability).tolist()
     second_ranks = rank_with_ties(second_ability).tolist()
-    is_different = _test_changes(pairs, np.stack([first_ability, second_ability]))
 
-    lines = []
-    for position, (first_row, second_row) in enumerate(pairs):
-        lines.append(
-            SlopeLine(first_row, second_row, first_ranks[position], second_ranks[position], is_different[position])
-        )
-    return lines
+    pairs = list(zip(first_rows, second_rows, strict=True))
+    is_different = _test_changes(pairs, np.stack([first_ability, second_ability]))
+    return list(map(SlopeLine, first_rows, second_rows, first_ranks, second_ranks, is_different))
 
 
 def _test_changes(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Floats) -> list[bool]:
@@ -255,17 +252,29 @@ def _test_changes(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Flo
 
     std_errors_of_pairs = [(first.std_error, second.std_error) for first, second in pairs]
     std_error = np.array(std_errors_of_pairs, dtype=np.float64).T  # (2, n_agents)
-    sd = ability.std(axis=1, keepdims=True)
-    if np.isnan(std_error).all() or (sd == 0).any():
+    has_equal_abilities = (ability.std(axis=1) == 0).any()
+    if np.isnan(std_error).all() or has_equal_abilities:
         return has_disjoint_ranks
+    is_different: list[bool] = _test_distances(ability, std_error).tolist()
+    return is_different
 
+
+def _test_distances(ability: Floats, std_error: Floats) -> Bools:
+    """Test whether the standardized distance of each agent from the average agent differs between two rankings.
+
+    The distances are in units of the standard deviation of the abilities in each ranking, so that rankings on different scales
+    can be compared. The test is two-sided, at the level of 5%.
+
+    ability, std_error : float arrays (2, n_agents), abilities in both rankings, and their standard errors
+
+    Returns a bool array (n_agents,), False for an agent with an unknown standard error.
+    """
     # |z_1 − z_2| > z_.975 · √(SE_1² + SE_2²), with z = (θ − mean θ) / SD(θ) and SE in the same unit
-    distance = (ability - ability.mean(axis=1, keepdims=True)) / sd
-    difference = np.abs(distance[0] - distance[1])
+    sd = ability.std(axis=1, keepdims=True)
+    first_distance, second_distance = (ability - ability.mean(axis=1, keepdims=True)) / sd
     first_error, second_error = std_error / sd
     half_width = ndtri(0.975) * np.hypot(first_error, second_error)
-    is_different: list[bool] = (difference > half_width).tolist()
-    return is_different
+    return np.asarray(np.abs(first_distance - second_distance) > half_width)
 
 
 def _has_disjoint_ranks(first: RankedAgent, second: RankedAgent) -> bool:
@@ -273,6 +282,16 @@ def _has_disjoint_ranks(first: RankedAgent, second: RankedAgent) -> bool:
     first_low, first_high = first.rank_interval
     second_low, second_high = second.rank_interval
     return first_high < second_low or second_high < first_low
+
+
+def _count_answers(first: Floats, second: Floats) -> list[int]:
+    """Count the combinations of answers of two judges: yes and yes, yes and no, no and yes, no and no.
+
+    first, second : float arrays (n_trials,), answers of the judges to the same trials, 1 for yes and 0 for no
+    """
+    combination = 2 * (first != 1) + (second != 1)
+    counts: list[int] = np.bincount(combination, minlength=4).tolist()
+    return counts
 
 
 def _tabulate_answers(result: Verdicts, other_decision: Floats) -> Table:
@@ -287,19 +306,11 @@ def _tabulate_answers(result: Verdicts, other_decision: Floats) -> Table:
     rows = []
     for trial_type, name in ((PAIRED, "paired"), (INDEPENDENT, "independent")):
         is_used = is_common & (result.plan.trial_type == trial_type)
-        n_common = int(is_used.sum())
-        is_yes = result.hard_answer[is_used] == 1
-        is_other_yes = other_decision[is_used] == 1
-        combinations_of_answers = (
-            is_yes & is_other_yes,
-            is_yes & ~is_other_yes,
-            ~is_yes & is_other_yes,
-            ~is_yes & ~is_other_yes,
-        )
-        counts = [f"{int(mask.sum()):,}" for mask in combinations_of_answers]
-        percent_different = None
-        if n_common:
-            percent_different = 100 * float((is_yes != is_other_yes).mean())
-        rows.append([name, f"{n_common:,}", *counts, format_decimal(percent_different, 1)])
+        counts = _count_answers(result.hard_answer[is_used], other_decision[is_used])
+        n_common = sum(counts)
+        n_different = counts[1] + counts[2]
+        percent_different = 100 * (n_different / n_common) if n_common else None
+        formatted_counts = [f"{count:,}" for count in (n_common, *counts)]
+        rows.append([name, *formatted_counts, format_decimal(percent_different, 1)])
     headings = ["answered by both", "yes, yes", "yes, no", "no, yes", "no, no", "differ, %"]
     return make_table("Answers of both judges", ["trial type"], headings, rows)

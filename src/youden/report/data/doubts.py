@@ -123,7 +123,8 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
     Returns
     -------
     list of GroupLine
-        Agreement and influence of each group for which one of them could be measured; groups with a known agreement come first.
+        Agreement and influence of each group. A group is left out if neither could be measured. Groups with a known
+        agreement come first.
 
     Notes
     -----
@@ -158,9 +159,9 @@ def groups_table(lines: Sequence[GroupLine]) -> Table:
     -------
     Table
         One row per group; "–" if a value is unknown. "inside" is the agreement of its agents with each other, and "across" with
-        other agents. A coalition of agents that always agree ranks above the group from the fraction "loses from" of the pool on.
-        The other agents are ranked with and without the group as partners: "without it" is the correlation of the two rankings,
-        and "moves most" the agent whose rank changes most, with the change.
+        other agents. "loses from" is the fraction of the pool from which a coalition of agents that always agree ranks
+        above the group. The other agents are ranked with and without the group as partners: "without it" is the
+        correlation of the two rankings, and "moves most" the agent whose rank changes most, with the change.
     """
     rows = []
     for line in lines:
@@ -336,7 +337,7 @@ def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
     Returns
     -------
     RankingChecks
-        A finding for every check that can be made, also for those that detected no problem.
+        A finding for every check that can be made, even if the check detected no problem.
     """
     agents = evidence.agent_ids
     pairs = evidence.pairs
@@ -409,7 +410,7 @@ def _check_signal(summary: Summary) -> Finding:
 
 
 def _check_pairs(grid: PairGrid, *, n_agents: int) -> Finding:
-    """Report the flagged groups of agents. If the run has none, report this, or that it has too few agents to flag any.
+    """Report the flagged groups of agents, or that there are none, or that the run has too few agents to flag any.
 
     A group is flagged if its agents have similar texts, or agree more with each other than any group of honest agents in the
     recorded runs of the project ("any honest group on record").
@@ -459,7 +460,7 @@ def _check_group_influence(groups: Sequence[GroupLine]) -> Iterator[Finding]:
 
     The other agents are ranked with and without comparisons with the group, and the two rankings are correlated.
 
-    groups : groups with a known correlation of the rankings with and without them; nothing is reported if there are none
+    groups : groups for which this correlation is known; nothing is reported without such groups
     """
     if not groups:
         return
@@ -488,26 +489,30 @@ def _check_coalitions(groups: Sequence[GroupLine]) -> Iterator[Finding]:
 
     groups : groups with a known agreement; nothing is reported if there are none
     """
-    if not groups:
-        return
-    sentences = []
+    if groups:
+        message = " ".join(_describe_coalitions(groups))
+        yield _make_finding("coalition", message, is_problem=False)
 
-    # `losing_share` is the fraction of the pool that a coalition must reach to rank above the group
+
+def _describe_coalitions(groups: Sequence[GroupLine]) -> Iterator[str]:
+    """Yield the sentences on how large a coalition must be to rank above each group, and on groups that agree little.
+
+    groups : at least one group with a known agreement. The attribute `losing_share` of a group is the fraction of the
+        pool that a coalition must reach to rank above the group. It is None if the agents of the group do not agree more
+        with each other than with other agents.
+    """
     groups_with_limit = [group for group in groups if group.losing_share is not None]
     if groups_with_limit:
         limits = [f"“{group.group}” from {group.losing_share:.0%} of the pool on" for group in groups_with_limit]
-        sentences.append(f"Agents that always agree would rank above {', above '.join(limits)}.")
+        yield f"Agents that always agree would rank above {', above '.join(limits)}."
 
     divided_groups = [group.group for group in groups if group.losing_share is None]
     if divided_groups:
-        sentences.append(f"Agents of {_quote_all(divided_groups)} agree less with each other than with other agents.")
+        yield f"Agents of {_quote_all(divided_groups)} agree less with each other than with other agents."
 
     weaker_groups = [group.group for group in groups_with_limit if (group.outside or 0.0) > (group.inside or 0.0)]
     if weaker_groups:
-        sentences.append(
-            f"At present, agents outside {_quote_all(weaker_groups)} agree more with each other than those inside."
-        )
-    yield _make_finding("coalition", " ".join(sentences), is_problem=False)
+        yield f"At present, agents outside {_quote_all(weaker_groups)} agree more with each other than those inside."
 
 
 def _quote_all(names: Sequence[str]) -> str:
@@ -518,7 +523,7 @@ def _quote_all(names: Sequence[str]) -> str:
 def _check_spread(fraction: float | None) -> Iterator[Finding]:
     """Report whether most pairs of agents agree on most items, so that the agents hardly differ.
 
-    `fraction` is the fraction of such pairs; nothing is reported if it is None, because no pair was compared.
+    `fraction` is the fraction of pairs that agree on most items. If no pair was compared, it is None, and nothing is reported.
     """
     if fraction is None:
         return

@@ -120,7 +120,7 @@ class Sources:
     def _open_pool(self, folder: RunFolder) -> None:
         """Read the responses of a run into the attribute `pool`.
 
-        If they are not available, or have changed since the run was planned, a sentence is added to `missing` instead.
+        If the responses are not available, or have changed since the run was planned, a sentence is added to `missing` instead.
         """
         if not folder.has("config.yaml"):
             self.missing.append("This run was imported without texts.")
@@ -140,8 +140,8 @@ class Sources:
     def _read_prompt_and_store(self, folder: RunFolder, prompt_digest: str) -> None:
         """Set the attributes `prompt`, the prompt of the judge, and `store`, the address of its answer store.
 
-        If one of them cannot be read, or if the prompt has changed since the run, it stays None, and a sentence is added to
-        `missing`.
+        If the prompt or the store cannot be read, or if the prompt has changed since the run, the attribute stays None,
+        and a sentence is added to `missing`.
 
         prompt_digest : digest of the prompt with which the run was judged
         """

@@ -86,8 +86,8 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
     Returns
     -------
     AgentGrid
-        Agreement by position of the agents in the run (`evidence.agent_ids`), and two orders of them: by rank, and by
-        hierarchical clustering.
+        Agreement by position of the agents in the run (`evidence.agent_ids`), and two orders of the agents: by rank, and
+        by hierarchical clustering.
     """
     agreement = evidence.agreement
     if fpr is not None and not evidence.own_rates:
@@ -113,7 +113,7 @@ def order_by_similarity(agreement: Floats) -> Positions:
     Returns
     -------
     int64 array (n_agents,)
-        Positions of the agents.
+        Positions of the agents, in the new order.
 
     Notes
     -----

@@ -95,7 +95,7 @@ def _make_agent_pages(
     """Return the details of each agent for the report: scores, residuals, agreement, findings and worst trials.
 
     evidence : tables of the run, with the score of each cell (an agent on an item)
-    grid : agreement of all pairs; the result has its agents in the same order
+    grid : agreement of all pairs of agents; the details are in the order of its agents
     checks : checks of the ranking; each finding is shown for the agents that it names
     worst_trials : for each agent, rows of the trials that lower its ability most; empty for an imported run
     """
@@ -120,6 +120,10 @@ def _group_by_agent(cells: CellIndex) -> list[Positions]:
     return np.split(cells.by_agent, np.cumsum(n_cells)[:-1])
 
 
+_SLUGS_OF_SENTENCES = ("pairs", "halves")
+"""Slugs of warnings about flagged groups and partners, in place of which each agent gets a sentence of its own."""
+
+
 def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> Iterator[str]:
     """Yield one sentence for each warning, check or label of a run that names an agent.
 
@@ -130,36 +134,37 @@ def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> 
     summary : Summary
         Summary of the run.
     checks : RankingChecks
-        Checks of its ranking.
+        Checks of the ranking of the run.
 
     Yields
     ------
     str
-        First the messages of warnings that name the agent. Then sentences that state that it belongs to a flagged group, that
-        its rank depends on its partners, and how its rank by each label differs from its rank by ability.
+        First the messages of warnings that name the agent. Then a sentence for each flagged group to which the agent belongs:
+        a group with similar texts or high agreement. Then a sentence if the rank of the agent depends much on its partners,
+        the agents with which the agent is compared. Finally, a sentence for each label that gives the agent another rank
+        than its ability does.
     """
+    warnings = [*summary.warnings, *checks.warnings]
     messages = [
-        finding.message
-        for finding in (*summary.warnings, *checks.warnings)
-        if finding.slug not in ("pairs", "halves") and agent in finding.agents
+        finding.message for finding in warnings if agent in finding.agents and finding.slug not in _SLUGS_OF_SENTENCES
     ]
-    yield from dict.fromkeys(messages)
+    yield from dict.fromkeys(messages)  # each message once
 
-    groups = () if checks.pairs is None else checks.pairs.groups
-    for group in groups:
-        if agent in group.agents:
-            yield f"It is in a group with similar texts, or that agrees more than any honest group on record: {group}."
+    if checks.pairs is not None:
+        for group in checks.pairs.groups:
+            if agent in group.agents:
+                yield f"It is in a group with similar texts, or that agrees more than any honest group on record: {group}."
 
-    sensitive_agents = () if summary.facts.partners is None else summary.facts.partners.agents
-    for name, change in sensitive_agents:
-        if name == agent:
-            yield f"Its rank depends on the other agents: random halves of its partners differ by {change:.1f} ranks."
+    if summary.facts.partners is not None:
+        for name, change in summary.facts.partners.agents:
+            if name == agent:
+                yield f"Its rank depends on the other agents: random halves of its partners differ by {change:.1f} ranks."
 
     labels = () if summary.labels is None else summary.labels.labels
     for label in labels:
-        for line in label.disagreements:
-            if line.agent == agent:
-                yield f"Its rank by {label.name} is {line.label_low}, its rank by ability {line.rank}."
+        ranks_of_agent = [line for line in label.disagreements if line.agent == agent]
+        for line in ranks_of_agent:
+            yield f"Its rank by {label.name} is {line.label_low}, its rank by ability {line.rank}."
 
 
 def _find_extremes(value: Floats) -> tuple[list[int], list[int]]:

@@ -5,8 +5,9 @@ The terminal, `--json` and the first lines of a report show the same sentences, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from youden.data.folder.run_folder import RunFolder
 from youden.pipeline.alternative_rankings import describe_alternative_ranking
@@ -29,7 +30,7 @@ from youden.text.sentences import (
 )
 from youden.text.tables import Table, draw_interval, format_decimal, make_table
 from youden.types.columns import TableColumn
-from youden.types.facts import LinkFacts
+from youden.types.facts import ChoiceFacts, LinkFacts
 from youden.types.results import ABOUT, ScoreKind
 
 Link = tuple[ScoreKind, str, LinkFacts]
@@ -63,6 +64,15 @@ def _format_with_error(value: float, std_error: float | None) -> str:
 
 MAX_LISTED_AGENTS = 5
 """Maximum number of agents whose probability of being the best is listed."""
+
+
+class _TextColumn(NamedTuple):
+    """Column of the table of a ranking, as text."""
+
+    heading: str
+    alignment: str
+    """"l" for left, "r" for right, and "c" for code."""
+    cells: list[str]
 
 
 class Summary:
@@ -174,25 +184,33 @@ class Summary:
             Ranks (if there are several agents), agent, group (if any agent has one), ability, interval, bar and the
             other columns of the run, as text.
         """
-        agents = self.ranking[:max_agents]
-        intervals = [f"{format_decimal(agent.low)} … {format_decimal(agent.high)}" for agent in agents]
-
-        # heading, alignment (left, right or code) and cells of each column
-        columns = [("agent", "l", [agent.agent for agent in agents])]
-        if self.n_agents > 1:
-            columns.insert(0, ("ranks", "r", [agent.ranks for agent in agents]))
-        if any(agent.group for agent in self.ranking):
-            columns.append(("group", "l", [agent.group or "–" for agent in agents]))
-        columns.append(("ability", "r", [format_decimal(agent.ability) for agent in agents]))
-        columns.append((f"{self.facts.level:.0%} interval", "l", intervals))
-        if bar_cells > 0:
-            columns.append(("", "c", [_draw_bar(agent, bar_cells) for agent in agents]))
-        in_terminal = [column for column in self.columns if column.in_terminal]
-        columns += [(column.heading, "r", [format_cell(agent, column) for agent in agents]) for column in in_terminal]
-        headings, alignments, cells_by_column = zip(*columns, strict=True)
-        rows = [list(row) for row in zip(*cells_by_column, strict=True)]
+        columns = list(self._iter_table_columns(self.ranking[:max_agents], bar_cells))
+        headings = [column.heading for column in columns]
+        alignments = "".join(column.alignment for column in columns)
+        rows = [list(row) for row in zip(*(column.cells for column in columns), strict=True)]
         title = f"{self.name}: {format_count(self.n_agents, 'agent')} on {self.items}"
-        return Table(title, list(headings), "".join(alignments), rows)
+        return Table(title, headings, alignments, rows)
+
+    def _iter_table_columns(self, agents: Sequence[RankedAgent], bar_cells: int) -> Iterator[_TextColumn]:
+        """Yield the columns of the table of a ranking, from left to right.
+
+        agents : agents of the rows
+        bar_cells : width in characters of the bar that shows the interval; 0 for no bar
+        """
+        if self.n_agents > 1:
+            yield _TextColumn("ranks", "r", [agent.ranks for agent in agents])
+        yield _TextColumn("agent", "l", [agent.agent for agent in agents])
+        if any(agent.group for agent in self.ranking):
+            yield _TextColumn("group", "l", [agent.group or "–" for agent in agents])
+        yield _TextColumn("ability", "r", [format_decimal(agent.ability) for agent in agents])
+
+        intervals = [f"{format_decimal(agent.low)} … {format_decimal(agent.high)}" for agent in agents]
+        yield _TextColumn(f"{self.facts.level:.0%} interval", "l", intervals)
+        if bar_cells > 0:
+            yield _TextColumn("", "c", [_draw_bar(agent, bar_cells) for agent in agents])
+        for column in self.columns:
+            if column.in_terminal:
+                yield _TextColumn(column.heading, "r", [format_cell(agent, column) for agent in agents])
 
     @property
     def items(self) -> str:
@@ -262,18 +280,26 @@ class Summary:
         if choice is None or len(choice.agents) > 1:
             return None
 
-        (agent,) = choice.agents
-        regret = ""
-        if choice.candidates:
-            expected = format_recognition_difference(choice.expected_regret)
-            regret = f"On average, {agent} is {expected} of 100 comparisons behind the best. "
+        interval = self._format_adjusted_interval(choice)
+        if not choice.candidates:
+            return interval
+        expected_regret = format_recognition_difference(choice.expected_regret)
+        return f"On average, {choice.agents[0]} is {expected_regret} of 100 comparisons behind the best. {interval}"
 
-        # abilities are displayed per 100 comparisons
+    def _format_adjusted_interval(self, choice: ChoiceFacts) -> str:
+        """Format a sentence with the confidence interval of the ability of the one selected agent.
+
+        The agent was selected because of its high estimate, which is therefore too high on average. The interval is adjusted
+        for this bias. Its limits are displayed as numbers of 100 comparisons.
+        """
+        agent = choice.agents[0]
         low, high = format_recognitions(choice.ability_low, choice.ability_high)
         unit = "comparisons beyond chance"
         if self.facts.preference is not None:
             unit = "comparisons with the average agent, wins minus losses"
-        return f"{regret}Adjusted for the selection of {agent}, the {choice.level:.0%} interval is {low} to {high} of 100 {unit}."
+        return (
+            f"Adjusted for the selection of {agent}, the {choice.level:.0%} interval is {low} to {high} of 100 {unit}."
+        )
 
     @property
     def preference(self) -> tuple[str, ...]:
@@ -303,12 +329,17 @@ class Summary:
     def rates_text(self) -> str | None:
         """Sentences on the false-positive rates of the agents: their range, and their contribution to the variance of an ability.
 
+        The false-positive rate of an agent is estimated from independent calls, which compare responses to different items, and
+        is subtracted from the agent's rate in paired calls. Its standard error therefore adds to the variance of an ability.
         None if the run has no rates of single agents.
         """
         rates = self.facts.rates
         if rates is None:
             return None
-        highest, lowest = rates.agents[0], rates.agents[-1]  # sorted by rate
+
+        # the agents are sorted by their rates, the highest first
+        highest = rates.agents[0]
+        lowest = rates.agents[-1]
         text = (
             f"Each agent's own rate is subtracted: from {lowest.rate:.4f} ({lowest.agent}) to {highest.rate:.4f} "
             f"({highest.agent})."
@@ -341,8 +372,8 @@ class Summary:
     def percent_of_dense(self) -> float | None:
         """Number of calls in percent of the calls of the dense design, which compares all pairs of agents on all items.
 
-        Independent trials are not counted if they outnumber the paired trials. Plans contain so many only if calls cost nothing.
-        None for an imported run and for self-trials.
+        Independent trials are not counted if they outnumber the paired trials. A plan has more independent than paired
+        trials only if calls cost nothing. None for an imported run and for self-trials.
         """
         calls = self.calls
         if calls is None or not calls.n_dense_calls:

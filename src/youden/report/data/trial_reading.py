@@ -83,13 +83,13 @@ class CallDurations:
 def compute_reused_usd(folder: RunFolder) -> float | None:
     """Compute the cost in USD that the reused answers of a run would have at present prices.
 
+    A reused answer was already in the store when the run requested it, so the run did not pay for it.
+
     Returns None if a price is unknown, if the store cannot be read, or if the judge makes no calls.
     """
-    result = folder.read_verdicts(folder.read_plan())
-    if result.request_hash is None:
+    hashes = _read_reused_hashes(folder)
+    if hashes is None:
         return None
-    reused_hashes = result.request_hash[result.reused].tolist()
-    hashes = sorted({request_hash.decode() for request_hash in reused_hashes})
     try:
         config = folder.read_config()
         judge = load_judge_of_run(config)
@@ -97,9 +97,22 @@ def compute_reused_usd(folder: RunFolder) -> float | None:
             completions = store.answers(hashes).values()
     except YoudenError:
         return None
+
     calling_judge = judge.replay_of or judge
     usd = math.fsum(call_cost(calling_judge, answer.tokens_in, answer.tokens_out) for answer in completions)
     return None if math.isnan(usd) else usd
+
+
+def _read_reused_hashes(folder: RunFolder) -> list[str] | None:
+    """Read the request hashes of the reused answers of a run, each once; None if the judge makes no calls.
+
+    The request hash identifies a request to a judge, and is the key of its answer in the store.
+    """
+    result = folder.read_verdicts(folder.read_plan())
+    if result.request_hash is None:
+        return None
+    reused_hashes = result.request_hash[result.reused].tolist()
+    return sorted({request_hash.decode() for request_hash in reused_hashes})
 
 
 MIN_PARTNER_FRACTION = 0.5
@@ -189,7 +202,7 @@ class _JudgedTrials(NamedTuple):
         return _JudgedTrials._make(column[index] for column in self)
 
     def select_worst_of_texts(self) -> _JudgedTrials:
-        """Return the worst trial of each combination of an agent and two texts."""
+        """Return the worst trial (with the largest shortfall) of each combination of an agent and two texts."""
         # np.lexsort sorts by its last key first; the worst trial of a combination comes first
         order = np.lexsort((self.row, self.side, -self.shortfall, self.higher_text, self.lower_text, self.agent))
         ordered = self.select(order)
@@ -229,22 +242,24 @@ class WorstTrials:
         The worst trials are those with the largest shortfall: the expected answer minus the answer.
         """
         first_text, second_text = number_texts(rows.columns, self._plan)
-        agents_by_side = (rows.columns["first"], rows.columns["second"])
+        lower_text = np.minimum(first_text, second_text)
+        higher_text = np.maximum(first_text, second_text)
+
         is_answered = rows.columns["missing_reason"] == 0
         for start in range(0, len(is_answered), TRIALS_PER_CHUNK):
             # `answered` and `selected` are positions in `rows`
             answered = start + np.flatnonzero(is_answered[start : start + TRIALS_PER_CHUNK])
             shortfall = self._compute_shortfall(rows, answered)
-            for side, agents in enumerate(agents_by_side):
-                agent = agents[answered]
+            for side, column in enumerate(("first", "second")):
+                agent = rows.columns[column][answered]
                 is_candidate = shortfall >= self._min_shortfall[agent]
                 selected = answered[is_candidate]
                 candidates = _JudgedTrials(
                     agent=agent[is_candidate],
                     side=np.full(len(selected), side),
                     row=rows.start + selected,
-                    lower_text=np.minimum(first_text[selected], second_text[selected]),
-                    higher_text=np.maximum(first_text[selected], second_text[selected]),
+                    lower_text=lower_text[selected],
+                    higher_text=higher_text[selected],
                     shortfall=shortfall[is_candidate],
                 )
                 self._trials = self._trials.concat(candidates)

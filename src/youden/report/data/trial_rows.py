@@ -143,30 +143,33 @@ class TrialRows:
     def kind(self) -> Codes:
         """Kind of each trial as an index into `KINDS`: int8 array (n_rows,).
 
-        A trial that fulfils the conditions of several kinds has the most surprising of these kinds.
+        A trial that fulfils the conditions of several kinds has the most surprising of these kinds. A kind whose condition is
+        unknown, such as "judges differ" without a second judge, is not assigned.
         """
         trial_type, hard_answer = self.columns["trial_type"], self.columns["hard_answer"]
         missing_reason = self.columns["missing_reason"]
-        judges_differ = None
-        if self.against is not None:
-            have_both_answered = ~np.isnan(self.against) & ~np.isnan(hard_answer)
-            judges_differ = have_both_answered & (self.against != hard_answer)
 
         # the most surprising kind first; None if the condition is unknown
         conditions: dict[Kind, Bools | None] = {
             "independent yes": (trial_type == INDEPENDENT) & (hard_answer == 1),
-            "judges differ": judges_differ,
+            "judges differ": self._find_judge_differences(),
             "answers differ": self.differ,
             "no answer": (missing_reason != 0) & (missing_reason != MISSING_REASONS.index("pending")),
             "paired no": (trial_type == PAIRED) & (hard_answer == 0),
         }
+        masks = {KINDS.index(name): mask for name, mask in conditions.items() if mask is not None}
+        kinds = np.select(
+            list(masks.values()), list(masks), default=KINDS.index("ordinary")
+        )  # the first condition counts
+        return kinds.astype(np.int8)
 
-        # assign the most surprising kind last, because the last assignment counts
-        kinds = np.full(len(trial_type), KINDS.index("ordinary"), dtype=np.int8)
-        for name, is_of_kind in reversed(conditions.items()):
-            if is_of_kind is not None:
-                kinds[is_of_kind] = KINDS.index(name)
-        return kinds
+    def _find_judge_differences(self) -> Bools | None:
+        """Return whether both judges answered each trial, and differently: bool array (n_rows,); None without a second judge."""
+        if self.against is None:
+            return None
+        hard_answer = self.columns["hard_answer"]
+        have_both_answered = ~np.isnan(self.against) & ~np.isnan(hard_answer)
+        return np.asarray(have_both_answered & (self.against != hard_answer))
 
     @property
     def false_yeses(self) -> tuple[Ids, Ids, Bools]:
@@ -181,41 +184,43 @@ class TrialRows:
         row : row of the trial in the run
         """
         position = row - self.start
-        names = ["item", "other_item", "first", "second", "trial_type", "missing_reason", "answer", "hard_answer"]
-        repeats = [name for name in ("first_repeat", "second_repeat") if name in self.columns]
-        trial = {name: self.columns[name][position] for name in (*names, *repeats)}
+        names = ("item", "other_item", "first", "second", "trial_type")
+        trial = {name: self.columns[name][position].item() for name in names}
+        repeat_columns = [name for name in ("first_repeat", "second_repeat") if name in self.columns]
+        repeats: dict[str, Any] = {name: int(self.columns[name][position]) for name in repeat_columns}
 
-        answer: float | None = None
-        hard_answer: bool | None = None
-        missing_reason: str | None = None
-        is_answered = trial["missing_reason"] == 0
-        if is_answered:
-            answer = float(trial["answer"])
-            hard_answer = bool(trial["hard_answer"] == 1)
-        else:
-            missing_reason = MISSING_REASONS[trial["missing_reason"]]
-
-        decision_of_other_judge = None
-        if self.against is not None and not np.isnan(self.against[position]):
-            decision_of_other_judge = float(self.against[position])
-
-        other_item: int | None = int(trial["other_item"])
-        if other_item in (-1, trial["item"]):  # a paired trial has one item
-            other_item = None
+        has_one_item = trial["other_item"] in (-1, trial["item"])  # paired trials
+        other_item = None if has_one_item else trial["other_item"]
         return TrialLine(
             row=row,
-            item=int(trial["item"]),
+            item=trial["item"],
             other_item=other_item,
-            first=int(trial["first"]),
-            second=int(trial["second"]),
+            first=trial["first"],
+            second=trial["second"],
             trial_type=TRIAL_TYPES[trial["trial_type"]],
-            answer=answer,
-            hard_answer=hard_answer,
-            missing_reason=missing_reason,
             kind=KINDS[self.kind[position]],
-            against=decision_of_other_judge,
-            **{name: int(trial[name]) for name in repeats},
+            against=self._get_other_decision(position),
+            **self._get_outcome(position),
+            **repeats,
         )
+
+    def _get_outcome(self, position: int) -> dict[str, Any]:
+        """Return the answer to the trial at a position of these rows, or the reason why the trial has none.
+
+        The keys are those fields of `TrialLine`: answer, hard_answer and missing_reason. Fields that do not apply are None.
+        """
+        reason = self.columns["missing_reason"][position]
+        if reason != 0:
+            return {"answer": None, "hard_answer": None, "missing_reason": MISSING_REASONS[reason]}
+        answer = float(self.columns["answer"][position])
+        hard_answer = bool(self.columns["hard_answer"][position] == 1)
+        return {"answer": answer, "hard_answer": hard_answer, "missing_reason": None}
+
+    def _get_other_decision(self, position: int) -> float | None:
+        """Return the decision of the other judge, 0 or 1, on the trial at a position of these rows; None if there is none."""
+        if self.against is None or np.isnan(self.against[position]):
+            return None
+        return float(self.against[position])
 
     def find(self, condition: TrialFilter, *, by: Column = "kind", descending: bool = False) -> Positions:
         """Find the trials that match a filter, and sort them by a column.
@@ -264,6 +269,14 @@ class TrialRows:
 
         Yields one bool array (n_rows,) per condition: whether each trial matches it.
         """
+        yield from self._iter_text_masks(condition)
+        yield from self._iter_answer_masks(condition)
+
+    def _iter_text_masks(self, condition: TrialFilter) -> Iterator[Bools]:
+        """Evaluate the conditions of a filter on the two texts of each trial: agents, items, and cells (an agent on an item).
+
+        Yields one bool array (n_rows,) per condition that is not None.
+        """
         columns = self.columns
         if condition.agents is not None:
             agents = list(condition.agents)
@@ -273,23 +286,27 @@ class TrialRows:
             items = list(condition.items)
             yield np.isin(columns["item"], items) | np.isin(columns["other_item"], items)
 
-        if condition.trial_type is not None:
-            yield columns["trial_type"] == TRIAL_TYPES.index(condition.trial_type)
-        if condition.kind is not None:
-            kind = KINDS.index(condition.kind) if condition.kind in KINDS else -1  # −1 matches no trial
-            yield self.kind == kind
-
-        if condition.answer == "missing":
-            yield columns["missing_reason"] != 0
-        elif condition.answer is not None:
-            yield columns["hard_answer"] == (condition.answer == "yes")
-
         if condition.cells is not None:
             # the second response of a paired trial is to the same item as the first one
             second_item = np.where(columns["other_item"] >= 0, columns["other_item"], columns["item"])
             is_first_selected = condition.cells[columns["first"], columns["item"]]
             is_second_selected = condition.cells[columns["second"], second_item]
             yield is_first_selected | is_second_selected
+
+    def _iter_answer_masks(self, condition: TrialFilter) -> Iterator[Bools]:
+        """Evaluate the conditions of a filter on the type, the kind and the answer of each trial.
+
+        Yields one bool array (n_rows,) per condition that is not None.
+        """
+        if condition.trial_type is not None:
+            yield self.columns["trial_type"] == TRIAL_TYPES.index(condition.trial_type)
+        if condition.kind is not None:
+            kind = KINDS.index(condition.kind) if condition.kind in KINDS else -1  # −1 matches no trial
+            yield self.kind == kind
+        if condition.answer == "missing":
+            yield self.columns["missing_reason"] != 0
+        elif condition.answer is not None:
+            yield self.columns["hard_answer"] == (condition.answer == "yes")
 
     def _compute_sort_keys(self, by: Column) -> Floats:
         """Return a number for each row by which the rows are sorted: float array (n_rows,).
@@ -401,8 +418,8 @@ def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) ->
     Returns
     -------
     int64 array (n_sampled,)
-        Positions of the trials, the most surprising kinds first and in random order within a kind; n_sampled is `max_trials`,
-        or n_trials if it is smaller.
+        Positions of the trials, the most surprising kinds first and in random order within a kind; n_sampled is the
+        smaller of `max_trials` and n_trials.
     """
     samples = [np.empty(0, dtype=np.int64)]
     n_remaining = max_trials

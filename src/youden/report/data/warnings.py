@@ -139,7 +139,7 @@ def merge_by_kind(findings: Sequence[Finding], *, headline: str) -> list[tuple[A
     findings : sequence of Finding
         Findings; repeated sentences are left out.
     headline : str
-        Headline of the report; a finding that it contains is left out.
+        Headline of the report; a finding that the headline contains is left out.
 
     Returns
     -------

@@ -21,7 +21,7 @@ RESIDUAL = TableColumn(
 
 
 def check_audit_folder(folder: Path) -> None:
-    """Check that an audit replaces no files that no audit has written.
+    """Check that an audit would replace only files that an earlier audit has written.
 
     Raises: InputError [audit-out] if `folder` contains a file that an audit would replace, but no audit.json.
     """
@@ -36,7 +36,7 @@ def check_audit_folder(folder: Path) -> None:
 
 
 def _is_audit_file(path: Path) -> bool:
-    """Return whether a file is an audit.json that an audit has written, which has its signature."""
+    """Return whether a file is an audit.json with a signature of youden, so that an earlier audit has written it."""
     if not path.is_file():
         return False
     try:

@@ -35,6 +35,7 @@ from youden.report.data.ranking_tables import (
 from youden.report.data.report import AgentPage, ReportData
 from youden.report.data.summary import links_table
 from youden.report.data.trial_rows import TrialLine
+from youden.stats.base.metrics import Metric
 from youden.text.printable import printable
 from youden.text.sentences import format_with_interval
 from youden.text.tables import format_decimal
@@ -109,7 +110,7 @@ def draw_comparison_figures(data: Comparison) -> dict[str, Json]:
 
 
 def draw_ranking_alone(agents: Sequence[RankedAgent], *, source: str, level: float, unit: str = "") -> dict[str, Json]:
-    """Draw only a ranking, for a run in progress or one that asks for preferences.
+    """Draw only the ranking of a run that is in progress or that asks for preferences.
 
     Parameters
     ----------
@@ -303,18 +304,23 @@ def get_environment() -> Environment:
     )
     environment.globals |= {function.__name__: function for function in table_functions}
     environment.globals["install"] = format_install("report")
-    environment.filters["printable"] = printable
-    environment.filters["breakable"] = format_breakable
-    environment.filters["coded"] = format_code
-    environment.filters["address"] = lambda text: quote(printable(text), safe="")
-    environment.filters["cell"] = format_cell
-    environment.filters["kind"] = kind_of
-    environment.filters["fixed"] = format_decimal
-    environment.filters["with_interval"] = lambda metric: format_with_interval(
-        metric.value, metric.low, metric.high, method=metric.method
-    )
-    environment.filters["count"] = lambda value: f"{value:,}"
+    environment.filters |= {
+        "printable": printable,
+        "breakable": format_breakable,
+        "coded": format_code,
+        "address": lambda text: quote(printable(text), safe=""),
+        "cell": format_cell,
+        "kind": kind_of,
+        "fixed": format_decimal,
+        "with_interval": _format_metric,
+        "count": lambda value: f"{value:,}",
+    }
     return environment
+
+
+def _format_metric(metric: Metric) -> str:
+    """Format the value of a metric with its interval."""
+    return format_with_interval(metric.value, metric.low, metric.high, method=metric.method)
 
 
 def format_breakable(name: str) -> Markup:
@@ -325,7 +331,7 @@ def format_breakable(name: str) -> Markup:
 def format_code(text: str) -> Markup:
     """Format a text as HTML, with the parts between backticks as code.
 
-    Other markup is escaped, and a single backtick stays.
+    Other markup is escaped. A backtick without a second one is kept.
 
     >>> format_code("run `youden fit` <now>")
     Markup('run <code>youden fit</code> &lt;now&gt;')

@@ -33,8 +33,8 @@ _MARKS: dict[GateOutcome, str] = {"better": "✅", "no worse": "✅", "worse": "
 def render_gate_markdown(gate: Gate) -> str:
     """Render the result of a gate, a comparison of new agents with a baseline, as Markdown.
 
-    It contains the outcome, a table with one row per agent, the reason for each undecided one, the next command, and what
-    the run recommends.
+    The text contains the outcome, a table with one row per agent, the reason for each undecided agent, the next command,
+    and the recommendation of the run.
     """
     outcome = format_outcome(gate, gate.outcome)
     heading = f"## {_MARKS[gate.outcome]} {outcome}: {_format_agents(gate)} against {escape_markdown(gate.baseline)}"

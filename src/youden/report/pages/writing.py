@@ -349,10 +349,24 @@ def _render_stress_markdown(stress: Stress) -> str:
 
 
 def _render_preferences_as_markdown(run: Summary) -> str:
-    """Render the summary of a run that asks for preferences as Markdown."""
+    """Render the summary of a run that asks for preferences (which response is better?) as Markdown.
+
+    The title is followed by one paragraph per sentence. The sentences state, as far as the run has them, its result, the
+    meaning of an ability, the selected agent and the probability of being the best, the comparisons, and the last
+    extension. Then come the warnings, the ranking, and the signature, which identifies the judge, the design and the data
+    of the run.
+    """
     title = f"## {escape_markdown(run.name)}: {format_count(run.n_agents, 'agent')} on {run.items}"
-    sentences = [run.headline, PREFERENCE_ABILITY, run.target, run.selection_text, run.p_best_text]
-    paragraphs = [escape_markdown(sentence) for sentence in (*sentences, *run.preference, *run.moved) if sentence]
+    sentences = [
+        run.headline,
+        PREFERENCE_ABILITY,
+        run.target,
+        run.selection_text,
+        run.p_best_text,
+        *run.preference,
+        *run.moved,
+    ]
+    paragraphs = [escape_markdown(sentence) for sentence in sentences if sentence]
     warnings = "\n".join(_format_warnings(run.warnings))
     table = to_markdown(run.table(bar_cells=BAR_CELLS, max_agents=MAX_AGENTS))
     signature = f"<sub>{escape_markdown(run.signature)}</sub>"
@@ -401,30 +415,50 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
     """Write a comparison of two fitted runs as HTML, and return its path.
 
     If both runs ask for information (are two responses to the same item?), the page has the rankings and trials of both side by
-    side. If one of them asks for preferences (which response is better?), the page compares the two rankings only. If both do, it
-    compares their rankings and answers.
+    side. If one of them asks for preferences (which response is better?), the page compares the two rankings only. If
+    both runs ask for preferences, the page compares their rankings and answers.
 
     out : file to write, which is replaced if it exists; by default, against-SECOND.html in the folder of the first run
 
-    Raises RunFolderError if a file of a run is missing, for example because it was not fitted, or damaged; or if the runs
-    have no agent in common, or fewer than three if one asks for preferences.
+    Raises RunFolderError if a file of a run is damaged, or if it is missing, for example because the run was not fitted.
+    Also raises RunFolderError if the runs have no agent in common, or if one run asks for preferences and the runs have
+    fewer than three agents in common.
     """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
     if first.asks_preference and second.asks_preference:
-        of_preferences = compare_preference_runs(first, second)
-        preference_part = StudyPart("Two runs by preference", of_preferences.summary, (), table=of_preferences.table())
-        write_study(path, " and ".join(of_preferences.runs), [preference_part])
-        return path
-    if first.asks_preference or second.asks_preference:
+        _write_preference_comparison(path, first, second)
+    elif first.asks_preference or second.asks_preference:
+        _write_question_comparison(path, first, second)
+    else:
+        write_file(path, render_comparison(Comparison(first, second)))
+    return path
+
+
+def _write_preference_comparison(path: Path, first: RunFolder, second: RunFolder) -> None:
+    """Write a comparison of two runs that both ask for preferences (which response is better?) as HTML.
+
+    path : file to write, which is replaced if it exists
+    """
+    study = compare_preference_runs(first, second)
+    part = StudyPart("Two runs by preference", study.summary, (), table=study.table())
+    write_study(path, " and ".join(study.runs), [part])
+
+
+def _write_question_comparison(path: Path, first: RunFolder, second: RunFolder) -> None:
+    """Write a comparison of a run that asks for information and one that asks for preferences as HTML.
+
+    The page has a figure of the abilities in both runs if the package for charts is installed.
+
+    path : file to write, which is replaced if it exists
+    """
+    study = compare_instruments(first, second)
+    figures: tuple[Figure, ...] = ()
+    if vega.has_charts():
         from youden.report.charts.studies import draw_abilities_by_question
 
-        study = compare_instruments(first, second)
-        figures = (draw_abilities_by_question(study),) if vega.has_charts() else ()
-        part = StudyPart("Two instruments", study.summary, figures, table=study.table())
-        write_study(path, " and ".join(study.runs), [part])
-        return path
-    write_file(path, render_comparison(Comparison(first, second)))
-    return path
+        figures = (draw_abilities_by_question(study),)
+    part = StudyPart("Two instruments", study.summary, figures, table=study.table())
+    write_study(path, " and ".join(study.runs), [part])
 
 
 def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path | None = None) -> Path:
@@ -518,7 +552,7 @@ def write_stress(stress: Stress, out: Path) -> tuple[Path, ...]:
     Returns
     -------
     tuple of Path
-        stress.md, stress.json and, if vl-convert is installed, stress.svg.
+        Paths of stress.md, stress.json and, if vl-convert is installed, stress.svg.
     """
     texts = {
         "stress.md": _render_stress_markdown(stress),

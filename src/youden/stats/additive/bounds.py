@@ -263,7 +263,7 @@ def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floa
 def _update_bounds_in_use(equations: Equations, active: OnBound, point: _BoxPoint) -> OnBound:
     """Release effects from their bound if this decreases the objective, and add effects that violate the bound.
 
-    Empty bounds stay empty.
+    A bound without effects on it stays empty.
 
     active : effects on the upper and on the lower bound
     point : solution with these effects on their bounds
@@ -375,8 +375,8 @@ def _compute_largest_violation(equations: Equations, active: OnBound, point: _Bo
 def _compute_largest_gradient_violation(active: OnBound, gradient: Effects) -> float:
     """Compute by how much a gradient violates the optimality conditions of a fit with bounds, at least 0.
 
-    The gradient of a free effect is 0. That of an effect on a bound must not point inside the bound, and the gradients on
-    each bound sum to 0.
+    At the optimum, the gradient of a free effect is 0. The gradient of an effect on a bound does not point inside the
+    bound, and the gradients on each bound sum to 0.
 
     active : effects that are on the upper and on the lower bound
     gradient : half the gradient of the objective by the row and column effects
@@ -411,8 +411,8 @@ def fit_censored(cells: Cells, equations: Equations) -> Fit:
     Returns
     -------
     Fit
-        The effects. If `n_rounds` is `MAX_CENSORED_ROUNDS`, they may not have converged. In this case, `kkt_residual`
-        is large.
+        The effects. If `n_rounds` is `MAX_CENSORED_ROUNDS`, the effects may not have converged. In this case,
+        `kkt_residual` is large.
     """
     saturated = _Saturated(cells, equations)
     effects, n_iterations = solve(equations, equations.row_total, equations.column_total)
@@ -496,7 +496,7 @@ class _Saturated:
     def fit_without(self, is_left_out: Bools) -> tuple[Effects, int]:
         """Fit the effects to all cells except some saturated ones.
 
-        The effects of all observed items sum to 0, also if an item has no remaining cell.
+        The effects of all observed items sum to 0, even if an item has no remaining cell.
 
         Parameters
         ----------
@@ -537,8 +537,8 @@ class _Saturated:
         Returns
         -------
         float
-            Multiple of the step. It is 1 if the objective falls until the end of the step, or does not fall at its
-            beginning.
+            Multiple of the step. It is 1 if the objective falls until the end of the step, or if the objective does not
+            fall at the beginning of the step.
         """
         end = _take_part_of_step(effects, step, 1.0)
         plain_slope_at_start = self._compute_plain_slope(effects, step)

@@ -305,11 +305,12 @@ def _check_positions(positions: Ids | Positions, *, size: int, noun: str) -> Non
 def _normalize_cells(scores: Scores | ArrayLike) -> ScoredCells:
     """Select the observed cells of scores, and scale their weights to a mean of 1.
 
-    A cell is an agent and an item. It was observed if its weight is above 0, or in an array, if its score is not NaN.
+    A cell is an agent and an item. In `Scores`, a cell was observed if its weight is above 0. In an array, a cell was
+    observed if its score is not NaN.
 
     scores : scores with weights, or array (n_agents, n_items), in which all observed cells have the same weight
 
-    Returns the scores and the scaled weights of the observed cells, with the agent and the item of each.
+    Returns the scores and the scaled weights of the observed cells, with the agent and the item of each cell.
 
     Raises StatisticsError [scores-empty] if no cell was observed.
     """

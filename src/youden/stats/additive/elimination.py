@@ -250,7 +250,7 @@ def _make_weight_matrix(
 ) -> Floats | csr_array:
     """Make the matrix that contains the weight of each cell, and 0 for cells that were not observed.
 
-    The matrix is dense if it is small or if many of its cells were observed, and otherwise a sparse SciPy array.
+    If the matrix is small, or if many of its cells were observed, it is dense. Otherwise, it is a sparse SciPy array.
 
     row, column : int array (n_cells,), positions of the observed cells
     weight : float array (n_cells,); the weights of a repeated cell are summed

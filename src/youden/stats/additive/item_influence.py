@@ -112,7 +112,7 @@ def iter_cell_influence(
     weight, residual : float array (n_cells,)
         Weight of each cell, above 0, and its residual.
     component : int array (n_agents,)
-        Component of each agent; −1 for an agent without a cell.
+        Component of each agent: the number of its set of linked agents; −1 for an agent without a cell.
 
     Yields
     ------
@@ -120,7 +120,7 @@ def iter_cell_influence(
         Result for the largest group of agents in a component that stay linked after the removal of any single cell.
         Groups of one agent are skipped. The fields are the positions of the agents, int array (n_linked,), the
         influence of each item on their abilities, float array (n_linked, n_items), and the share of each item in the
-        weight of an agent, of the same shape.
+        weight of each agent, an array of the same shape.
     """
     for group in _iter_groups(cells, weight, residual, component=component):
         influence_chunks, share_chunks = zip(*group.iter_chunks(), strict=True)
@@ -225,8 +225,8 @@ def _iter_influence(
     inverse_of_members = inverse[is_member]
     ability_change = inverse_of_members - inverse_of_members.mean(axis=0)
 
-    # with the matrices E of residuals and C of shares of items, the influence is R·E minus the part that the fitted
-    # difficulty of the item takes up, which is R·C times the sum of the item's residuals
+    # With the matrices E of residuals and C of shares of items, the influence is R·E minus R·C times the sum of the
+    # item's residuals. The second term is the part that the fitted difficulty of the item takes up.
     for residual, item_share, agent_share in index.iter_matrices(adjusted_residual, share_of_item, share_of_agent):
         through_abilities = ability_change @ residual
         through_difficulty = (ability_change @ item_share) * residual.sum(axis=0)
@@ -255,7 +255,7 @@ class _FreeCellTerms(NamedTuple):
 def _compute_free_cell_terms(index: CellIndex, weight: Floats, leverage: Floats, is_free: Bools) -> _FreeCellTerms:
     """Compute the total weight of each agent, and the weight share and residual correction of each cell.
 
-    Only free cells, of leverage below 1, count. A cell of leverage 1 is fitted exactly, whatever its score.
+    Only free cells count: those with a leverage below 1. A cell with a leverage of 1 is fitted exactly, whatever its score.
 
     weight, leverage : float arrays (n_cells,), weight and leverage of each cell
     is_free : bool array (n_cells,), cells that are free
@@ -339,7 +339,8 @@ def _find_groups_linked_by(free_cells: CellIndex, component: Ids) -> list[Bools]
     a group therefore stay linked after the removal of any single cell.
 
     free_cells : agents and items of the free cells
-    component : int array (n_agents,), number of the set of agents, linked by any cells, that each agent belongs to
+    component : int array (n_agents,), component of each agent: the number of its set of agents that are linked by free or
+        other cells
 
     Returns the members of each group as a mask, bool array (n_agents,). Components without a group are skipped.
     """

@@ -240,7 +240,8 @@ def _drop_weight_0(cells: Cells, weights: RealColumn) -> Cells:
 def _check_ids(ids: NDArray[Any], *, size: int, noun: str) -> IdColumn:
     """Check positions and return them as int32 or int64.
 
-    Raises StatisticsError [cells-id] if they are not integers, or one is not from 0 to `size` − 1.
+    Raises StatisticsError [cells-id] if the positions are not integers, or if a position is outside the range from 0 to
+    `size` − 1.
     """
     if not np.issubdtype(ids.dtype, np.integer):
         raise StatisticsError(f"The {noun}s must be integers: got {ids.dtype}. Pass their positions.", slug="cells-id")

@@ -277,7 +277,7 @@ def _maximize_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) ->
 
 
 def _find_better_fit(cells: _Cells, link: Link, fit: Solution, target: Solution) -> Solution | None:
-    """Find a fit on the line to a target whose penalized quasi-likelihood is not lower than that of the current fit.
+    """Find a fit between the current fit and a target, without lowering the penalized quasi-likelihood.
 
     The target itself is tried first. The step from the current fit is then halved up to `_MAX_HALVINGS` − 1 times.
 

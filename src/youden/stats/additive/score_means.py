@@ -172,7 +172,7 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
 
 
 def _centre_components(model: ClippedLinear, observed: Bools) -> tuple[Floats, Floats]:
-    """Shift abilities and difficulties of each component of connected models so that its difficulties have the mean 0.
+    """Shift abilities and difficulties so that, in each set of connected models (component), the mean difficulty is 0.
 
     observed : bool array (n_agents, n_items), cells with a score
 
@@ -325,7 +325,9 @@ def _compute_wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, l
 
 
 def _compute_effective_sizes(mean: Floats, variance: Floats, n: Ids, quantile_ratio: Floats) -> Floats:
-    """Compute effective sample sizes: the numbers of values 0 and 1 whose means have the variances of the given means.
+    """Compute the effective sample size of each mean score.
+
+    The effective size is the number of values 0 and 1 whose mean has the same variance as the mean score.
 
     mean, variance : float arrays (n_agents,), mean scores and their sampling variances
     n : int array (n_agents,), number of scores of each model, which is the result for a variance of 0
@@ -431,12 +433,12 @@ def count_items_to_separate(difference: float, std_error: float, n_items: int, *
     n_items : int
         Number of items.
     power : float, default 0.8
-        Probability of a significant difference, if the true one is as estimated.
+        Probability of a significant difference, if the true difference equals the estimate.
 
     Returns
     -------
     int or None
-        Number of additional items, at least 0; None if the difference is 0, or if it or its standard error is NaN.
+        Number of additional items, at least 0; None if the difference is 0, or if the difference or its standard error is NaN.
 
     Examples
     --------

@@ -237,7 +237,7 @@ def _select_heavy_cells(cells: Cells, *, ridge: float) -> Cells:
     cells : observed cells; without weights, all cells are heavy
     ridge : ridge penalty of the fit
 
-    Raises: StatisticsError [weights-scale] if an agent or item has cells but no heavy ones, or if the sum of the weights
+    Raises: StatisticsError [weights-scale] if an agent or item has cells, but no heavy cell, or if the sum of the weights
         may overflow.
     """
     if cells.weight is None:

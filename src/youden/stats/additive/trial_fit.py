@@ -169,7 +169,7 @@ def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
 
     An effect group is a set of trials with one common effect: those of an item, or of a block.
 
-    chunks : trials in chunks of items; all trials on an item, and all of an effect group, must be in one chunk
+    chunks : trials in chunks of items; all trials on an item, and all trials of an effect group, must be in one chunk
     """
     sums = _TrialSums(
         normal_matrix=np.zeros((n_agents, n_agents)),
@@ -217,7 +217,8 @@ def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: A
     positive_group_weight = np.maximum(group_weight, np.finfo(np.float64).tiny)
     group_mean = agent_answers.sum(axis=0) / 2 / positive_group_weight
 
-    # eliminate the effect of each group: subtract its mean design row, the shares of the agents in its weight, and its mean
+    # Eliminate the effect of each group: subtract its mean answer, and its mean design row, which contains the share of
+    # each agent in the weight of the group.
     agent_share = agent_weight / positive_group_weight  # (n_agents, n_groups)
     sums.normal_matrix += matrix - agent_share @ agent_weight.T
     sums.normal_target += target - agent_weight @ group_mean

@@ -30,7 +30,7 @@ def check_score_matrix(
     value : array_like (n_agents, n_items)
         Scores; NaN is unobserved.
     agent_ids, item_ids : sequence of str, optional
-        Ids for the error message. If they are missing, the message shows the position of the invalid cell.
+        Ids for the error message. Without ids, the message shows the position of the invalid cell.
 
     Returns
     -------
@@ -150,7 +150,7 @@ def no_cells_error(size: str) -> StatisticsError:
 def as_matrix(array: ArrayLike) -> RealColumn:
     """Convert scores to a float matrix (n_agents, n_items), without a copy if they are a float32 or float64 matrix.
 
-    Raises StatisticsError [scores-numeric] or [scores-shape] if they are no two-dimensional array of numbers.
+    Raises StatisticsError [scores-numeric] or [scores-shape] if the scores are not a two-dimensional array of numbers.
     """
     scores = as_reals(array, noun="scores")
     if scores.ndim != 2:
@@ -165,7 +165,7 @@ def as_matrix(array: ArrayLike) -> RealColumn:
 def as_reals(array: ArrayLike, *, noun: str) -> RealColumn:
     """Convert numbers to an array of floats; float32 and float64 are kept.
 
-    Raises StatisticsError [NOUN-numeric] if that is impossible; `noun` is also the subject of the message.
+    Raises StatisticsError [NOUN-numeric] if a value cannot be converted; `noun` is also the subject of the message.
     """
     values = np.asarray(array)
     if values.dtype in (np.float32, np.float64):
@@ -247,7 +247,7 @@ def observed_scores(scores: Scores | ArrayLike) -> Floats:
     ------
     StatisticsError
         [scores-empty]: if no cell was observed; [scores-holdout]: if the scores are of held-out cells;
-        [scores-numeric], [scores-shape], [scores-infinite], [scores-range]: if they are no matrix of numbers in
+        [scores-numeric], [scores-shape], [scores-infinite], [scores-range]: if the scores are not a matrix of numbers in
         [−1, 1].
     """
     if isinstance(scores, Scores):

@@ -126,14 +126,14 @@ def spearman(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metr
     Returns
     -------
     Metric
-        ρ with its interval, which treats the agents as a random sample. Its bounds are NaN below 5 agents and for ρ =
-        ±1.
+        ρ with its interval, which treats the agents as a random sample. The bounds are NaN if ρ is ±1, or if there are
+        fewer than 5 agents.
 
     Raises
     ------
     StatisticsError
         [metric-missing]: if a value is NaN; [metric-shape]: if the arrays differ in shape; [metric-constant]: if there
-        are fewer than 2 agents, or all values of an array are equal; [level]: unless 0 < level < 1.
+        are fewer than 2 agents, or all values of an array are equal; [level]: if `level` is not between 0 and 1.
 
     Notes
     -----
@@ -162,14 +162,14 @@ def kendall(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metri
     Returns
     -------
     Metric
-        τ-b with its interval, which treats the agents as a random sample. Its bounds are NaN below 5 agents and for τ =
-        ±1.
+        τ-b with its interval, which treats the agents as a random sample. The bounds are NaN if τ is ±1, or if there are
+        fewer than 5 agents.
 
     Raises
     ------
     StatisticsError
         [metric-missing]: if a value is NaN; [metric-shape]: if the arrays differ in shape; [metric-constant]: if there
-        are fewer than 2 agents, or all values of an array are equal; [level]: unless 0 < level < 1.
+        are fewer than 2 agents, or all values of an array are equal; [level]: if `level` is not between 0 and 1.
 
     Notes
     -----

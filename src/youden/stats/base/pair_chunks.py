@@ -234,7 +234,7 @@ def compute_residuals(first: Ids, second: Ids, group: Ids, answer: Floats, *, ab
     answer : float array (n_trials,)
         Answers, without NaN.
     ability : float array (n_agents,)
-        Abilities; NaN without an estimate, which counts as the mean ability.
+        Abilities; NaN for an agent without an estimate, which counts as an agent of mean ability.
 
     Returns
     -------

@@ -105,7 +105,7 @@ def independent_difference(first: Proportion, second: Proportion) -> Metric:
     Returns
     -------
     Metric
-        first − second with its interval, at the level of both intervals; NaN if a proportion is.
+        first − second with its interval, at the level of both intervals; NaN if a proportion is NaN.
 
     Notes
     -----

@@ -93,8 +93,8 @@ class SampledCurl:
         Notes
         -----
         Let e be the standard error of the estimated share of rectangles with at most this curl (see `ecdf`). The standard
-        error of the q quantile is half the difference between the q + e and the q − e quantiles. It is 0 if these are
-        equal, for example because scores have few different values.
+        error of the q quantile is half the difference between the q + e and the q − e quantiles. The standard error is 0
+        if these quantiles are equal, for example because scores have few different values.
 
         References
         ----------
@@ -228,7 +228,8 @@ class LinkCurls(NamedTuple):
         Parameters
         ----------
         n_steps : int, default 41
-            Number of values of the curl, evenly spaced from 0 to its 99th percentile, or to 1 if that is 0.
+            Number of values of the curl, evenly spaced from 0 to the 99th percentile of the curl; from 0 to 1 if this
+            percentile is 0.
 
         Returns
         -------

@@ -102,7 +102,8 @@ class _SortedDifferences:
         """List the distances above `low` and up to `high`, or a systematic sample of them.
 
         The distances are ordered by the indices of their two differences. For `step` = 1, all of them are listed. For a
-        larger step, the sample consists of those numbered step // 2, step // 2 + step, and so on, counted from 0.
+        larger step, the sample consists of the distances with the numbers step // 2, step // 2 + step, and so on, counted
+        from 0.
 
         Returns an int64 array (n_listed,), in steps of the grid, not sorted.
         """
@@ -239,7 +240,7 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
     StatisticsError
         [curl-at]: if an x is NaN, or x is not one-dimensional; [curl-no-rectangles]: if there is no complete rectangle;
         [curl-infinite]: if a score is infinite; [curl-too-large]: if the matrix needs too much memory;
-        [scores-numeric], [scores-shape]: if the scores are no matrix of numbers.
+        [scores-numeric], [scores-shape]: if the scores are not a matrix of numbers.
 
     Examples
     --------
@@ -467,7 +468,7 @@ def _resample_medians(
 
     values : float array (n_links, n_agents, n_items), scores transformed by each link function
     observed : bool array (n_agents, n_items), cells with a score
-    coincident : "drop" or "keep" rectangles in which one agent or one item, drawn twice, takes both places
+    coincident : "drop" or "keep" rectangles that contain an agent or item twice, because it was drawn twice
     n_draws : number of bootstrap samples
     n_rectangles : number of random rectangles per sample
 

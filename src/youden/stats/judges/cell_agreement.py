@@ -23,7 +23,7 @@ def cohen_kappa(a: Floats, b: Floats) -> float:
     Parameters
     ----------
     a, b : float array (n_units,)
-        Answers of both judges to the same units: any finite set of categories, without NaN.
+        Answers of both judges to the same units, such as trials: any finite set of categories, without NaN.
 
     Returns
     -------
@@ -150,7 +150,7 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     Parameters
     ----------
     a, b : float array (n_agents, n_items)
-        Values, NaN if a cell has none; cells with both values are used.
+        Values; NaN for a cell without a value. Cells with a value in both matrices are used.
     level : float, default 0.95
         Confidence level.
 
@@ -164,7 +164,7 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     Raises
     ------
     StatisticsError
-        [metric-shape]: if the arrays differ in shape or are not two-dimensional; [level]: unless 0 < level < 1.
+        [metric-shape]: if the arrays differ in shape or are not two-dimensional; [level]: if `level` is not between 0 and 1.
 
     Notes
     -----
@@ -218,8 +218,8 @@ def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -
     a, b : float arrays (n_agents, n_items)
     has_both : bool array (n_agents, n_items), cells that have a value in both matrices
 
-    Returns ρ with its bounds, all NaN if ρ is not defined. Only the bounds are NaN if there are fewer than 3 items, if ρ is
-    ±1, or if values are constant without a group.
+    Returns ρ with its bounds, all NaN if ρ is not defined. Only the bounds are NaN if there are fewer than 3 items, or if
+    ρ is ±1 or not defined when one of the groups is left out.
     """
     value_a, value_b = a[has_both], b[has_both]
     rho = _correlate_ranks(value_a, value_b)
@@ -248,7 +248,7 @@ def _correlate_without_each_group(value_a: Floats, value_b: Floats, item: Positi
     value_a, value_b : float arrays (n_cells,), both values of each cell
     item : int array (n_cells,), item of each cell
 
-    Returns the correlations, float array (n_groups,); NaN if the other values are constant.
+    Returns the correlations, float array (n_groups,); NaN if the remaining values are constant.
     """
     _, item_number = np.unique(item, return_inverse=True)
     group = item_number % _MAX_GROUPS

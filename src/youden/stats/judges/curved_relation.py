@@ -178,7 +178,7 @@ def curved_relation(
 
 
 def parabola_r2(ability: Floats, has_label: Floats) -> float:
-    """Compute the adjusted R² of predicting by a parabola in ability which agents have a label.
+    """Compute the adjusted R² of a parabola in ability that predicts which agents have a label.
 
     A value near 0 means that agents with and without the label have similar abilities. A high value means that the label
     is concentrated in a range of abilities, so that its estimated effect depends on the shape of the curve.
@@ -244,7 +244,7 @@ def _make_adjusted_design(fixed: Floats, is_in_trial: Floats, answer: Floats) ->
 def _compute_label_statistics(
     design: _AdjustedDesign, x: Floats, x_variance: Floats, ratio: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Compute what is needed to test whether a label, such as long responses, explains the difference of two judges.
+    """Compute the statistics of a test of whether a label, such as long responses, explains the difference of two judges.
 
     The test is a score test in a regression on the label and on a parabola in the abilities x, which represents a curved
     relation of the two judges. For a label f (n_agents,), 1 for agents with the label and 0 for others, the estimated effect
@@ -273,8 +273,8 @@ def _compute_label_statistics(
 def _make_parabola_remover(x: Floats, x_variance: Floats, information: Floats) -> Floats:
     """Make the matrix that removes a parabola in the abilities x from a score vector of agents.
 
-    Errors of x flatten a fitted parabola. Their contribution to the moments of x and x² is subtracted, unless it exceeds
-    the share `_MAX_ERROR_SHARE`.
+    Errors of x flatten a fitted parabola. The contribution of the errors to the moments of x and x² is subtracted if it
+    is at most the share `_MAX_ERROR_SHARE`.
 
     x, x_variance : float arrays (n_agents,), abilities and the variances of their errors
     information : float array (n_agents, n_agents), information about the agents' effects

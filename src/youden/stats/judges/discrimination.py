@@ -151,8 +151,10 @@ def youdens_j(paired: ItemTotals, independent: ItemTotals, *, level: float = 0.9
 
     Parameters
     ----------
-    paired, independent : ItemTotals
-        Answers of both trial types.
+    paired : ItemTotals
+        Answers to paired trials, whose mean is the TPR.
+    independent : ItemTotals
+        Answers to independent trials, whose mean is the FPR.
     level : float, default 0.95
         Confidence level.
 
@@ -168,9 +170,9 @@ def youdens_j(paired: ItemTotals, independent: ItemTotals, *, level: float = 0.9
 
     Notes
     -----
-    Newcombe's hybrid of two Wilson intervals, which is valid if a rate is 0 or 1. The rates are treated as
-    statistically independent. Items on which a judge answers yes more often raise both rates, so the interval is rather
-    too wide.
+    The interval is Newcombe's hybrid of two Wilson intervals. It is valid even if a rate is 0 or 1. The rates are treated
+    as statistically independent. Items on which a judge answers yes more often raise both rates, so the interval tends to
+    be too wide.
 
     References
     ----------

@@ -140,7 +140,7 @@ def label_shift(
 
 
 def _check_labels(score: Floats, information: Floats, has_label: Bools) -> None:
-    """Check that arrays are of the same agents, some of which have the label.
+    """Check that arrays are of the same agents, and that some of the agents, but not all, have the label.
 
     score : float array (n_agents,)
     information : float array (n_agents, n_agents)
@@ -167,8 +167,8 @@ def _invert_permutation_test(thresholds: Floats, *, n: int, n_always: int, level
     """Compute the confidence bounds of an effect c, and the p-value of c = 0, by inverting a permutation test.
 
     A permutation of the labels is extreme at c if its test statistic is at least as large as the observed one. Most
-    permutations have a threshold: they are extreme if c is at least the threshold, or in the test of the other side, at
-    most the threshold. All other permutations are extreme for every c.
+    permutations have a threshold. In the test of one side, they are extreme if c is at least the threshold, and in the
+    test of the other side, if c is at most the threshold. All other permutations are extreme for every c.
 
     thresholds : float array (n_thresholds,), thresholds of the permutations that have one, ascending
     n : number of all permutations

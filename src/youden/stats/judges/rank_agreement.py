@@ -91,9 +91,9 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
 def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_draws: int) -> Floats:
     """Draw the true effects of the agents under judge B from their posterior distribution.
 
-    The true effects under judge B are modelled as a line, a linear function of the effects under judge A, plus deviations.
-    All lines are equally likely a priori. The deviations are normally distributed around 0, with variances that
-    `_draw_prior_variances` draws.
+    The true effects under judge B are modelled as a line (a linear function of the effects under judge A) plus
+    deviations. All lines are equally likely a priori. The deviations are normally distributed around 0, with variances
+    that `_draw_prior_variances` draws.
 
     shift : estimated effects of the agents under both judges, with the covariance of those under judge B
     x : float array (n_agents,), effects under judge A, centred and divided by their length √Σx²
@@ -125,11 +125,11 @@ def _draw_prior_variances(
 ) -> Floats:
     """Draw the prior variances of deviations from a line, given the observed deviations.
 
-    All deviations have the prior variance τ². The last one, in the quadratic direction, has the variance of a quadratic term
-    in addition. The standard deviation of this term is proportional to the slope.
+    All deviations have the prior variance τ². For the last deviation, that in the quadratic direction, the variance of a
+    quadratic term is added to τ². The standard deviation of this term is proportional to the slope.
 
     deviation : float array (n_vectors,), observed deviations in an orthonormal basis; the last is the quadratic one
-    sampling_variance : float array (n_vectors,), their sampling variances
+    sampling_variance : float array (n_vectors,), sampling variances of the deviations
     slope : slope of the line
 
     Returns a float array (n_draws, n_vectors).

@@ -229,7 +229,8 @@ class _Regression:
 
     def _add_slope_prior(self, log_weight: Floats, slopes: Floats) -> None:
         """Add the log prior of each slope, a normal density times the step of the grid, to the last axis, in place."""
-        # a normal density has half of its mass on either side of 0; the prior has other probabilities of the signs
+        # A normal density has half of its mass on either side of 0. In this prior, a positive slope has the probability
+        # p_positive instead.
         p_positive = _P_POSITIVE if self.curvature == 0 else _P_POSITIVE_CURVED
         p_sign = np.full(len(slopes), 0.5)
         p_sign[slopes > 0] = p_positive
@@ -329,9 +330,9 @@ class RegressionPosterior:
         Returns
         -------
         RegressionPosterior
-            Posterior at this slope. If it is 0, it consists of the regressions without a slope. Otherwise, it consists of
-            the regressions with a slope whose grid contains the value. Each of their grids is reduced to the two slopes
-            next to the value, with weights that interpolate between them.
+            Posterior at this slope. If the slope is 0, the posterior consists of the regressions without a slope. Otherwise, it
+            consists of the regressions with a slope whose grid contains the value. Each of their grids is reduced to the two
+            slopes next to the value, with weights that interpolate between them.
         """
         grids = []
         for grid in self.grids:
@@ -380,8 +381,8 @@ class RegressionPosterior:
 
         Notes
         -----
-        To leave out the agent's own labels, the posterior weight of each regression is divided by their likelihood. The
-        logit quality of an agent that is not an outlier is a mixture of normal distributions over the regressions.
+        To leave out the agent's own labels, the posterior weight of each regression is divided by the likelihood of these labels.
+        The logit quality of an agent that is not an outlier is a mixture of normal distributions over the regressions.
         """
         # weights of the normal distributions in each agent's mixture, by SD, mean (a grid point) and agent, flattened
         regression = self.grids[0].regression
@@ -424,7 +425,8 @@ def _add_prediction_weights(
 ) -> None:
     """Add the posterior weights of a grid at one value of τ to `flat_weight` and `outlier_weight`, in place.
 
-    To leave out an agent's own labels, each weight is divided by their likelihood.
+    The weights of the grid depend on the labels of all agents. To leave out an agent's own labels, each weight is divided by the
+    likelihood of these labels.
 
     flat_weight : flattened float array (n_sds, n_grid, n_agents), weight of each normal distribution (SD and mean) of the
         logit quality of an agent that is not an outlier
@@ -518,8 +520,8 @@ def _standardize(x: Floats, reference: Floats) -> Floats:
 def _transform_abilities(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, Floats]:
     """Transform standardized abilities by the monotone curve with which quality is regressed on ability.
 
-    The curve is sign(c)·exp(c·z) with the curvature c: convex for c > 0, and concave for c < 0. It is linear for c = 0, when
-    z is returned unchanged.
+    The curve is sign(c)·exp(c·z) with the curvature c: convex for c > 0, and concave for c < 0. For c = 0, the curve is linear,
+    and z is returned unchanged.
 
     z : float array (n,), standardized abilities
     curvature : curvature c
@@ -548,7 +550,9 @@ def _make_normal_kernels(step: float) -> Floats:
 
 
 def _make_log_weight_grid(regression: _Regression) -> _PosteriorGrid:
-    """Make a grid of intercepts and slopes around their posterior means, which come from a coarse grid.
+    """Make a grid of intercepts and slopes around their posterior means.
+
+    The posterior means are computed beforehand on a coarse grid.
 
     The `weight` of the grid contains logarithms of unnormalized posterior weights, float array (n_taus, n_outlier_shares,
     n_intercepts, n_slopes).

@@ -112,8 +112,8 @@ class QualityEstimates:
         Returns
         -------
         float
-            Smallest δ such that, with the probability `level`, no agent's quality exceeds the selected one's by more
-            than δ.
+            Smallest δ such that, with the probability `level`, no agent's quality exceeds the quality of the selected agent by
+            more than δ.
         """
         cdf_of_others = np.delete(np.cumsum(self.density, axis=1), agent, axis=0)
 
@@ -270,9 +270,9 @@ def _mean_by_agent(agent: Positions, x: Floats, n: Floats) -> Floats:
 
 
 def _estimate_relative_variance(agent: Positions, value: Floats, mean: Floats) -> float:
-    """Estimate the variance of labels, divided by mean·(1 − mean), the variance of labels of 0 or 1 with the same mean.
+    """Estimate the variance of labels as a share of the variance of labels of 0 or 1 with the same mean.
 
-    Grades between 0 and 1 vary less than labels of 0 or 1.
+    Labels of 0 or 1 have the variance mean·(1 − mean). Grades between 0 and 1 vary less.
 
     agent : int array (n_labels,), agent of each label
     value : float array (n_labels,), the labels

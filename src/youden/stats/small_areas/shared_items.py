@@ -84,7 +84,8 @@ class LabelResiduals:
         Notes
         -----
         Let S be the sum of the products of two standardized residuals on one item, N the number of products, and e the
-        standard error of S without correlation. The estimate is (S − 1.65·e)/(N + 20). The 20 shrinks it towards 0.
+        standard error of S without correlation. The estimate is (S − 1.65·e)/(N + 20). Subtracting 1.65·e removes a correlation
+        that chance may explain, and the 20 shrinks the estimate towards 0.
         """
         standardized = self.value / self.sd
         products = self._sum_products(standardized)
@@ -108,7 +109,7 @@ class LabelResiduals:
         predicted : float array (n_labels,)
             Best linear predictions.
         remaining : float array (n_labels,)
-            Share of the variance that remains.
+            Share of the variance of each residual that the prediction does not explain.
         """
         standardized = self.value / self.sd
         n_others = self.n_by_item[self.item_index] - 1
@@ -136,8 +137,9 @@ class LabelResiduals:
         labels that are on one item.
 
         The covariance is estimated by a ratio of sums over pairs of labels, because a mean of ratios is biased towards 0.
-        It is then averaged with a usual value of 0.25, or half of `relative_variance` if this is smaller. The weights are
-        the effective number of items and 20. The result is limited to at least the usual value and at most 0.8.
+        It is then averaged with a usual value of 0.25, or half of `relative_variance` if this is smaller. The weight of the
+        estimate is the effective number of items; the weight of the usual value is 20. The result is limited to at least the
+        usual value and at most 0.8.
         """
         n_labels = len(self.value)
         usual_covariance = min(_USUAL_COVARIANCE, _MAX_SHARE * relative_variance)

@@ -124,7 +124,7 @@ class AgentRates(ReadOnly):
         Notes
         -----
         The degrees of freedom ν are those of Welch and Satterthwaite for the sum of both variances, v and r:
-        (v + r)²/ν = v²/ν_v + var(squared error)/2. They are at least 10, or ν_v if that is smaller.
+        (v + r)²/ν = v²/ν_v + var(squared error)/2. The result is at least 10, or at least ν_v if ν_v is smaller than 10.
 
         References
         ----------
@@ -146,7 +146,7 @@ class AgentRates(ReadOnly):
         Parameters
         ----------
         covariance : CentredCovariance
-            Covariance of the abilities. Only its NaN entries are used, which mark pairs that cannot be compared.
+            Covariance of the abilities. Only its NaN entries are used: they mark pairs of agents that cannot be compared.
         reference : bool array (n_agents,), optional
             Agents over which the mean is taken, as far as they can be compared with an agent. Default: for each agent, all
             that can be compared with it.
@@ -154,8 +154,8 @@ class AgentRates(ReadOnly):
         Returns
         -------
         float array (n_agents, n_agents)
-            Covariance without NaN. No mean is subtracted from the rate of an agent that cannot be compared with any agent
-            of the reference.
+            Covariance without NaN. If an agent cannot be compared with any agent of the reference, no mean is subtracted from its
+            rate.
         """
         is_comparable = ~np.isnan(covariance.covariance)
         in_mean = is_comparable if reference is None else is_comparable & reference
@@ -243,8 +243,8 @@ class IndependentTotals:
         is_training : bool array (n_trials,), optional
             Whether training scores may use a trial; other trials change only `n_trials` and `total_all`. Default: all.
         counts_for : pair of bool arrays (n_trials,), optional
-            Whether a trial counts for its first, and for its second agent, in the sums by agent. Other sums do not
-            depend on this. Default: for both.
+            In the sums by agent, whether each trial counts for its first agent (first array), and whether it counts for its
+            second agent (second array). Other sums do not depend on this. Default: each trial counts for both agents.
 
         Raises
         ------
@@ -477,8 +477,8 @@ class IndependentTotals:
 def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> float:
     """Forecast the variance that false-positive rates add to an ability.
 
-    An ability is a true-positive rate minus the false-positive rate, which is estimated from independent trials: a yes
-    to two texts that respond to different items is a false positive. The forecast shows how precise this estimate will be
+    An ability is a true-positive rate minus a false-positive rate. The false-positive rate is estimated from independent trials,
+    which compare responses to different items: each yes is a false positive. The forecast shows how precise this estimate will be
     before the trials are judged.
 
     Parameters
@@ -507,8 +507,8 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
     totals.n += n_trials
     totals.total += n_trials * rate
 
-    # The same over all trials, of which there are half as many, because each trial has two agents. A yes answer is 1, so that
-    # the sum of the squared answers is the sum of the answers.
+    # The same sums over all trials. Each trial has two agents, so that the number of trials is half of the sum over agents. A yes
+    # answer is 1, so that the sum of the squared answers is the sum of the answers.
     totals.training_n = max(1, round(n_agents * n_trials / 2))
     totals.training_total = totals.training_squares = totals.training_n * rate
 
@@ -551,7 +551,8 @@ class _Posterior(NamedTuple):
     def compute_squared_error_variance(self, rate: Floats, weight: Floats) -> Floats:
         """Compute the variance of the squared error of each estimated rate, over κ and the rate itself.
 
-        It is the variance of the expectation given κ, plus the mean of the variance given κ.
+        By the law of total variance, it is the variance over κ of the expected squared error, plus the mean over κ of the
+        variance of the squared error.
 
         rate : float array (n_agents,), estimated rates
         weight : float array (n_kappa, 1) or (n_kappa, n_agents), probabilities of κ
@@ -619,7 +620,7 @@ class _RateFit:
     def _compute_posterior(self, n: Floats, answer_sum: Floats, dispersion: float) -> _Posterior:
         """Compute the posterior distribution of each agent's rate, for each coefficient of variation κ of the rates.
 
-        A rate is regular, with a gamma prior, or with a small prior probability an outlier.
+        A rate is either regular, with a gamma prior, or an outlier. The prior probability of an outlier is small.
 
         n, answer_sum : float arrays (n_agents,), number and sum of the answers to each agent's trials
         dispersion : variance of an answer divided by its mean
@@ -657,7 +658,7 @@ class _RateFit:
         Rates and covariance are averages over the posterior distribution of κ, the coefficient of variation of the rates.
         The prior probability that all rates are equal (κ = 0) shrinks the rates, but not the covariance.
 
-        All rates are 0 without training trials, and equal without uncertainty for at most two agents.
+        Without training trials, all rates are 0. For at most two agents, all rates are equal, with a covariance of 0.
         """
         totals = self._totals
         n_agents = len(totals.n)
@@ -685,7 +686,8 @@ class _RateFit:
         Each rate depends only on the agent's own trials and on the fit to the first agents. It is averaged over the
         posterior distribution of κ, the coefficient of variation of the rates, which the agent's own trials update.
 
-        n, answer_sum : float arrays (n_linked,), number and sum of the answers to the independent trials of each of them
+        n, answer_sum : float arrays (n_linked,), number and sum of the answers to the independent trials of each agent that
+            joined later
 
         Returns rates (n_linked,) with independent errors. The rate of an agent with n = 0 is the mean of the prior.
         """
@@ -709,9 +711,9 @@ class _RateFit:
     ) -> AgentRates:
         """Make the result for false-positive rates: shift them to the mean answer, and add 95% intervals.
 
-        Shrinkage changes the mean of the rates. The shift, which is the same for all agents, makes the mean rate of the fitted
-        agents equal to the mean answer of all training trials again, unless a rate would leave [0, 1]. The uncertainty of the
-        mean rate is added to the given errors.
+        Shrinkage changes the mean of the rates. The shift is the same for all agents. It makes the mean rate of the fitted agents
+        equal to the mean answer of all training trials again, but it is limited so that the fitted rates remain in [0, 1]. The
+        uncertainty of the mean rate is added to the given errors.
 
         rate : float array (n_agents,), posterior means of the rates
         covariance : float array (n_agents, n_agents), covariance of the errors of the rates, given their mean
@@ -771,7 +773,7 @@ def _mix_moments(regular: _Moments, outlier: _Moments, p_outlier: Floats) -> _Mo
 def _log_likelihoods(n_yes: Floats, expected_n_yes: Floats) -> tuple[Floats, Floats]:
     """Compute log likelihoods of numbers of yes answers, plus the log prior probabilities, up to a common constant.
 
-    n_yes, expected_n_yes : float array (n_agents,), observed numbers, and those at the mean rate
+    n_yes, expected_n_yes : float array (n_agents,), observed numbers of yes answers, and the numbers expected at the mean rate
 
     Returns the log likelihoods if the rates are regular, float array (n_kappa, n_agents), and if they are outliers, float
     (n_agents,).

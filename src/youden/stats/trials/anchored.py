@@ -187,7 +187,8 @@ class AnchorScale:
         """Estimate the variance of effects of agents in blocks (cell variance) and of effects of pairs (pair variance).
 
         The cell variance is the covariance of two answers about one agent in one block. The pair variance is the
-        covariance of two answers about the same two agents. In a block, each anchor appears once first and once second.
+        covariance of two answers about the same two agents. In a block (a set of trials on one item), each anchor appears once
+        first and once second.
 
         chunks : function that yields the anchors' answers in chunks of items at each call
 
@@ -207,7 +208,8 @@ class AnchorScale:
         if not n_products:
             return 0.0, pair_variance
 
-        # the variance of a residual contains two cell variances, one for each agent, which are limited to half of it
+        # The variance of a residual contains two cell variances, one for each agent. Their sum is limited to half of this
+        # variance.
         mean_product = product_sum / n_products
         max_cell_variance = self.residual_variance / 4
         return min(max(0.0, mean_product), max_cell_variance), pair_variance
@@ -216,10 +218,10 @@ class AnchorScale:
 def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) -> Floats:
     """Multiply the two residuals of each anchor in each block, and sum the products.
 
-    An anchor appears at most twice in a block. If it appears only once, it has no product.
+    An anchor (an agent of the original run) appears at most twice in a block. If it appears only once, it has no product.
 
     chunk : trials between anchors, whose effect groups are the blocks
-    residual : float array (n_trials,), residual of each of them
+    residual : float array (n_trials,), residual of each trial
     n_anchors : number of anchors
 
     Returns the sum and the number of the products, float array (2,).
@@ -237,10 +239,10 @@ def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) 
 def _sum_residuals_by_pair(chunk: PairChunk, residual: Floats, n_anchors: int) -> Floats:
     """Compute number, sum and sum of squares of the residuals of each unordered pair of anchors.
 
-    Anchors are the agents of the original run, on whose scale agents are placed that are added later.
+    Anchors are the agents of the original run. Agents that are added later are placed on the scale of the anchors.
 
     chunk : trials between anchors
-    residual : float array (n_trials,), residual of each of them
+    residual : float array (n_trials,), residual of each trial
     n_anchors : number of anchors
 
     Returns a float array (3, n_anchors, n_anchors), in which a pair is the entry above the diagonal.
@@ -435,8 +437,8 @@ def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats
         residual = _linking_residuals(chunk, items, scale) - effect[chunk.agent]
         block_sums += _sum_squares_over_blocks(chunk, residual, n_agents)
 
-        # the error of an item's effect counts with the difference between two shares of the item: in the trials of the
-        # agent, and in the trials that define the scale
+        # The error of an item's effect is multiplied by the difference between two shares: the item's share of the agent's
+        # trials, and the item's share of the trials that define the scale.
         item_counts = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items)
         item_share = item_counts / np.maximum(n, 1)[:, None]
         share_difference = item_share - scale.item_share[items]
@@ -536,8 +538,8 @@ def compute_linked_influence(
     def iter_influence() -> Iterator[tuple[slice, Floats, Floats]]:
         """Yield, for each chunk, the slice of its items, their influence on each ability, and their share in its trials.
 
-        An item has influence on an ability in three ways, the terms of the formula in the notes. All arrays are float
-        arrays (n_agents, n_chunk_items).
+        An item has influence on an ability in three ways. Each way is a term of the formula in the notes of the enclosing
+        function. All arrays are float arrays (n_agents, n_chunk_items).
         """
         for items, chunk in _with_items(chunks()):
             # through the residuals of the agent's own trials on the item

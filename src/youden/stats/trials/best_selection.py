@@ -251,10 +251,12 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 
 
 def _compute_t_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
-    """Compute critical values of Dunnett's test of all other agents against a control, with each agent as the control.
+    """Compute critical values of Dunnett's test, which compares all other agents with a control.
 
-    The test assumes normal errors. Its quantile is replaced by the quantile of Student's t with the same tail probability
-    and the degrees of freedom of the other agent.
+    Each agent is the control in turn.
+
+    The test assumes normal errors with known standard errors. Because the standard errors are estimated, its quantile is replaced
+    by the quantile of Student's t with the same tail probability and the degrees of freedom of the other agent.
 
     std_error, df : float arrays (n_agents,), standard errors and degrees of freedom
     level : confidence level of all comparisons with one control
@@ -341,8 +343,9 @@ def next_allocation(
 def _split_std_errors(differences: Differences) -> Floats:
     """Derive a standard error of each ability from those of pairwise differences, as if abilities were independent.
 
-    The standard errors e satisfy √(e_i² + e_k²) ≈ SE of the difference of agents i and k, by least squares. Two agents have
-    the same standard error, because one difference does not show how they share its variance.
+    The standard errors e satisfy √(e_i² + e_k²) ≈ SE of the difference of agents i and k, by least squares. If there are only two
+    agents, they get the same standard error, because their difference does not show how much each of them contributes to its
+    variance.
 
     differences : pairwise differences of the abilities, all of which can be compared
 
@@ -423,7 +426,7 @@ def expected_selection_bias(differences: Differences, selected: Bools) -> Floats
     differences : Differences
         Differences of all abilities, which can be compared pairwise.
     selected : bool array (n_agents,)
-        Agents among which the prior is estimated.
+        Whether each agent was selected. The prior is estimated from the selected agents.
 
     Returns
     -------
@@ -485,7 +488,7 @@ def _estimate_prior_variance(ability: Floats, std_error: Floats) -> float:
 def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Floats]:
     """Compute the posterior distribution of each ability under a prior estimated from all of them.
 
-    ability, std_error : float arrays (n_agents,), not all errors 0
+    ability, std_error : float arrays (n_agents,); at least one standard error is above 0
 
     Returns the grid of abilities, float array (n_grid,), and the posterior probabilities, float array (n_agents, n_grid).
 

@@ -200,7 +200,8 @@ class Differences(ReadOnly):
     def one_sided_p(self) -> Floats:
         """P-values of the hypotheses θ_i ≤ θ_k: float array (n_agents, n_agents).
 
-        From Student's t, without correction for the number of pairs; 1 for agents that cannot be compared.
+        The p-values come from Student's t, without correction for the number of pairs. They are 1 for agents that cannot be
+        compared.
         """
         is_estimated = ~np.isnan(self.half_width)
         differs = is_estimated & (self.value != 0)
@@ -211,13 +212,14 @@ class Differences(ReadOnly):
 
     @property
     def simultaneously_better(self) -> Bools:
-        """Whether each agent is better than each other, for all pairs jointly: bool array (n_agents, n_agents).
+        """Whether each agent is better than each other agent, for all pairs jointly: bool array (n_agents, n_agents).
 
         The probability of any wrong direction is at most 1 − level.
 
         Notes
         -----
-        One-sided tests of θ_i ≤ θ_k for all ordered pairs, by Student's t, are rejected by Holm's rule.
+        The hypothesis θ_i ≤ θ_k of each ordered pair is tested by Student's t. Holm's procedure selects the hypotheses that are
+        rejected.
 
         References
         ----------

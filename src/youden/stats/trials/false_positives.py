@@ -149,7 +149,7 @@ def _test_rates(n: Positions, n_yes: Positions, n_total: int, n_yes_total: int) 
     """Test whether each rate of yes answers is larger than that of all other trials, by the binomial distribution.
 
     n, n_yes : int64 arrays (n_tests,), numbers of trials and of yes answers
-    n_total, n_yes_total : those of all trials
+    n_total, n_yes_total : number of all trials, and number of all yes answers
     """
     from scipy.stats import binom
 

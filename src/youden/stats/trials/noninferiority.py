@@ -428,9 +428,9 @@ def decide(value: float, half_width: float, *, margin: float) -> Decision:
     Returns
     -------
     Decision
-        "better" if the interval lies above 0, "no worse" if it lies above −margin, "worse" if it lies below 0 but not
-        above −margin, else, and for NaN, "undecided"; with the bounds of the interval. An interval that touches a limit
-        does not lie above or below it.
+        Verdict and bounds of the interval. The verdict is "better" if the interval lies above 0, "no worse" if it lies above
+        −margin, and "worse" if it lies below 0 but not above −margin. Otherwise, and for NaN, it is "undecided". An interval that
+        touches a limit does not lie above or below it.
     """
     low, high = value - half_width, value + half_width
     if low > -margin:

@@ -310,8 +310,8 @@ def _find_linked_agents(first: Ids | Positions, second: Ids | Positions, n_agent
 def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> Floats:
     """Change the pseudo-inverse P so that it gives abilities relative to a mean over linked agents.
 
-    The mean row of all linked agents is subtracted from the row of each agent. It is weighted by numbers of trials, so that
-    agents with few trials hardly influence the mean.
+    The mean row of all linked agents is subtracted from the row of each agent. The mean is weighted by numbers of trials, so that
+    agents with few trials hardly influence it.
 
     inverse : float array (n_agents + 1, n_agents + 1), the pseudo-inverse P; its last row is that of the position effect
     n_trials : int array (n_agents,), number of trials of each agent
@@ -378,7 +378,7 @@ def _min_error_variance(value: Floats, n_effective_items: Floats, *, has_positio
     abilities, the expected value of a trial is the position effect, or 0 in a model without a position effect.
 
     value : float array (n_trials,), 2y − 1 for the answers y
-    n_effective_items : float array (n_agents + 1,), for the abilities and, last, the position effect
+    n_effective_items : float array (n_agents + 1,), effective number of items of each ability and, last, of the position effect
     has_position : whether the model has a position effect
 
     Returns float array (n_agents + 1,).
@@ -398,7 +398,7 @@ def _limit_covariance(
     estimate : covariance of the abilities
     min_variance : float array (n_agents,), minimum variance of each ability
     n_effective_items : float array (n_agents,), effective number of items of each ability
-    max_df : maximum of the degrees of freedom; if it is below 1, 1 is the maximum
+    max_df : maximum of the degrees of freedom; a value below 1 counts as 1
 
     Returns a covariance with the same correlations. Its entries and degrees of freedom are NaN for agents with fewer than
     `MIN_ITEMS` effective items.

@@ -336,8 +336,8 @@ def unknown_covariance(n_agents: int) -> CentredCovariance:
 def _iter_influence_of_means(chunks: ChunkSource, mean: Floats, n: Floats) -> Iterator[InfluenceChunk]:
     """Yield the influence of the items of each chunk on the agents' mean answers, and the numbers of trials.
 
-    The influence of an item on a mean answer is the sum of the residuals of the agent's trials on the item, divided by the
-    number of all its trials. The direct influence is the same, because a mean contains the agent's own trials only.
+    The influence of an item on a mean answer is the sum of the residuals of the agent's trials on the item, divided by the number
+    of all trials of the agent. The direct influence is the same, because a mean contains the agent's own trials only.
 
     chunks : function that yields the trials in chunks of items at each call; all weights are 1
     mean : float array (n_agents,), mean answer to the trials of each agent
@@ -475,7 +475,10 @@ class _BlockSums:
         self._n_all_blocks += len(block_size)
 
     def _add_numbers_of_trials(self, chunk: PairChunk) -> None:
-        """Add the numbers of each agent's trials, blocks and pairs of trials in one block, and the squared numbers of trials."""
+        """For each agent, add the numbers of its trials, of its blocks, and of its pairs of trials in one block.
+
+        The squared numbers of its trials in each block and on each item are also added.
+        """
         n_agents = len(self.n)
         ones = np.ones(len(chunk.value))
         n_by_block = sum_by_effect_group(chunk, ones, n_agents)  # by agent (row) and block (column)
@@ -509,9 +512,9 @@ class _BlockSums:
     def iter_influence(self, chunks: Iterable[PairChunk]) -> Iterator[tuple[Floats, Floats]]:
         """Yield, for each chunk, the influence of its blocks on each ability, and the share of each agent's trials in them.
 
-        The influence of a block is the part of the error of an ability that comes from its trials: the sum of the agent's
-        residuals in the block, divided by the number of all its trials. The variance of the ability is estimated from the
-        squared influences.
+        The influence of a block is the part of the error of an ability that comes from the trials of the block. It is the sum of
+        the agent's residuals in the block, divided by the number of all trials of the agent. The variance of the ability is
+        estimated from the squared influences.
 
         chunks : the same chunks that were added; all of them must have been added before
 
@@ -532,13 +535,13 @@ class _BlockSums:
         """Estimate the variances of each agent's effects on items and on partners.
 
         The item variance is the mean product of an agent's two residuals in a block. The partner variance is the mean
-        product of two residuals of one ordered pair of agents. Both are shrunk towards their average over all agents,
-        times the relative variance of the agent.
+        product of two residuals of one ordered pair of agents. Each variance is shrunk towards its average over all agents,
+        multiplied by the relative variance of the agent.
 
         relative_variance : float array (n_agents,), residual variance of each agent divided by the mean over agents
 
-        Returns the two variances, float arrays (n_agents,); the second is 0 if there are too few products for it. Returns
-        None if no agent appears twice in a block.
+        Returns the two variances, float arrays (n_agents,); the partner variance is 0 if there are too few products to estimate
+        it. Returns None if no agent appears twice in a block.
         """
         if not self.n_products.any():
             return None

@@ -335,8 +335,8 @@ def _group_by_item(item: Ids, max_items: int) -> list[Positions]:
 def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
     """Make a centred design matrix of the trials of one item, by agents or by responses (units).
 
-    An entry is 1 if the trial shows the unit, else 0, minus the mean of the column. The product of the matrix and the effects
-    of the units is what the units add to the answers, relative to the mean of the item.
+    An entry is first 1 if the trial shows the unit, and 0 if it does not. The mean of each column is then subtracted. The product
+    of the matrix and the effects of the units is what the units add to the answers, relative to the mean of the item.
 
     first_unit, second_unit : int arrays (n_trials,), numbers of the two agents, or of the two responses, of each trial
 
@@ -356,7 +356,7 @@ def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
 def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> Floats:
     """Compute the coefficients of the variance components in the expected sums of squares of one item.
 
-    designs : centred design matrices Z, float array (n_trials, n_units), one for each component but the residual variance
+    designs : centred design matrices Z, float array (n_trials, n_units), one for each component except the residual variance
 
     Returns a float array (n_components, n_components): rows are sums of squares, columns are components. The last row is
     for the sum of squared residuals, and the last column for the residual variance.
@@ -378,10 +378,11 @@ def _solve_moments(squares: Floats, expectations: Floats) -> tuple[Floats, Float
     """Estimate the variance components by setting sums of squares equal to their expectations.
 
     squares : float array (n_items, n_components), sums of squares of each item
-    expectations : float array (n_items, n_components, n_components), coefficients of the components in them
+    expectations : float array (n_items, n_components, n_components), coefficients of the components in the expected sums of
+        squares
 
-    Returns the estimates from all items, float array (n_components,), and those without each item, float (n_items,
-    n_components).
+    Returns the estimates from all items, float array (n_components,), and the estimates without each item in turn, float
+    (n_items, n_components).
     """
     all_squares, all_expectations = squares.sum(axis=0), expectations.sum(axis=0)
     components = np.linalg.lstsq(all_expectations, all_squares, rcond=None)[0]

@@ -1,0 +1,133 @@
+"""Test that an empty cell in place of a response means the same in every way to read a pool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import youden
+from commands import Youden
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import read_pool, write_pool
+from youden.errors import PoolError
+from youden.types import Pool
+
+AGENTS, N_ITEMS = ("a", "b", "c", "d"), 10
+EMPTY = {("b", 3), ("b", 7), ("d", 0)}
+NOTE = "3 empty responses count as failures; `empty: missing` in the config leaves them out"
+BLANK = [None, float("nan"), pd.NA, pd.NaT, "", "  "]
+
+
+def responses(blank: object = None) -> pd.DataFrame:
+    """Tabulate responses of four agents, three of which are blank."""
+    rows = [
+        (agent, f"q{n}", blank if (agent, n) in EMPTY else f"{agent} says word{n} and word{n + 1} of question {n}")
+        for agent in AGENTS
+        for n in range(N_ITEMS)
+    ]
+    return pd.DataFrame(rows, columns=["agent", "item", "text"], dtype=object)
+
+
+def wide(blank: object = None) -> pd.DataFrame:
+    return responses(blank).pivot(index="item", columns="agent", values="text").reset_index()
+
+
+def as_records(frame: pd.DataFrame) -> list[dict[str, object]]:
+    return [
+        {str(name): None if pd.isna(cell) else cell for name, cell in row.items()} for row in frame.to_dict("records")
+    ]
+
+
+def write_json_lines(frame: pd.DataFrame, path: Path) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in as_records(frame)), encoding="utf-8")
+
+
+@pytest.mark.parametrize("table", [responses, wide])
+@pytest.mark.parametrize("blank", BLANK, ids=repr)
+def test_every_blank_cell_of_a_frame_is_an_empty_response(
+    table: Callable[[object], pd.DataFrame], blank: object
+) -> None:
+    pool = read_pool(table(blank))
+    assert (pool.n_empty, pool.n_missing) == (3, 0)
+    missing = read_pool(table(blank), empty="missing")
+    assert (missing.n_empty, missing.n_missing) == (0, 3)
+    assert NOTE in youden.make_plan(pool, calls=100).notes
+    assert not any("empty" in note for note in youden.make_plan(missing, calls=100).notes)
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.parquet", "folder"])
+def test_files_of_a_pool_are_read_like_a_frame(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name == "p.csv":
+        responses(" ").to_csv(path, index=False)
+    elif name == "p.parquet":
+        responses().to_parquet(path)
+    else:
+        write_pool(read_pool(responses()), path)
+    assert read_pool(path).digest == read_pool(responses()).digest
+    assert read_pool(path, empty="missing").digest == read_pool(responses(), empty="missing").digest
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.xlsx", "wide.csv", "wide.jsonl"])
+def test_init_reads_empty_cells_as_empty_responses_and_says_so(youden: Youden, tmp_path: Path, name: str) -> None:
+    frame = wide() if name.startswith("wide") else responses().rename(columns={"agent": "model", "text": "response"})
+    frame["item"] = [f"What about {item}?" for item in frame["item"]]
+    frame = frame.rename(columns={"item": "question"})
+    if name.endswith("csv"):
+        frame.to_csv(tmp_path / name, index=False)
+    elif name.endswith("xlsx"):
+        frame.to_excel(tmp_path / name, index=False)
+    else:
+        write_json_lines(frame, tmp_path / name)
+    assert NOTE in youden("init", name, "--out", "mine.yaml").well().out
+    pool = read_pool(tmp_path / "pools" / "mine")
+    assert (pool.n_agents, pool.n_items, pool.n_empty, pool.n_missing) == (4, N_ITEMS, 3, 0)
+
+
+def test_the_config_decides_whether_empty_responses_are_judged(youden: Youden, tmp_path: Path) -> None:
+    responses("").to_csv(tmp_path / "mine.csv", index=False)
+    for rule, n_missing in (("failure", 0), ("missing", 3)):
+        config = f"pool: mine.csv\nempty: {rule}\njudge: lexical\nout: runs/{rule}\n"
+        (tmp_path / "c.yaml").write_text(config, encoding="utf-8")
+        planned = youden("plan", "c.yaml").well()
+        assert (NOTE in planned.out + planned.err) is (rule == "failure")
+        youden("run", "c.yaml").well()
+        pool = RunFolder(tmp_path / "runs" / rule).read_judged_pool()
+        assert pool.n_missing == n_missing
+    (tmp_path / "c.yaml").write_text("pool: mine.csv\nempty: skip\n", encoding="utf-8")
+    assert "'empty' is 'skip'" in youden("plan", "c.yaml").err
+
+
+def test_a_later_response_replaces_an_empty_cell_in_front_of_it(youden: Youden, tmp_path: Path) -> None:
+    rows = [("m1", "Why?", ""), ("m1", "Why?", "because"), ("m2", "Why?", "so"), ("m3", "Why?", "hence")]
+    rows += [("m1", "How?", "thus"), ("m2", "How?", "well"), ("m3", "How?", "like this"), ("m1", "How?", " ")]
+    frame = pd.DataFrame(rows, columns=["model", "question", "response"])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    begun = youden("init", "t.csv").well()
+    assert "2 records left out: an empty text next to another response of the same agent" in begun.out
+    texts = read_pool(tmp_path / "pools" / "t").texts.tolist()
+    assert texts == [["because", "thus"], ["so", "well"], ["hence", "like this"]]
+
+
+def test_a_row_without_any_response_is_left_out_of_a_wide_table(youden: Youden, tmp_path: Path) -> None:
+    frame = wide()
+    frame.loc[4, list(AGENTS)] = None
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert "1 record left out: a row without responses" in youden("init", "t.csv").well().out
+    assert read_pool(tmp_path / "pools" / "t").n_items == N_ITEMS - 1
+
+
+def test_an_unknown_rule_is_refused() -> None:
+    with pytest.raises(PoolError, match="`empty` must be failure or missing: got 'drop'") as caught:
+        youden.read_pool(responses(), empty="drop")  # type: ignore[arg-type]
+    assert caught.value.slug == "pool-empty-rule"
+
+
+def test_a_pool_in_memory_keeps_its_texts(tmp_path: Path) -> None:
+    pool: Pool = read_pool(responses(""))
+    write_pool(pool, tmp_path / "p")
+    assert read_pool(tmp_path / "p").digest == pool.digest
