@@ -163,6 +163,12 @@ def test_a_reply_that_begins_with_a_label_counts_despite_unrestricted_probabilit
     )
 
 
+def test_a_sampled_label_need_not_be_the_likeliest() -> None:
+    completion = completion_of("YES", odds={"NO": 0.9, "YES": 0.1})
+    assert read_answer(completion, SAME, decision="logprobs").missing_reason == "unparsed"
+    assert read_answer(completion, SAME, decision="logprobs", is_sampled=True).answer == pytest.approx(0.1)
+
+
 def test_the_likeliest_token_of_a_label_gives_the_label_even_if_its_sum_is_smaller() -> None:
     for odds in ({"YES": 0.4, "NO": 0.3, " no": 0.3}, {"NO": 0.5, "YES": 0.5}):
         assert read_answer(completion_of("YES", odds=odds), SAME, decision="logprobs").hard_answer == 1

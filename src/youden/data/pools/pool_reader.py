@@ -39,6 +39,7 @@ _CHUNK_BYTES = 2**16
 """Approximate size of the lines that are parsed at a time: small enough for a processor's cache."""
 
 _RESPONSE = ("agent", "item", "text")
+_RESPONSE_KEYS = tuple(f'"{key}"'.encode() for key in _RESPONSE)
 
 _TABLE_READERS = {".csv": read_csv, ".parquet": read_parquet}
 
@@ -226,7 +227,10 @@ class _ResponseLines:
         except (orjson.JSONDecodeError, KeyError, TypeError):
             return False
 
-        has_other_keys = any(len(record) > len(_RESPONSE) for record in records)
+        # orjson uses the last value of a repeated key; quotation marks inside a text are escaped
+        joined_lines = b"\n".join(lines)
+        has_repeated_keys = any(joined_lines.count(key) > len(lines) for key in _RESPONSE_KEYS)
+        has_other_keys = has_repeated_keys or any(len(record) > len(_RESPONSE) for record in records)
         lengths = _to_int64(map(len, texts))
         if has_other_keys or lengths.max() > LONG_TEXT:
             return False

@@ -253,7 +253,9 @@ def make_missing_reading(reason: MissingReason) -> Reading:
     return Reading(math.nan, math.nan, reason)
 
 
-def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = "text") -> Reading:
+def read_answer(
+    completion: Completion, prompt: Prompt, *, decision: Decision = "text", is_sampled: bool = False
+) -> Reading:
     """Read the answer in a raw completion.
 
     Parameters
@@ -266,6 +268,9 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
         Form of the answer: a label, a JSON object, or log-probabilities. With "logprobs", the label in the text gives
         the hard answer, and the graded answer is the expected grade, Σ P(label)·grade. P(label) is the probability of the
         label as the first token, divided by the sum over all labels.
+    is_sampled : bool, default False
+        Whether the judge drew its answer at random, with a temperature above 0 or of its provider. Its label may then be
+        another one than the likeliest.
 
     Returns
     -------
@@ -299,9 +304,11 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
 
     # After reasoning, the log-probabilities may be those of the first token of the reasoning. Otherwise, tokens that are no
     # label are ignored, because the server may have excluded them from the answer.
-    label_tokens = [pair for pair in completion.top_logprobs if find_unique_label(pair[0], labels) is not None]
-    considered_tokens = completion.top_logprobs if has_reasoning else label_tokens
-    if not _is_likeliest_label(label, considered_tokens, labels):
+    considered_tokens = completion.top_logprobs
+    if not has_reasoning:
+        considered_tokens = tuple(pair for pair in considered_tokens if find_unique_label(pair[0], labels) is not None)
+    may_differ = is_sampled and not has_reasoning
+    if not may_differ and not _is_likeliest_label(label, considered_tokens, labels):
         return make_missing_reading("unparsed")
     expected_grade = math.fsum(probability * prompt.labels[name] for name, probability in probabilities.items())
     return _make_reading(label, prompt, answer=expected_grade)
