@@ -157,8 +157,8 @@ class RunKeys:
     empty: Annotated[
         EmptyRule,
         Key(
-            "Meaning of an empty cell or text in place of a response, also in pools that are added later: `failure`, an empty "
-            "response, which counts as a failure; `missing`, no response. Saved in the run."
+            "How an empty cell or text is read: `failure`, as an empty response, which counts as a failure; `missing`, as no "
+            "response. Saved in the run; it also applies to pools that are added later."
         ),
     ] = "failure"
     judge: Annotated[

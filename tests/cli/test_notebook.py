@@ -174,6 +174,11 @@ def test_a_function_is_accepted_as_a_judge() -> None:
     assert len(youden.rank(result)) == 4
     with pytest.raises(TooManyMissingError, match=rf"None of the {len(plan)} trials was answered"):
         youden.judge(plan, judge=lambda a, b: None, max_missing=1.0)
+    texts = iter(range(len(plan)))
+    with pytest.raises(
+        TooManyMissingError, match=r"returned None for .* no answers were stored\. \[too-many-missing\]"
+    ):
+        youden.judge(plan, judge=lambda a, b: None if next(texts) % 10 == 0 else True)
 
 
 def test_a_function_as_the_judge_reports_its_progress() -> None:

@@ -108,7 +108,7 @@ def test_a_later_response_replaces_an_empty_cell_in_front_of_it(youden: Youden, 
     frame = pd.DataFrame(rows, columns=["model", "question", "response"])
     frame.to_csv(tmp_path / "t.csv", index=False)
     begun = youden("init", "t.csv").well()
-    assert "2 records left out: an empty text next to another response of the same agent" in begun.out
+    assert "2 records left out: an empty text of an agent that has another response to the same item" in begun.out
     texts = read_pool(tmp_path / "pools" / "t").texts.tolist()
     assert texts == [["because", "thus"], ["so", "well"], ["hence", "like this"]]
 
@@ -131,3 +131,27 @@ def test_a_pool_in_memory_keeps_its_texts(tmp_path: Path) -> None:
     pool: Pool = read_pool(responses(""))
     write_pool(pool, tmp_path / "p")
     assert read_pool(tmp_path / "p").digest == pool.digest
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
+def test_a_column_that_marks_empty_responses_decides_about_all_empty_cells(
+    youden: Youden, tmp_path: Path, name: str
+) -> None:
+    frame = responses()
+    frame["empty"] = [
+        "yes" if (agent, item) == ("b", "q3") else None for agent, item in zip(frame.agent, frame.item, strict=True)
+    ]
+    if name == "t.csv":
+        frame.to_csv(tmp_path / name, index=False)
+    else:
+        write_json_lines(frame, tmp_path / name)
+    assert "2 records left out: an empty cell in place of a text" in youden("init", name).well().out
+    pool = read_pool(tmp_path / "pools" / "t")
+    assert (pool.n_empty, pool.n_missing) == (1, 2)
+
+
+def test_empty_repeats_are_stated_too(youden: Youden, tmp_path: Path) -> None:
+    first = responses("filled").assign(repeat=1)
+    second = responses().assign(repeat=2)
+    pd.concat([first, second]).to_csv(tmp_path / "t.csv", index=False)
+    assert NOTE in youden("init", "t.csv").well().out

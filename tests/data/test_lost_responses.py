@@ -128,7 +128,7 @@ def test_a_duplicated_response_and_an_empty_one_do_not_count_as_lost(tmp_path: P
         0,
         {
             "a repetition of an earlier response": 1,
-            "an empty text next to another response of the same agent to the same item": 1,
+            "an empty text of an agent that has another response to the same item": 1,
         },
     )
     assert imported.pool.texts.tolist() == [["said", ""]]

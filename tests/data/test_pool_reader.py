@@ -377,7 +377,7 @@ def test_ids_that_look_alike_are_logged_with_their_difference(
 ) -> None:
     read_pool(pd.DataFrame({"item": ["x", "y"], first: ["1", "2"], second: ["3", "4"], "other": ["5", "6"]}))
     assert (
-        f"agents: names that differ only in upper and lower case, blanks or Unicode form count as different: {listed}"
+        f"agents: names that differ only in case, spaces, invisible characters or Unicode form count as different: {listed}"
         in (caplog.text)
     )
 
@@ -385,6 +385,6 @@ def test_ids_that_look_alike_are_logged_with_their_difference(
 def test_ids_that_differ_only_in_case_or_blanks_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     read_pool(WIDE.assign(**{"A ": "5"}))
     assert (
-        "agents: names that differ only in upper and lower case, blanks or Unicode form count as different: 'A ', 'a'"
+        "agents: names that differ only in case, spaces, invisible characters or Unicode form count as different: 'A ', 'a'"
         in caplog.text
     )

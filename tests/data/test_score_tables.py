@@ -438,6 +438,7 @@ def test_scores_of_one_model_that_may_have_another_unit_are_noted(tmp_path: Path
     ("text", "slug"),
     [
         ("model,x,y\na,45.2%,60\nb,40.1%,77\n", "scores-percent"),
+        ("model,x,y\na,45.2 ± 1.2%,60\nb,40.1%,77\n", "scores-percent"),
         ("model,x,y\na,45.2%,.6\nb,40.1%,.77\n", "scores-percent"),
         ("model,x,y\na,45.2%,60%\nb,40.1%,77%\n", "scores-percent"),
         ("model,x,y\na,yes,60\nb,no,77\n", "scores-scale"),
@@ -719,3 +720,15 @@ def test_a_frame_with_named_rows_is_read(tmp_path: Path) -> None:
     assert cells_of(read_scores(frame)) == CELLS
     long = pd.read_csv(long_csv(tmp_path))
     assert cells_of(read_scores(long)) == CELLS
+
+
+def test_a_percent_sign_behind_the_error_belongs_to_the_score(tmp_path: Path) -> None:
+    file = write(tmp_path, "p.csv", "model,x,y\na,58.1 ± 1.2%,56.4%\nb,45.2% ± 2%,51.6 ± 1 %\n")
+    table = read_scores(file)
+    assert sorted(table.score.ravel().tolist()) == pytest.approx([0.452, 0.516, 0.564, 0.581])
+
+
+def test_a_loss_beside_columns_of_models_is_noted(tmp_path: Path) -> None:
+    rows = "".join(f"q{k},{k % 2},{(k + 1) % 2},1,{10 + k}.5\n" for k in range(6))
+    table = read_scores(write(tmp_path, "t.csv", "item,m1,m2,m3,perplexity\n" + rows))
+    assert any("'perplexity' is read as a model; if it is not one" in note for note in table.notes)

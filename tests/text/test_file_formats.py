@@ -52,7 +52,7 @@ def test_a_text_parsed_again_gives_an_equal_value_that_no_earlier_change_affects
         ("16: x\n0x10: y\n", "the key '0x10' occurs twice (line 2)"),
         ("a:\n  <<: {b: 1, b: 2}\n", "the key 'b' occurs twice (line 2)"),
         ("a: 0100", "the number '0100' has a leading zero or a colon"),
-        ("a: 1\nb: -1:30", "write it without, or in quotes if it is text (line 2)"),
+        ("a: 1\nb: -1:30", "Write it without the leading zero or colon, or in quotes if it is text (line 2)"),
         ("a: [1:30.5]", "'1:30.5'"),
         ("0100: a", "'0100'"),
         ("[", "line 1"),

@@ -116,8 +116,9 @@ def is_word(value: Field) -> bool:
 
 
 def is_percentage(value: Field) -> bool:
-    """Return whether a value ends with a percent sign."""
-    return str(value).rstrip().endswith("%")
+    """Return whether a value, or its error after ±, ends with a percent sign."""
+    number, _, error = str(value).partition("±")
+    return number.rstrip().endswith("%") or error.rstrip().endswith("%")
 
 
 CONVERSIONS: dict[str, Callable[[Field], bool]] = {
@@ -133,7 +134,12 @@ def _parse_score(value: Field) -> float:
     """Convert a number, or a text such as 0.5, 45.2% or 45.2 ± 1.1; NaN if it is blank, infinite if it is not a number."""
     if _is_blank(value):
         return nan
-    number = to_number(value.partition("±")[0] if isinstance(value, str) else value)
+    text_or_number = value
+    if isinstance(value, str):
+        text_or_number = value.partition("±")[0].rstrip(" %")
+        if is_percentage(value):
+            text_or_number += "%"
+    number = to_number(text_or_number)
     return inf if number is None else number
 
 

@@ -240,6 +240,8 @@ class _TableReader:
         scores = given_scores or self.choose_score_columns([*models, *items], is_long=is_long)
         if models:
             self.check_direction(scores, is_given=bool(given_scores))
+        else:
+            self.note_losses_as_models(scores)
         self.check_metric_directions(scores, [*models, *items])
         for name in scores:
             self.check_scores(name)
@@ -377,7 +379,8 @@ class _TableReader:
         if without_sign:
             problem = (
                 f"some columns, such as {with_sign[0]!r}, have percent signs, but others, such as {without_sign[0]!r}, have "
-                f"none: got scores up to {max(highest, high):g}. Write all of them in the same way."
+                f"none, and the scores or the range go up to {max(highest, high):g}. Write all scores in the same way, with a "
+                "percent sign or without."
             )
             raise import_error(self.source, problem, slug="scores-percent")
         if highest <= 1:
@@ -549,6 +552,13 @@ class _TableReader:
             "name all columns of scores by --column score=NAME,NAME."
         )
         raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
+
+    def note_losses_as_models(self, columns: Sequence[str]) -> None:
+        """Add a note for each column that is read as a model, although it is named like a loss or an error rate."""
+        for name in columns:
+            if is_loss(name, self.numbers[name]):
+                remedy = f"if it is not one, leave it out by --column {quote(f'ignore={name}')}"
+                self.notes.append(f"the column {name!r} is read as a model; {remedy}")
 
     def note_direction(self, loss: str) -> None:
         """Add a note, once, that the highest values of a loss rank first."""

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from numbers import Real
 from pathlib import Path
 
-from youden.errors import ConfigError
+from youden.errors import ConfigError, TooManyMissingError
 from youden.judging.backend_records import REPLAY
 from youden.judging.backends.by_function import judge_by_function
 from youden.judging.call.budget import Budget
@@ -210,6 +210,8 @@ async def judge_async(
     if callable(judge):
         _check_function_options(options, store)
     verdicts = await query_judge(plan, judge=judge, store=store or usual_store() or project_store(), options=options)
+    if callable(judge):
+        _check_function_answers(verdicts, max_missing)
     check_answered(verdicts, max_missing=max_missing)
     return verdicts
 
@@ -225,10 +227,26 @@ def _check_function_options(options: JudgingOptions, store: str | Path | None) -
     names = [name for name, value in is_set.items() if value]
     if names:
         raise ConfigError(
-            f"A function as the judge makes no calls and stores no answers: got {', '.join(names)}. Remove "
+            f"With a function as the judge, youden sends no requests and stores no answers: got {', '.join(names)}. Remove "
             f"{'this argument' if len(names) == 1 else 'these arguments'}, or pass a judge that makes calls.",
             slug="judge-function-options",
         )
+
+
+def _check_function_answers(verdicts: Verdicts, max_missing: float) -> None:
+    """Raise TooManyMissingError [too-many-missing] if the function that is the judge returned None for too many trials."""
+    n_trials = len(verdicts)
+    n_missing = n_trials - int(verdicts.answered.sum())
+    if n_missing == n_trials:
+        problem = f"None of the {n_trials:,} trials was answered: the function returned None. Correct the function."
+    elif n_missing > max_missing * n_trials:
+        problem = (
+            f"The function returned None for {n_missing:,} of {n_trials:,} trials, which is more than max_missing = "
+            f"{max_missing:g} allows. Correct the function, or pass a larger max_missing; no answers were stored."
+        )
+    else:
+        return
+    raise TooManyMissingError(problem, slug="too-many-missing")
 
 
 async def query_judge(

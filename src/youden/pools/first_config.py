@@ -416,7 +416,7 @@ def _is_pool_without_blank_texts(table: Path) -> bool:
         pool = read_pool(table)
     except PoolError:
         return False
-    return all(text is None or text.strip() for text in pool.texts.ravel())
+    return all(text is None or text.strip() for text in pool.all_texts.ravel())
 
 
 def _format_config(

@@ -579,7 +579,7 @@ def _describe_empty_responses(pool: Pool) -> list[str]:
 def _check_paired_trials(trials: Trials, pool: Pool, *, design_name: str, n_paired: int | None) -> list[str]:
     """Return notes if the paired trials of a design exceed the budget, or if they do not link all agents.
 
-    The built-in designs respect the budget and link all agents that share items; a plug-in may do neither.
+    The built-in designs respect the budget and link all agents that share items; a plugin may do neither.
 
     trials : paired trials that the design drew, without those of held-out cells
     n_paired : paired calls in the budget; None for no limit

@@ -70,7 +70,7 @@ def describe_similar_names(names: Iterable[str]) -> str:
     Examples
     --------
     >>> describe_similar_names(["GPT", "llama", "gpt"])
-    "names that differ only in upper and lower case, blanks or Unicode form count as different: 'GPT', 'gpt'"
+    "names that differ only in case, spaces, invisible characters or Unicode form count as different: 'GPT', 'gpt'"
     >>> describe_similar_names(["GPT", "llama"])
     ''
     """
@@ -87,9 +87,7 @@ def describe_similar_names(names: Iterable[str]) -> str:
     looks = {unicodedata.normalize("NFKC", repr(name)) for name in first_variants}
     quote = repr if len(looks) == len(first_variants) else ascii  # `ascii` shows how names that look equal differ
     listed = ", ".join(map(quote, first_variants))
-    return (
-        f"names that differ only in upper and lower case, blanks or Unicode form count as different: {listed}{ellipsis}"
-    )
+    return f"names that differ only in case, spaces, invisible characters or Unicode form count as different: {listed}{ellipsis}"
 
 
 def _simplify_name(name: str) -> str:

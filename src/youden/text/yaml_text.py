@@ -295,8 +295,8 @@ class _Loader(yaml.SafeLoader):
         """
         if _MISLEADING_NUMBER.fullmatch(node.value):
             problem = (
-                f"the number {node.value!r} has a leading zero or a colon, so YAML does not read it as a decimal number; write "
-                "it without, or in quotes if it is text"
+                f"the number {node.value!r} has a leading zero or a colon, so YAML does not read it as a decimal number. "
+                "Write it without the leading zero or colon, or in quotes if it is text"
             )
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
         if node.tag == _INTEGER:

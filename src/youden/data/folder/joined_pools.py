@@ -492,6 +492,6 @@ def _check_gaps(agents: Sequence[Agent], items: Sequence[Item], texts: Objects) 
                 item_list += " …"
             raise PoolError(
                 f"The agent '{agent.id}' has no response to {len(missing)} items on which it must be compared: {item_list}. "
-                "Add these responses (an empty text is a response), or remove the agent.",
+                "Add these responses (unless the config has `empty: missing`, an empty text is one), or remove the agent.",
                 slug="join-gaps",
             )

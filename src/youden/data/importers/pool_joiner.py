@@ -27,7 +27,7 @@ MAX_LISTED = 5
 MAX_AGENTS_LISTED = 40
 SECOND_RESPONSE = "a second response of the same agent to the same item"
 NO_TEXTS = "no text (an empty list)"
-EMPTY_NEXT_TO_RESPONSE = "an empty text next to another response of the same agent to the same item"
+EMPTY_NEXT_TO_RESPONSE = "an empty text of an agent that has another response to the same item"
 _MAX_ID_LENGTH = 60
 
 

@@ -518,14 +518,15 @@ def _is_sheet_error(value: Json) -> bool:
 def _get_text(values: Mapping[str, Json]) -> Json:
     """Return the response in the values of a row; None if it is missing.
 
-    A missing response becomes an empty text if the column `empty` has a value such as "yes", which marks responses that are
-    empty on purpose. Numbers that are NaN or infinite are replaced by None, because JSON has no such numbers.
+    If the table has a column `empty`, a blank text is an empty response if this column has a value such as "yes", and missing
+    otherwise. Numbers that are NaN or infinite are replaced by None, because JSON has no such numbers.
 
     values : value of each role, such as "text" and "empty"
     """
     text: Json = replace_nonfinite(values.get("text"))
-    if text is None and str(values.get("empty")).casefold() in _TRUE:
-        return ""
+    if "empty" in values and _is_blank(text):
+        is_marked = str(values["empty"]).casefold() in _TRUE
+        return "" if is_marked else None
     return text
 
 
