@@ -119,7 +119,7 @@ def iter_unpacked(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.
     batches : iterable of RecordBatch
         Rows of the file, with texts as dictionaries.
     path : Path
-        The file, whose size limits the number of bytes.
+        The file. Its size determines how many bytes the rows may have.
 
     Yields
     ------

@@ -98,13 +98,23 @@ def test_numbers_are_preferences_for_model_a_and_columns_can_be_named(tmp_path: 
         ("model_a,model_b,winner\n=cmd(),x,tie\n", "import-agents"),
         ("model_a,model_b,winner\n,y,tie\n", "battles-value"),
         ("model_a,model_b,winner,item\nx,y,tie,1\nx,y,tie,\n", "battles-value"),
-        ("", "import-format"),
+        ("", "import-empty"),
+        ("model_a,model_b,winner\nx,y,model_a,\n", "import-csv"),
+        ("model_a,model_b,winner,turn\nx,y,tie,1\nx,y,tie\n", "import-csv"),
+        ("model_a,model_b,winner,winner\nx,y,model_a,model_b\n", "import-csv"),
     ],
 )
 def test_an_ambiguous_table_of_battles_is_refused(tmp_path: Path, text: str, slug: str) -> None:
     with pytest.raises(ImportFormatError) as caught:
         read_battles(write(tmp_path / "b.csv", text), columns={})
     assert caught.value.slug == slug
+
+
+def test_a_record_with_a_repeated_key_is_refused(tmp_path: Path) -> None:
+    record = '{"model_a": "x", "model_b": "y", "winner": "model_a", "winner": "model_b"}'
+    for name, text in (("b.jsonl", record), ("b.json", f"[{record}]")):
+        with pytest.raises(ImportFormatError, match=r"the key 'winner' occurs twice.*import-format"):
+            read_battles(write(tmp_path / name, text), columns={})
 
 
 @pytest.mark.parametrize(

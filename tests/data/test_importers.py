@@ -273,6 +273,13 @@ def test_a_million_empty_rows_are_counted(tmp_path: Path) -> None:
         ("x.csv", b"agent,item,text\n,,\n", "import-empty", "an empty row"),
         ("x.jsonl", b'{"agent": "a"\n', "import-json", "line 1"),
         ("x.jsonl", b"[1]\n", "import-format", "line 1"),
+        (
+            "x.jsonl",
+            b'{"agent": "a", "text": "t", "text": "u"}\n',
+            "import-json",
+            "line 1: it is not JSON (the key 'text'",
+        ),
+        ("x.json", b'[\n{"agent": "a",\n"agent": "b"}\n]', "import-json", "the key 'agent' occurs twice, line 3"),
         ("x.parquet", b"PAR1", "import-format", "not a Parquet file"),
         ("x.txt", b"a", "import-format", "Convert"),
     ],

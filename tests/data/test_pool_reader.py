@@ -193,6 +193,10 @@ FOLDER_FAULTS: dict[str, tuple[dict[str, list[str]], list[str]]] = {
         {"responses": ['{"agent": "a", "item": "z", "text": ""}']},
         ["line 1", "'z' is not in items.jsonl"],
     ),
+    "text twice": (
+        {"responses": ['{"agent": "a", "item": "x", "text": "one", "text": "two"}']},
+        ["responses.jsonl, line 1", "the key 'text'"],
+    ),
     "number text": ({"responses": ['{"agent": "a", "item": "x", "text": 7}']}, ["line 1", "got 7"]),
     "number id": ({"agents": ['{"id": 7}', *AGENTS]}, ["agents.jsonl, line 1", "7", "strings"]),
     "no text": ({"responses": ['{"agent": "a", "item": "x"}']}, ["line 1", "no key 'text'"]),

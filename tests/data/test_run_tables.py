@@ -211,6 +211,27 @@ def test_verdicts_for_another_plan_are_refused(folder: RunFolder, judged_verdict
         folder.read_verdicts(other_plan)
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("answer", 2.0, "answer contains a value that is not from 0 to 1: got 2"),
+        ("answer", -0.5, "not from 0 to 1: got -0.5"),
+        ("hard_answer", 3, "hard_answer contains a value that is not 0 or 1: got 3"),
+    ],
+)
+def test_verdicts_with_an_impossible_answer_are_refused(
+    folder: RunFolder, judged_verdicts: Verdicts, column: str, value: float, message: str
+) -> None:
+    path = folder.file("verdicts.parquet")
+    table = pq.read_table(path)
+    position = table.schema.names.index(column)
+    field = table.schema.field(column)
+    edited = pa.array([value, *table[column].to_pylist()[1:]], field.type)
+    pq.write_table(table.set_column(position, field, edited), path)
+    with pytest.raises(RunFolderError, match=rf"{message}.*youden judge.*run-file-damaged"):
+        folder.read_verdicts(judged_verdicts.plan)
+
+
 def test_tables_of_another_version_are_refused(folder: RunFolder, judged_verdicts: Verdicts) -> None:
     rewrite(folder.file("plan.parquet"), pq.read_table(folder.file("plan.parquet")), version=3, unheard_of=True)
     with pytest.raises(

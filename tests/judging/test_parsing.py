@@ -96,6 +96,8 @@ UNPARSED: dict[Decision, list[Completion]] = {
         completion_of("YES"),
         completion_of("YES", odds={"The": 0.9}),
         completion_of("The", odds={"The": 0.9, "YES": 0.1}),
+        completion_of("YES", odds={"NO": 0.9, "YES": 0.05}),
+        completion_of("Yes", odds={"The": 0.6, " no": 0.2, "Yes": 0.1}),
     ],
 }
 
@@ -159,6 +161,17 @@ def test_a_reply_that_begins_with_a_label_counts_despite_unrestricted_probabilit
     assert (
         read_answer(completion_of("Yes", odds={"The": 0.144}), SAME, decision="logprobs").missing_reason == "unparsed"
     )
+
+
+def test_a_sampled_label_need_not_be_the_likeliest() -> None:
+    completion = completion_of("YES", odds={"NO": 0.9, "YES": 0.1})
+    assert read_answer(completion, SAME, decision="logprobs").missing_reason == "unparsed"
+    assert read_answer(completion, SAME, decision="logprobs", is_sampled=True).answer == pytest.approx(0.1)
+
+
+def test_the_likeliest_token_of_a_label_gives_the_label_even_if_its_sum_is_smaller() -> None:
+    for odds in ({"YES": 0.4, "NO": 0.3, " no": 0.3}, {"NO": 0.5, "YES": 0.5}):
+        assert read_answer(completion_of("YES", odds=odds), SAME, decision="logprobs").hard_answer == 1
 
 
 def test_grades_are_weighted_by_the_odds_of_the_first_tokens_of_their_labels() -> None:

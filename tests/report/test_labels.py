@@ -182,7 +182,9 @@ def test_labels_of_cells_are_averaged_and_compared_with_scores(labelled_run: Run
     elsewhere = [row | {"item": f"other {row['item']}"} for row in rows]
     label = only(result := held_against(labelled_run, write(tmp_path / "l.csv", [*rows[:40], *elsewhere])))
     assert label.n_agents == 8
-    assert any("10 labelled items are not in this run" in note for note in result.notes)
+    assert any(
+        "10 labelled items are not in this run; the labels count only in the mean" in note for note in result.notes
+    )
     assert any("different items" in note for note in result.notes)
 
 

@@ -230,6 +230,9 @@ def test_compare_states_the_selection_of_each_run_and_if_they_agree(tmp_path: Pa
     same = compare_lines(recommended(first))
     assert f"By one: Recommended: {first}." in same
     assert same[0] == f"The runs agree: {first}."
+    folders[0].write_facts(replace(facts, recommendation=recommended(first, second)))
+    assert compare_lines(recommended(second, first))[0] == f"The runs agree on the candidates: {first}, {second}."
+    folders[0].write_facts(replace(facts, recommendation=recommended(first)))
     reversed_order = compare_lines(recommended(second, first, third))
     assert (
         reversed_order[0] == f"The runs differ, but each recommends these agents or lists them as candidates: {first}."

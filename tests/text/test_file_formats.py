@@ -18,7 +18,7 @@ from youden.errors import ConfigError
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.prompts import load_prompt
 from youden.pools.generation.agents import load_agents, load_instruction
-from youden.text.json_text import JSONDecodeError, parse_json
+from youden.text.json_text import JSONDecodeError, RepeatedKeyError, parse_json
 from youden.text.yaml_text import YamlError, parse_yaml, split_front_matter
 from youden.types.pool import Json
 
@@ -171,6 +171,22 @@ def test_nesting_depth_is_limited_for_strict_and_lenient_text() -> None:
         parse_json("[" * 150 + inner + "]" * 150)
         with pytest.raises(JSONDecodeError):
             parse_json("[" * 1100 + inner + "]" * 1100)
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ('{"text": "x", "text": "x"}', "column 15"),
+        ('{"a": 1, "b": {"text": NaN, "text": "\\"text\\": 2"}}', "column 29"),
+        ('[{"text": 1, "te\\u0078t": 2}]', "column 3"),
+    ],
+)
+def test_a_repeated_key_is_refused_unless_it_is_allowed(text: str, position: str) -> None:
+    for content in (text, text.encode()):
+        with pytest.raises(RepeatedKeyError, match=f"the key 'text' occurs twice.*{position}"):
+            parse_json(content)
+        assert parse_json(content, unique_keys=False).value
+    parse_json('[{"text": 1}, {"text": {"text": "text"}}]')
 
 
 def test_a_control_character_inside_a_string_is_kept() -> None:

@@ -198,6 +198,63 @@ def test_unusable_labels_in_memory_are_refused(run: RunFolder, labels: Any, slug
         read_answers(run, labels)
 
 
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_labels_of_unknown_agents_and_items_are_noted(
+    youden: Youden, run: RunFolder, tmp_path: Path, in_memory: bool
+) -> None:
+    rows = [{"agent": f"a{k}", "item": f"i{j}", "label": int(j < k)} for k in range(K) for j in range(4)]
+    foreign = [{"agent": "a-1", "item": "i0", "label": 1}, {"agent": "a0", "item": "i1 ", "label": 0}]
+    frame = pd.DataFrame([*rows, *foreign])
+    frame.to_csv(tmp_path / "l.csv", index=False)
+    notes = (
+        "1 of 8 labelled agents are not in this run and are left out: 'a-1' (did you mean 'a1'?).",
+        "1 labelled item is not in this run; the labels count nevertheless: 'i1 '.",
+    )
+    view = package.read_run(run.path)
+    labels = frame if in_memory else "l.csv"
+    assert view.quality(labels).attrs["notes"] == notes
+    assert view.gate("a1", baseline="a0", labels=labels).label_notes == notes
+    assert view.label(1, tmp_path / "to-label.csv", labels=labels).notes == notes
+    if not in_memory:
+        words = ("quality", str(run.path), "--labels", "l.csv")
+        assert json.loads(youden(*words, "--json").out)["notes"] == list(notes)
+        assert [f"labels: {note}" in youden(*words).err for note in notes] == [True, True]
+    assert view.quality(pd.DataFrame(rows)).attrs["notes"] == ()
+
+
+@pytest.mark.parametrize("column", ["agent", "item"])
+@pytest.mark.parametrize("value", [None, np.nan, pd.NA, " ", 1.0, True])
+def test_a_label_in_memory_without_an_agent_or_an_item_is_refused(run: RunFolder, column: str, value: object) -> None:
+    rows: list[dict[str, object]] = [
+        {"agent": "a0", "item": "i1", "label": 1},
+        {"agent": "a1", "item": "i1", "label": 0},
+    ]
+    rows[1][column] = value
+    with pytest.raises(ImportFormatError, match=rf"DataFrame, row 2: the {column} is not an id: got .*labels-id"):
+        read_answers(run, pd.DataFrame(rows))
+    rows[1]["label"] = None
+    assert read_answers(run, pd.DataFrame(rows)).value.tolist() == [1]
+
+
+def test_whole_numbers_are_ids_in_memory(run: RunFolder) -> None:
+    frame = pd.DataFrame({"agent": ["a0", "a0"], "item": [1, 2], "label": [0, 1]})
+    assert read_answers(run, frame).item_ids == ("1", "2")
+
+
+@pytest.mark.parametrize("value", ["95%", "40 %", "win", "Yes", "tie", True])
+@pytest.mark.parametrize("scale", [(0, 100), (1, 5), (-1, 1)])
+def test_percentages_and_words_fit_only_the_scale_from_0_to_1(
+    run: RunFolder, tmp_path: Path, value: object, scale: tuple[float, float]
+) -> None:
+    frame = pd.DataFrame({"agent": ["a0", "a1"], "item": ["i1", "i1"], "label": [1, value]}, dtype=object)
+    frame.to_csv(tmp_path / "l.csv", index=False)
+    for labels, location in ((frame, "DataFrame, row 2"), (tmp_path / "l.csv", "l.csv, line 3")):
+        with pytest.raises(ConfigError, match=rf"got '?{value}'? \(.*{location}\).*quality-scale"):
+            read_answers(run, labels, scale=scale)
+        assert len(read_answers(run, labels).value) == 2
+        assert len(read_answers(run, labels, scale=(0, 1)).value) == 2
+
+
 @pytest.mark.parametrize("scale", ["1,5", (1, 2, 3), 5])
 def test_a_scale_that_is_not_two_numbers_is_refused(run: RunFolder, scale: Any) -> None:
     labels = pd.DataFrame({"agent": ["a0"], "item": ["i1"], "label": [1]})

@@ -65,12 +65,20 @@ def label_command(
     label_arguments = " ".join(f"--labels {shlex.quote(str(file))}" for file in (*files, out))
     if as_json:
         output.print_json(
-            {"table": str(out), "key": str(written.key), "given": dict(written.given), "known": written.n_known}
+            {
+                "table": str(out),
+                "key": str(written.key),
+                "given": dict(written.given),
+                "known": written.n_known,
+                "notes": list(written.notes),
+            }
         )
     else:
         n_responses = format_count(sum(written.given.values()), "response")
         n_agents = format_count(len(written.given), "agent")
         click.echo(printable(str(out)))
+        for note in written.notes:
+            output.print_note(f"labels: {note}")
         output.print_note(f"{n_responses} of {n_agents}; agents of the rows: {written.key}")
     output.print_note(
         f"next: fill in the column `label`, then run: youden quality {shlex.quote(str(run))} {label_arguments}"
@@ -117,4 +125,5 @@ def quality_command(
         answer=[recommendation.text],
         tables=[quality_table(quality)],
         lines=quality.summary,
+        notes=[f"labels: {note}" for note in quality.notes],
     )

@@ -60,6 +60,8 @@ class LabelTable(ReadOnly):
         Other name of each row's agent, None if the row has none.
     called : mapping
         Name of an agent in the file → its id in the run, for names that differ from the id.
+    unit_labels : mapping
+        Name of a label → its first value that only means a number from 0 to 1 (`is_unit_label`), with its location.
     """
 
     source: str
@@ -71,6 +73,7 @@ class LabelTable(ReadOnly):
     left_out: tuple[str, ...]
     aliases: tuple[str | None, ...]
     called: Mapping[str, str] = field(default_factory=dict)
+    unit_labels: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
@@ -124,7 +127,22 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         value=np.array(label_values).T,
         left_out=left_out,
         aliases=tuple(None if _is_blank(alias) else str(alias) for alias in aliases),
+        unit_labels=_find_unit_labels(located_rows, names),
     )
+
+
+def _find_unit_labels(located_rows: Sequence[tuple[str, Mapping[str, object]]], names: Iterable[str]) -> dict[str, str]:
+    """Find the first unit label (`is_unit_label`) of each column with labels, and its location, for error messages.
+
+    Returns name of the column → value and location. Columns without a unit label are left out.
+    """
+    unit_labels = {}
+    for name in names:
+        for location, row in located_rows:
+            if is_unit_label(row.get(name)):
+                unit_labels[name] = f"{format_excerpt(row[name])} ({location})"
+                break
+    return unit_labels
 
 
 def _find_label_columns(path: Path, rows: Sequence[Mapping[str, object]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -178,7 +196,7 @@ def _parse_row_ids(
     first_locations: dict[tuple[str, ...], str] = {}
     for location, row in located_rows:
         _check_id_columns(row, location, has_items="item" in first_row)
-        ids = tuple(_parse_id(row[name], name, location) for name in ("agent", "item") if name in row)
+        ids = tuple(parse_id(row[name], name, location) for name in ("agent", "item") if name in row)
         if ids in first_locations and not may_repeat:
             raise import_error(
                 location,
@@ -397,6 +415,14 @@ def parse_label(value: object, name: str, location: str) -> float:
     return number
 
 
+def is_unit_label(value: object) -> bool:
+    """Return whether a label is a percentage, a truth value or a word such as yes, which mean a number from 0 to 1."""
+    if isinstance(value, str):
+        text = value.strip().lower()
+        return text.endswith("%") or text in _VALUE_BY_WORD
+    return isinstance(value, bool | np.bool_)
+
+
 def _is_blank(value: object) -> bool:
     """Return whether a value is None, or a text of white space only."""
     return value is None or (isinstance(value, str) and not value.strip())
@@ -442,13 +468,29 @@ def _parse_number(text: str) -> float | None:
         return None
 
 
-def _parse_id(value: object, column: str, location: str) -> str:
-    """Return the id of an agent or an item. Raises: ImportFormatError [labels-id] if it is not a text or a whole number.
+def parse_id(value: object, column: str, location: str) -> str:
+    """Return the id of an agent or an item.
 
-    column : name of the column, for errors
-    location : file and line, for errors
+    Parameters
+    ----------
+    value : object
+        A text or a whole number.
+    column : str
+        Name of the column, for errors.
+    location : str
+        File and line, for errors.
+
+    Returns
+    -------
+    str
+        The id.
+
+    Raises
+    ------
+    ImportFormatError
+        [labels-id]: if the value is missing, or neither a text nor a whole number.
     """
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value.strip():
         raise import_error(

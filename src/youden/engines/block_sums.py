@@ -291,9 +291,9 @@ class CallCounts:
     def add_rows(self, read_rows: Callable[[], Iterable[Mapping[str, NDArray[Any]]]]) -> None:
         """Add all rows of a run, and count the answers that are reused from earlier runs.
 
-        Rows with equal requests share one call. Only one of the rows has the cost and the duration of the call. If no row
-        has them, the answer is reused from an earlier run. The row with the call may come after the others, so all rows
-        are read a second time if an answer without a call occurs.
+        Rows with equal requests share one call. Only one of the rows has the cost and the duration of the call. If no row has a
+        cost and a duration, the answer is reused from an earlier run. The row with the call may come after the other rows.
+        Therefore, if a row without a call occurs, all rows are read a second time.
 
         Parameters
         ----------

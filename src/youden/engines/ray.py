@@ -209,8 +209,8 @@ class _WorkerGroup(Generic[T]):
     async def run(self) -> T:
         """Return the result of the first worker that ends, or raise its YoudenError. Then stop all workers.
 
-        The workers may store the answers of calls in flight during the grace period. After a result, no further answer
-        is needed, and this period is at most `MAX_REMAINING_SECONDS`.
+        When the workers are stopped, they have a grace period to store the answers of calls in flight. After a result, this
+        period is at most `MAX_REMAINING_SECONDS`, because no further answer is needed.
         """
         tasks = []
         for number, worker in enumerate(self._workers, 1):
@@ -228,8 +228,8 @@ class _WorkerGroup(Generic[T]):
     async def _wait_for_first(self, tasks: Sequence[asyncio.Task[T | YoudenError]]) -> T:
         """Return the result of the first worker that ends, or raise its YoudenError. Lost workers are skipped.
 
-        Raises: if all workers are lost, ConfigError [ray-package] if a node has no youden, else IncompleteRunError
-        [ray-workers].
+        If all workers are lost, raises ConfigError [ray-package] if a node has no youden, and IncompleteRunError [ray-workers]
+        otherwise.
         """
         losses: list[Exception] = []
         for task in asyncio.as_completed(tasks):
@@ -249,8 +249,7 @@ class _WorkerGroup(Generic[T]):
     async def _run_worker(self, number: int, worker: Any) -> T | YoudenError:
         """Run the work on a worker.
 
-        When Ray has selected a node for the worker, the worker is added to the number of placed workers, and its node is
-        reported by `on_status`.
+        When Ray has selected a node for the worker, the worker is counted as placed, and its node is reported by `on_status`.
 
         number : number of the worker in messages, from 1
         worker : handle of the Ray actor, an object with the remote methods `node_id` and `run`
@@ -277,7 +276,7 @@ class _WorkerGroup(Generic[T]):
                 )
 
     async def _stop_workers(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
-        """Signal the workers to stop, and end those that have not stopped in time.
+        """Signal the workers to stop, and kill each worker that has not stopped in time.
 
         tasks : tasks that wait for the results of the workers
         seconds : time in which the workers can store the answers of calls in flight
@@ -345,7 +344,7 @@ def _connect_to_cluster(ray: Any) -> Iterator[None]:
 
 
 def _initialize(ray: Any) -> None:
-    """Connect this process to the Ray cluster at RAY_ADDRESS, or start a cluster on this machine if it is not set.
+    """Connect this process to the Ray cluster at RAY_ADDRESS; if this variable is not set, start a cluster on this machine.
 
     Ray's reports of its usage are turned off, unless RAY_USAGE_STATS_ENABLED is set. Only errors are logged.
 

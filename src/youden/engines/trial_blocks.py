@@ -127,7 +127,8 @@ class ItemChunk(NamedTuple):
         Parameters
         ----------
         by_block : bool, default False
-            Whether the fit has an effect of each block of a cyclic plan, instead of each item.
+            Whether the fit has one effect per block of a cyclic plan, instead of one per item. A block is a set of trials of one
+            item, in which each agent appears once as the first and once as the second text.
         weight_by_agent : bool, default False
             Whether a trial counts only for the agents that `counts_for_first` and `counts_for_second` name. By default,
             it counts for both of its agents.
@@ -136,7 +137,7 @@ class ItemChunk(NamedTuple):
         -------
         PairChunk
             All trials, each of weight 1. With `weight_by_agent`, a trial also has a weight of 1 or 0 for each of its two
-            agents. By block, the trials without a block share one effect.
+            agents. If `by_block` is True, the trials without a block share one effect.
 
         Raises
         ------
@@ -255,7 +256,7 @@ class TrialsByItem:
         result : Verdicts
             Answers to a plan.
         votes : bool, default False
-            Whether to keep the votes of the judges of a jury. Other judges have none.
+            Whether to keep the votes of the judges of a jury. A judge that is not a jury has no votes.
 
         Returns
         -------
@@ -403,7 +404,7 @@ class TrialsByItem:
     def iter_rates(self, *, with_follow_ups: bool = False) -> Iterator[RateChunk]:
         """Compute the true- and false-positive rates of all pairs of agents, one chunk of items after another.
 
-        The rates have no `detail`, sums of the single independent trials.
+        The field `detail` of the rates (independent trials by their other item) is None.
 
         Parameters
         ----------
@@ -413,7 +414,7 @@ class TrialsByItem:
         Yields
         ------
         RateChunk
-            Rates of the pairs on the items of a chunk, from all trials and from those that training may use.
+            Rates of the pairs on the items of a chunk: from all trials, and only from the trials that training may use.
         """
         kinds = ["paired"]
         if self.plan.independent == "matched":
@@ -505,7 +506,7 @@ class TrialsByItem:
     def _read_paired(self, start: int, stop: int, *, with_follow_ups: bool) -> Columns:
         """Read the paired trials on the items `start` to `stop` − 1 as columns, with items numbered from 0.
 
-        with_follow_ups : whether to append the follow-ups on these items, paired trials that serve only to flag groups of agents
+        with_follow_ups : whether to append the follow-ups (paired trials that serve only to flag groups of agents) on these items
         """
         paired = self._read_trials("paired", start, stop)
         if not with_follow_ups:
@@ -617,8 +618,9 @@ class TrialsByItem:
     def _add_to_totals(self, columns: Mapping[str, NDArray[Any]], is_added: Bools) -> None:
         """Add answered independent trials to the totals from which false-positive rates are estimated.
 
-        Two kinds of totals are changed: by item (`independent`), and by group (`_totals`). A group consists of the trials
-        of one extension step that are in complete blocks, or of those that are not.
+        Two kinds of totals are changed: by item (`independent`), and by group (`_totals`). An extension step adds trials to a
+        plan. The trials of a step form two groups: trials in complete blocks, which compare all agents of the first plan, and
+        other trials.
 
         columns : array (n_rows,) by name of the column: `_INDEPENDENT_COLUMNS` and, for an extended plan, the columns that
             `_get_extension_columns` reads
@@ -876,7 +878,7 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
 
 
 def select_paired_answers(rates: Rates) -> PairChunk:
-    """Return the answers of pairs that touch no held-out cell (agent, item).
+    """Return the answers that compare two training responses. Trials with a held-out response are left out.
 
     Parameters
     ----------

@@ -220,7 +220,7 @@ def infer_judge_keys(name: str) -> dict[str, Json] | None:
     Returns
     -------
     dict or None
-        `name`, `backend`, `model`, and what a reasoning model needs; None if the provider of the model is not known.
+        `name`, `backend`, `model`, and further keys that a reasoning model needs; None if the provider of the model is not known.
 
     Examples
     --------

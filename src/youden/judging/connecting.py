@@ -74,7 +74,7 @@ def check_trust(configs: Iterable[JudgeConfig], environment: Mapping[str, str]) 
 def _make_judge(config: JudgeConfig, environment: Mapping[str, str], jury: Sequence[JudgeConfig]) -> Judge:
     """Make the judge that sends requests to the server of a config, or to its several servers in turn.
 
-    environment : environment variables, of which the API key is one
+    environment : environment variables, which may contain the API key
     jury : all judges of the jury that the judge belongs to; empty without a jury
 
     Raises: ConfigError if the API key of a judge of the jury may not be sent to its server.

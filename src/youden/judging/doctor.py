@@ -154,7 +154,7 @@ def _report_failed_call(config: JudgeConfig, error: CallError, key_finding: Find
 
 
 async def _send_test(config: JudgeConfig, connection: Connection) -> tuple[Completion, bool]:
-    """Send a test request that asks for log-probabilities, and the same without them if it is rejected.
+    """Send a test request that asks for log-probabilities. If it is rejected, send it again without asking for them.
 
     If the backend is known not to support log-probabilities, only the second request is sent.
 
@@ -227,7 +227,8 @@ def _check_model(config: JudgeConfig, completion: Completion) -> Finding:
 def _check_parsing(config: JudgeConfig, completion: Completion) -> Finding:
     """Return a finding on whether the judge's parser reads an answer in the reply to the test request.
 
-    It is "ok", or "warning" if the reply begins with reasoning, which costs tokens, or "failed" if it has no answer.
+    The finding is "failed" if the reply has no answer, "warning" if the reply begins with reasoning, which costs tokens, and "ok"
+    otherwise.
 
     completion : reply to the test request
     """

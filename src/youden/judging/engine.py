@@ -324,7 +324,7 @@ async def _run_judge(run: _Run, config: JudgeConfig, judge: Judge | None) -> Ver
 async def _connect_and_run(run: _Run, config: JudgeConfig) -> Verdicts:
     """Send the requests of a judge in batches if the options set them, otherwise as single calls; return the verdicts.
 
-    If a cassette answers the requests, they are single calls in any case.
+    If a cassette (a file of recorded requests and answers) answers the requests, they are always sent as single calls.
     """
     backend = connect(config, run.environment, jury=run.jury)
     batching = run.options.batching
@@ -390,7 +390,8 @@ def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
     run : plan, store, options and log
     config : judge that gave the answers
 
-    Raises: ConfigError [store-needed] without a store; AnswersMissingError if a trial is pending, and the option is not set.
+    Raises: ConfigError [store-needed] without a store; AnswersMissingError if a trial has no stored answer and the option is not
+    set.
     """
     plan = run.plan
     store = _require_store(run.store, config)
@@ -411,8 +412,8 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
 
     Several processes (workers) may send the requests of one run and share its store. The verdicts are therefore made from
     the answers in the store, and not from the replies to this process. The API key is looked up when the first request is
-    to be sent, so that a run whose answers are all stored needs none. If a signal stops the run, calls in flight may still
-    take the seconds in `options.grace`.
+    to be sent, so that a run whose answers are all stored needs no key. If a signal stops the run, calls in flight have
+    `options.grace` seconds to end.
 
     run : plan, store, options, budget and log, which all judges of a jury share
     config : judge, whose prompt, parser and prices are used
@@ -489,7 +490,7 @@ def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batch
 
     run : plan, store, options, budget and log, which all judges of a jury share
     config : judge with one server
-    store : store of the answers, next to which the folder is
+    store : store of the answers; if it is a file, the folder is next to it
     batching : how to send and poll batches
 
     Raises: ConfigError or JudgeError if the folder is not known, or an API key is missing or may not be sent.
@@ -558,7 +559,7 @@ def _record_answering_models(run: _Run, config: JudgeConfig, store: Store, answe
     store : store with the names of the models that answered in earlier runs
     answers : answers to all trials of the plan, with the names of the models that gave them
 
-    Returns a finding if a model did not answer in earlier runs, else an empty tuple.
+    Returns a finding if a model answered that did not answer in earlier runs, else an empty tuple.
     """
     judge = config.public()
     changes = answers.served.changes_since(store.served(judge))  # compared before the new names are added
@@ -597,7 +598,7 @@ def _find_shortened_texts(questions: Questions, run: _Run) -> tuple[Finding, ...
 
 
 def _get_batch_folder(store: Store, batching: Batching) -> Path:
-    """Return the folder for files of batches: `batches` next to a store that is a file, else that of the options.
+    """Return the folder for files of batches: `batches` next to a store that is a file, else the folder in the options.
 
     store : store of the answers
     batching : options of batches, which may contain a folder
@@ -641,7 +642,7 @@ def load_only_judge(store: Store) -> JudgeConfig:
     Raises
     ------
     ConfigError
-        [replay-ambiguous] if the store has answers of several judges or of none.
+        [replay-ambiguous] if the store has answers of several judges or of no judge.
     """
     judges = store.judges()
     if len(judges) != 1:

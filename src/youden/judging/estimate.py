@@ -104,7 +104,7 @@ def seconds_in_flight(n_calls: int, *, seconds: float, start: int, limit: int) -
     seconds : float
         Duration of a call.
     start, limit : int
-        Number of calls in flight in the first round, and at most; 1 ≤ start ≤ limit.
+        Number of calls in flight in the first round, and largest number in any round; 1 ≤ start ≤ limit.
 
     Returns
     -------
@@ -273,8 +273,8 @@ def _with_remaining_cost(
 ) -> Cost:
     """Add to an estimate how many trials have a stored outcome, and what the remaining calls cost.
 
-    The input tokens of the remaining requests are estimated from their fraction of all characters, and the output tokens from
-    their number as a fraction of the trials.
+    The input tokens of the remaining requests are assumed to be proportional to their characters, and the output tokens to the
+    number of these requests.
 
     cost : estimate for all trials
     config : judge, with its prices
@@ -282,7 +282,7 @@ def _with_remaining_cost(
     row_keys : row and request hash of each trial
     characters : int array (n_trials,), number of characters of each trial's request
 
-    Returns the estimate with `stored` and `usd_left`, which is None if no outcome is stored or a price is unknown.
+    Returns the estimate with `stored` and `usd_left`; `usd_left` is None if no outcome is stored or a price is unknown.
     """
     remaining = _count_remaining(store, row_keys, characters)
     if remaining.n_stored_trials == 0:

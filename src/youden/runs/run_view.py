@@ -396,7 +396,7 @@ class RunView:
             One row per agent, the highest quality first, with the columns of quality.csv: among others `agent`, `n_labels`,
             `label_mean`, `quality` (the estimated mean label, in the unit of the labels), `low` and `high` (its 95%
             interval), `rank` and `p_best` (probability of being the best). `attrs["summary"]` has sentences that
-            summarize the estimates.
+            summarize the estimates, and `attrs["notes"]` sentences about labelled agents and items that are not in the run.
 
         Raises
         ------
@@ -413,6 +413,7 @@ class RunView:
         estimates = estimate_quality(self.folder, labels, label=label, scale=scale)
         table = pd.DataFrame([row.__dict__ for row in estimates.agents])
         table.attrs["summary"] = estimates.summary
+        table.attrs["notes"] = estimates.notes
         return table
 
     def label(

@@ -415,7 +415,7 @@ def _describe_shared_agents(recommendations: Sequence[Recommendation]) -> str:
     recommendations : recommendation of each run; each of them names at least one agent
 
     Returns a sentence that states whether the runs agree, with the first three of the shared agents in the order of
-    the first run. The runs agree if all of them recommend the same agents.
+    the first run. The runs agree if all of them recommend the same agents, or all of them list the same candidates.
     """
     agent_sets = [set(recommendation.agents) for recommendation in recommendations]
     in_every_run = set.intersection(*agent_sets)
@@ -426,10 +426,12 @@ def _describe_shared_agents(recommendations: Sequence[Recommendation]) -> str:
     shared_names = ", ".join(shared[:3])
     if len(shared) > 3:
         shared_names += f" and {len(shared) - 3} more"
-    all_recommend = all(recommendation.form == "recommended" for recommendation in recommendations)
     have_same_agents = all(agents == in_every_run for agents in agent_sets)
-    if all_recommend and have_same_agents:
+    forms = {recommendation.form for recommendation in recommendations}
+    if have_same_agents and forms == {"recommended"}:
         return f"The runs agree: {shared_names}."
+    if have_same_agents and len(forms) == 1:
+        return f"The runs agree on the candidates: {shared_names}."
     return f"The runs differ, but each recommends these agents or lists them as candidates: {shared_names}."
 
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from codecs import BOM_UTF8
+from collections import Counter
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import orjson
@@ -38,13 +41,20 @@ class ParsedJson(NamedTuple):
     n_replaced_texts: int = 0
 
 
-def parse_json(text: str | bytes) -> ParsedJson:
+class RepeatedKeyError(orjson.JSONDecodeError):
+    """Raised by `parse_json` if an object has a key twice, so that one of the two values would be lost."""
+
+
+def parse_json(text: str | bytes, *, unique_keys: bool = True) -> ParsedJson:
     r"""Parse JSON, tolerating a byte order mark, non-finite numbers, lone surrogates, and line breaks inside strings.
 
     Parameters
     ----------
     text : str or bytes
         JSON; bytes are UTF-8, with or without a byte order mark.
+    unique_keys : bool, default True
+        Whether an object must not have a key twice. If False, the last value of a key counts, for example in a reply that
+        was paid for.
 
     Returns
     -------
@@ -55,6 +65,8 @@ def parse_json(text: str | bytes) -> ParsedJson:
     ------
     JSONDecodeError
         If the text is not JSON, or is nested too deeply.
+    RepeatedKeyError
+        If an object has a key twice.
 
     Examples
     --------
@@ -62,11 +74,23 @@ def parse_json(text: str | bytes) -> ParsedJson:
     ParsedJson(value={'answer': 'cut \ufffd', 'score': nan}, n_nonfinite=1, n_replaced_texts=1)
     """
     text = text.removeprefix("\ufeff") if isinstance(text, str) else text.removeprefix(BOM_UTF8)
+    decoded = text if isinstance(text, str) else text.decode("utf-8", "surrogateescape")
+    parsed = _parse_tolerantly(text, decoded)
+    if unique_keys:
+        check_unique_keys(decoded)
+    return parsed
+
+
+def _parse_tolerantly(text: str | bytes, decoded: str) -> ParsedJson:
+    """Parse JSON, in which the last value of a repeated key counts. Raises JSONDecodeError.
+
+    text : JSON without a byte order mark
+    decoded : the same, in which an invalid byte is a lone surrogate
+    """
     try:
         return ParsedJson(orjson.loads(text))
     except orjson.JSONDecodeError as error:
         strict_error = error
-    decoded = text if isinstance(text, str) else text.decode("utf-8", "surrogateescape")
     n_nonfinite = 0
 
     def parse_float(digits: str) -> float:
@@ -85,6 +109,40 @@ def parse_json(text: str | bytes) -> ParsedJson:
     except (ValueError, RecursionError):
         raise strict_error from None
     return ParsedJson(encodable, n_nonfinite, replacer.n_texts)
+
+
+def check_unique_keys(text: str) -> None:
+    """Check that no object in a JSON text has a key twice.
+
+    Parameters
+    ----------
+    text : str
+        JSON without a byte order mark.
+
+    Raises
+    ------
+    RepeatedKeyError
+        If an object has a key twice.
+    ValueError
+        If the text is not JSON.
+    """
+
+    def check_keys(pairs: list[tuple[str, Any]]) -> None:
+        if len(dict(pairs)) == len(pairs):
+            return
+        n_uses = Counter(key for key, _ in pairs)
+        ((key, _),) = n_uses.most_common(1)
+        raise _make_repeated_key_error(key, text)
+
+    # a second pass, because orjson does not report repeated keys
+    with suppress(RecursionError):  # callers refuse values that are nested so deeply
+        json.loads(text, strict=False, object_pairs_hook=check_keys, parse_constant=str, parse_float=str, parse_int=str)
+
+
+def _make_repeated_key_error(key: str, text: str) -> RepeatedKeyError:
+    """Make the error for a key that an object in a JSON text has twice, with the position of its last occurrence."""
+    occurrences = [match.start() for match in re.finditer(rf'"{re.escape(key)}"\s*:', text)]
+    return RepeatedKeyError(f"the key {key!r} occurs twice", text, occurrences[-1] if occurrences else 0)
 
 
 def _parse_int(digits: str) -> int | float:

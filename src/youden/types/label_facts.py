@@ -189,3 +189,5 @@ class QualityFacts:
     """Sentences that summarize the result."""
     agents: tuple[QualityRow, ...]
     """One row per agent, best first."""
+    notes: tuple[str, ...] = ()
+    """Remarks, such as on labelled agents that are not in the run."""

@@ -122,8 +122,8 @@ class Gate:
         Selection and recommendation among all agents of the run, None if quality is compared.
     calibration, by : str or None, {"ability", "quality"}
         A line on the stored calibration of the judge, if there is one; the quantity that is compared.
-    ranking : str
-        Ranking of the run, such as "self-consistency" for self-trials.
+    ranking, label_notes : str, tuple of str
+        Ranking of the run, such as "self-consistency" for self-trials; sentences on labels that do not fit the run.
     """
 
     folder: str
@@ -140,6 +140,7 @@ class Gate:
     calibration: str | None = None
     by: Literal["ability", "quality"] = "ability"
     ranking: str = ""
+    label_notes: tuple[str, ...] = ()
 
     @property
     def is_of_self_consistency(self) -> bool:
@@ -358,6 +359,7 @@ def gate_run(
         calibration=folder.calibration,
         by="quality" if labels else "ability",
         ranking=facts.ranking,
+        label_notes=labels.notes if labels else (),
     )
 
 

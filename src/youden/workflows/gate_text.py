@@ -245,12 +245,13 @@ def describe_run(gate: Gate) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The stored calibration of the judge and the recommendation of the run, each if there is one. A run of self-trials
-        recommends nothing.
+        The stored calibration of the judge and the recommendation of the run, each if there is one, and the notes on labels.
+        A run of self-trials recommends nothing.
     """
     lines = [gate.calibration] if gate.calibration else []
     if gate.recommendation is not None and not gate.is_of_self_consistency:
         lines.append(f"Among all agents of the run, independently of this gate: {gate.recommendation.text}")
+    lines += [f"labels: {note}" for note in gate.label_notes]
     return tuple(lines)
 
 

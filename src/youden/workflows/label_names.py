@@ -12,6 +12,7 @@ from difflib import SequenceMatcher, get_close_matches
 
 from youden.data.label_tables import LabelTable
 from youden.errors import ConfigError
+from youden.text.sentences import format_count
 from youden.types import Agent
 
 MAX_NAMED = 5
@@ -147,6 +148,47 @@ def _find_closest_candidates(names: Iterable[str], candidates: Iterable[str]) ->
             similarity = SequenceMatcher(None, closest_key, key).ratio()
             closest[name] = (candidate_by_key[closest_key], similarity)
     return closest
+
+
+def describe_renamed_agents(called: Mapping[str, str]) -> list[str]:
+    """Describe in a sentence which agents labels call by another name than the run; an empty list if there are none.
+
+    called : name in the labels → id in the run
+    """
+    if not called:
+        return []
+    renamed = [f"'{name}' is '{agent}'" for name, agent in called.items()]
+    return [f"Labelled under another name: {', '.join(shorten_list(renamed))}."]
+
+
+def describe_unknown_agents(labelled: Iterable[str], agent_ids: Collection[str]) -> list[str]:
+    """Describe in a sentence which labelled agents are not in a run; an empty list if all are.
+
+    labelled : names of the labelled agents, may repeat
+    agent_ids : ids of the agents of the run
+    """
+    names = dict.fromkeys(labelled)
+    unknown = [name for name in names if name not in agent_ids]
+    if not unknown:
+        return []
+    suggestions = ", ".join(quote_with_suggestions(unknown, agent_ids, labelled=names))
+    return [f"{len(unknown)} of {len(names)} labelled agents are not in this run and are left out: {suggestions}."]
+
+
+def describe_unknown_items(labelled: Iterable[str], item_ids: Collection[str], *, consequence: str) -> list[str]:
+    """Describe in a sentence which labelled items are not in a run; an empty list if all are.
+
+    labelled : ids of the labelled items, may repeat
+    item_ids : ids of the items of the run
+    consequence : clause on the labels of these items
+    """
+    names = dict.fromkeys(labelled)
+    unknown = [name for name in names if name not in item_ids]
+    if not unknown:
+        return []
+    quoted = ", ".join(shorten_list(f"'{name}'" for name in unknown))
+    verb = "is" if len(unknown) == 1 else "are"
+    return [f"{format_count(len(unknown), 'labelled item')} {verb} not in this run; {consequence}: {quoted}."]
 
 
 def shorten_list(names: Iterable[str]) -> list[str]:

@@ -29,6 +29,9 @@ from youden.types.label_facts import Agreement, CellAgreement, Disagreement, Lab
 from youden.types.pool import Floats, or_none
 from youden.workflows.label_names import (
     MAX_NAMED,
+    describe_renamed_agents,
+    describe_unknown_agents,
+    describe_unknown_items,
     get_unique_aliases,
     quote_with_suggestions,
     rename_to_agent_ids,
@@ -384,19 +387,10 @@ def _describe_labelled_agents(table: LabelTable, ranking: Sequence[RankingRow]) 
     """
     ranked = dict.fromkeys(row.agent for row in ranking)
     labelled = dict.fromkeys(table.agents)
-    unknown = [agent for agent in labelled if agent not in ranked]
     unlabelled = [agent for agent in ranked if agent not in labelled]
     without_ability = [row.agent for row in ranking if row.ability is None and row.agent in labelled]
 
-    notes = []
-    if table.called:
-        renamed = [f"'{name}' is '{agent}'" for name, agent in table.called.items()]
-        notes.append(f"Labelled under another name: {', '.join(shorten_list(renamed))}.")
-    if unknown:
-        suggestions = ", ".join(quote_with_suggestions(unknown, ranked, labelled=labelled))
-        notes.append(
-            f"{len(unknown)} of {len(labelled)} labelled agents are not in this run and are left out: {suggestions}."
-        )
+    notes = [*describe_renamed_agents(table.called), *describe_unknown_agents(labelled, ranked)]
     if unlabelled:
         names = ", ".join(shorten_list(unlabelled))
         notes.append(f"{len(unlabelled)} of {len(ranked)} agents have no label: {names}.")
@@ -417,11 +411,9 @@ def _describe_labelled_items(table: LabelTable, agents: set[str], items: set[str
         if agent in agents:
             items_by_agent.setdefault(agent, set()).add(item)
 
-    notes = []
-    labelled_items: set[str] = set().union(*items_by_agent.values())
-    n_unknown = len(labelled_items - items)
-    if n_unknown:
-        notes.append(f"{n_unknown} labelled items are not in this run; they count only in the mean labels of agents.")
+    labelled_items = [item for agent, item in zip(table.agents, _get_items(table), strict=True) if agent in agents]
+    consequence = "the labels count only in the mean labels of agents"
+    notes = describe_unknown_items(labelled_items, items, consequence=consequence)
 
     distinct_item_sets = {frozenset(item_set) for item_set in items_by_agent.values()}
     if len(distinct_item_sets) > 1:

@@ -16,7 +16,8 @@ import numpy as np
 
 from youden.data.folder.run_files import VERSION
 from youden.data.folder.run_folder import RunFolder
-from youden.data.label_tables import LabelTable, parse_label
+from youden.data.label_tables import LabelTable, is_unit_label, parse_id, parse_label
+from youden.data.pools.spool import format_excerpt
 from youden.errors import ConfigError, StatisticsError
 from youden.pipeline.fitted_run import check_fit
 from youden.stats.small_areas.quality_estimates import MIN_AGENTS, QualityEstimates, quality_from_labels
@@ -25,13 +26,21 @@ from youden.text.tables import Table, format_decimal
 from youden.types.label_facts import QualityFacts, QualityLine, QualityRow
 from youden.types.pool import Floats, Positions, or_none
 from youden.workflows.gate_answers import GateAnswers, QualityDifference
-from youden.workflows.label_names import shorten_list
+from youden.workflows.label_names import (
+    describe_renamed_agents,
+    describe_unknown_agents,
+    describe_unknown_items,
+    shorten_list,
+)
 from youden.workflows.labels import check_labelled_agents, open_labels
 
 if TYPE_CHECKING:
     import pandas as pd
 
     Labels = str | PathLike[str] | Sequence[str | PathLike[str]] | pd.DataFrame
+
+_Label = tuple[str, str, float]
+"""Agent, item and value of a label."""
 
 MIN_EXPLAINED = 0.1
 """Share of the variance explained by ability below which a sentence says that ability hardly predicts the label."""
@@ -55,6 +64,8 @@ class LabelledAnswers:
         Lowest and highest possible label.
     item_ids : tuple of str
         Id of the item of each answer.
+    notes : tuple of str
+        Sentences on labelled agents that are not in the run or have another name, and on items that are not in the run.
     """
 
     agent: Positions
@@ -63,6 +74,7 @@ class LabelledAnswers:
     label: str
     scale: tuple[float, float]
     item_ids: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def unit(self) -> Floats:
@@ -85,8 +97,8 @@ def read_answers(
     folder : RunFolder
         A fitted run.
     labels : path, sequence of paths, or DataFrame
-        Tables of labels; or columns agent, item and a label. Labels of agents that are not in the run are ignored, but each
-        file must label at least one agent of the run.
+        Tables of labels; or columns agent, item and a label. Labels of agents that are not in the run are ignored, with a
+        note, but each file must label at least one agent of the run.
     label : str, optional
         Column of the label, if the tables have several. Default for a DataFrame: "label".
     scale : (float, float), default (0, 1)
@@ -104,33 +116,55 @@ def read_answers(
         If the run is not fitted; [run-preference] if it asks for preferences.
     ConfigError
         [quality-items] if a table labels agents, not answers; [quality-column] if the label's column is missing or not
-        unique; [quality-scale] if a label is outside the scale; [quality-none] if no answer of a ranked agent is
+        unique; [quality-scale] if a label is outside the scale, or is a percentage or a word and the scale is not (0, 1);
+        [quality-none] if no answer of a ranked agent is
         labelled; [labels-unknown] if a table labels no agent of the run; [labels-alias] if two names in a table refer
         to one agent.
     ImportFormatError
-        If a file cannot be read as labels.
+        If a file cannot be read as labels; [labels-id] if an agent or an item of a DataFrame is missing.
     """
     folder.check_information()
     check_fit(folder)
     agent_ids = [row.agent for row in folder.read_ranking()]
-    if not isinstance(labels, str | PathLike | Sequence):
-        return _read_labels_of_frame(labels, agent_ids, label=label or "label", scale=scale)
-    pool_agents = folder.read_pool().agents
-    tables = [open_labels(path, pool_agents, repeated=True) for path in _to_paths(labels)]
+    called: dict[str, str] = {}
+    if isinstance(labels, str | PathLike | Sequence):
+        pool_agents = folder.read_pool().agents
+        tables = [open_labels(path, pool_agents, repeated=True) for path in _to_paths(labels)]
+        rows, names = [], []
+        for table in tables:
+            name = _find_label_column(table, label)
+            names.append(name)
+            _check_unit_label(table.unit_labels.get(name), scale)
+            rows += _list_labels(table, name)
+            called |= table.called
+        label = " and ".join(dict.fromkeys(names))
+    else:
+        label = label or "label"
+        rows = _read_labels_of_frame(labels, agent_ids, label=label, scale=scale)
 
-    ranked_agents = set(agent_ids)
-    labels_of_answers, names = [], []
-    for table in tables:
-        name = _find_label_column(table, label)
-        names.append(name)
-        values = table.value[:, table.names.index(name)].tolist()
-        items = table.items or ()  # not None: `_find_label_column` has checked that the table has items
-        labels_of_answers += [
-            (agent, item, value)
-            for agent, item, value in zip(table.agents, items, values, strict=True)
-            if agent in ranked_agents and not np.isnan(value)
-        ]
-    return _average_by_answer(agent_ids, labels_of_answers, label=" and ".join(dict.fromkeys(names)), scale=scale)
+    known_agents = set(agent_ids)
+    rows_of_run = [row for row in rows if row[0] in known_agents]
+    answers = _average_by_answer(agent_ids, rows_of_run, label=label, scale=scale)
+    notes = [
+        *describe_renamed_agents(called),
+        *describe_unknown_agents([agent for agent, _, _ in rows], agent_ids),
+        *describe_unknown_items(answers.item_ids, _read_item_ids(folder), consequence="the labels count nevertheless"),
+    ]
+    return replace(answers, notes=tuple(notes))
+
+
+def _list_labels(table: LabelTable, name: str) -> list[_Label]:
+    """List the labels in one column of a table; missing labels are left out."""
+    values = table.value[:, table.names.index(name)].tolist()
+    items = table.items or ()  # not None: `_find_label_column` has checked that the table has items
+    rows = zip(table.agents, items, values, strict=True)
+    return [(agent, item, value) for agent, item, value in rows if not np.isnan(value)]
+
+
+def _read_item_ids(folder: RunFolder) -> frozenset[str]:
+    """Read the ids of the items of a run."""
+    has_plan = folder.has("plan.parquet")
+    return frozenset(folder.read_plan().item_ids if has_plan else folder.read_rates().item_ids)
 
 
 def _to_paths(labels: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
@@ -140,33 +174,30 @@ def _to_paths(labels: str | PathLike[str] | Sequence[str | PathLike[str]]) -> li
 
 def _read_labels_of_frame(
     frame: pd.DataFrame, agent_ids: Sequence[str], *, label: str, scale: tuple[float, float] | None
-) -> LabelledAnswers:
+) -> list[_Label]:
     """Read labels from a table with one row per label and the columns agent, item and `label`.
 
-    Rows without a label, and rows of agents that are not in `agent_ids`, are left out.
+    Rows without a label are left out.
 
     Raises: ConfigError [quality-column] if a column is missing or the labels are no table, [labels-unknown] if no agent is
-    labelled, [quality-none] if no label remains, or [quality-scale] if a label is outside the scale; ImportFormatError
-    [labels-value] if a label is not a number.
+    labelled, or [quality-scale] if a label fits only another scale; ImportFormatError [labels-id] if an agent or an item is not
+    an id, or [labels-value] if a label is not a number.
     """
     _check_label_columns(frame, label)
     has_label = frame[label].notna().to_numpy()
-    labelled = frame[has_label]
-    agents, items = (labelled[name].astype(str).tolist() for name in ("agent", "item"))
-    if agents:
-        check_labelled_agents("The DataFrame", list(dict.fromkeys(agents)), agent_ids)
-    row_numbers = (np.flatnonzero(has_label) + 1).tolist()
-    values = [
-        parse_label(value, label, f"DataFrame, row {number}")
-        for number, value in zip(row_numbers, labelled[label].astype(object).tolist(), strict=True)
-    ]
-    known_agents = set(agent_ids)
-    rows = [
-        (agent, item, value)
-        for agent, item, value in zip(agents, items, values, strict=True)
-        if agent in known_agents and not np.isnan(value)
-    ]
-    return _average_by_answer(agent_ids, rows, label=label, scale=scale)
+    labelled = frame.loc[has_label, ["agent", "item", label]].astype(object)
+    rows = []
+    for number, (agent, item, value) in zip(np.flatnonzero(has_label) + 1, labelled.to_numpy().tolist(), strict=True):
+        location = f"DataFrame, row {number}"
+        number_of_label = parse_label(value, label, location)
+        if np.isnan(number_of_label):
+            continue
+        if is_unit_label(value):
+            _check_unit_label(f"{format_excerpt(value)} ({location})", scale)
+        rows.append((parse_id(agent, "agent", location), parse_id(item, "item", location), number_of_label))
+    if rows:
+        check_labelled_agents("The DataFrame", list(dict.fromkeys(agent for agent, _, _ in rows)), agent_ids)
+    return rows
 
 
 def _check_label_columns(frame: pd.DataFrame, label: str) -> None:
@@ -216,7 +247,7 @@ def _find_label_column(table: LabelTable, label: str | None) -> str:
 
 
 def _average_by_answer(
-    agent_ids: Sequence[str], rows: Sequence[tuple[str, str, float]], *, label: str, scale: tuple[float, float] | None
+    agent_ids: Sequence[str], rows: Sequence[_Label], *, label: str, scale: tuple[float, float] | None
 ) -> LabelledAnswers:
     """Average the labels of each response of an agent to an item.
 
@@ -249,6 +280,23 @@ def _average_by_answer(
         scale=(low, high),
         item_ids=item_of_response,
     )
+
+
+def _check_unit_label(unit_label: str | None, scale: tuple[float, float] | None) -> None:
+    """Check that a label that only means a number from 0 to 1, such as 95% or yes, is used on the scale from 0 to 1.
+
+    unit_label : the label and its location, for the error message; None if all labels are numbers
+    scale : lowest and highest possible label; None for (0, 1)
+
+    Raises ConfigError [quality-scale] if the scale is another one, or is not two numbers.
+    """
+    low, high = _parse_scale(scale)
+    if unit_label is not None and (low, high) != (0, 1):
+        raise ConfigError(
+            f"Percentages and words such as yes fit only the scale from 0 to 1, not from {low:g} to {high:g}: got {unit_label}. "
+            "Set a number on the scale in all rows, or remove --scale.",
+            slug="quality-scale",
+        )
 
 
 def _check_labels_fit_scale(values: Sequence[float], low: float, high: float) -> None:
@@ -362,8 +410,8 @@ def estimate_quality(
     folder : RunFolder
         A fitted run. Its other files do not change.
     labels : path, sequence of paths, or DataFrame
-        Tables of labels; or columns agent, item and a label. Labels of agents that are not in the run are ignored, but each
-        file must label at least one agent of the run.
+        Tables of labels; or columns agent, item and a label. Labels of agents that are not in the run are ignored, with a
+        note, but each file must label at least one agent of the run.
     label : str, optional
         Column of the label, if the tables have several. Default for a DataFrame: "label".
     scale : (float, float), default (0, 1)
@@ -404,6 +452,7 @@ def estimate_quality(
         item_variance_share=fit.item_variance_share,
         summary=(),
         agents=tuple(rows),
+        notes=answers.notes,
     )
     facts = replace(facts, summary=tuple(describe_quality(facts)))
     folder.write_quality(facts)

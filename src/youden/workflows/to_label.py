@@ -53,12 +53,15 @@ class ToLabel:
         Number of responses in the table by agent; agents without one are left out.
     n_known : int
         Number of responses that had labels before.
+    notes : tuple of str
+        Sentences on existing labels of agents and items that are not in the run.
     """
 
     table: Path
     key: Path
     given: dict[str, int]
     n_known: int
+    notes: tuple[str, ...] = ()
 
 
 class _ChosenResponse(NamedTuple):
@@ -154,7 +157,7 @@ def choose_to_label(
     _write_table(out, *responses.make_table(chosen, rng, show_agents=show_agents))
 
     n_chosen_by_agent = {responses.agent_ids[k]: count for k, count in enumerate(n_chosen.tolist()) if count}
-    return ToLabel(out, key_file, n_chosen_by_agent, len(answers.value))
+    return ToLabel(out, key_file, n_chosen_by_agent, len(answers.value), answers.notes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from youden.data.atomic import atomic_write
 from youden.data.folder.run_files import VERSION, StrictFile, damaged_file_error, missing_file_error, parse
 from youden.errors import RunFolderError
 from youden.types.columns import TableColumn
-from youden.types.pool import Bools, Ids, Positions
+from youden.types.pool import Bools, Floats, Ids, Positions
 
 _KEY = b"youden"
 """Key of the metadata in the schema of a Parquet file."""
@@ -211,7 +211,7 @@ class ParquetTable(Generic[M]):
         ------
         RunFolderError
             [run-file-damaged]: if a column is missing or of another type, has nulls that are not allowed, or contains a
-            text that is not in `names` or in the column's `words`.
+            text that is not in `names` or in the column's `words`, or a share that is not from 0 to 1.
         """
         return {column.name: self._read_values(column, names) for column in columns}
 
@@ -240,7 +240,26 @@ class ParquetTable(Generic[M]):
                 return np.array(integers.fill_null(-1), dtype=np.int32)
             case _:
                 numbers = self._read_column(column.name, pa.float64(), nulls=True)
-                return np.array(numbers.fill_null(np.nan), dtype=np.float64)
+                values = np.array(numbers.fill_null(np.nan), dtype=np.float64)
+                self._check_range(column, values)
+                return values
+
+    def _check_range(self, column: TableColumn, values: Floats) -> None:
+        """Check that shares are from 0 to 1, and that bits are 0 or 1. Missing values (NaN) are accepted.
+
+        Raises: RunFolderError [run-file-damaged] if a value is not.
+        """
+        match column.kind:
+            case "share":
+                is_allowed, range_text = (values >= 0) & (values <= 1), "from 0 to 1"
+            case "bit":
+                is_allowed, range_text = (values == 0) | (values == 1), "0 or 1"
+            case _:
+                return
+        unusable_values = values[~is_allowed & ~np.isnan(values)]
+        if len(unusable_values) > 0:
+            problem = f"the column {column.name} contains a value that is not {range_text}: got {unusable_values[0]:g}"
+            raise damaged_file_error(self.path, problem)
 
     def _read_positions(self, column: TableColumn, names: Sequence[str]) -> Ids:
         """Read a column of texts as positions in `names`: int32 array (n_rows,), −1 for null."""

@@ -184,9 +184,10 @@ def vote_column(number: int) -> TableColumn:
 
 RATES = (
     *TRIALS[:3],
-    TableColumn("tpr", "share", "proportion of yes answers in paired trials; null if none was answered", null=True),
+    # numbers, not shares: an imported run has D, from -1 to 1, as its TPR
+    TableColumn("tpr", "number", "proportion of yes answers in paired trials; null if none was answered", null=True),
     TableColumn(
-        "fpr", "share", "proportion of yes answers in independent trials; null if none was answered", null=True
+        "fpr", "number", "proportion of yes answers in independent trials; null if none was answered", null=True
     ),
     TableColumn("n_paired", "whole", "number of paired trials with an answer"),
     TableColumn("n_independent", "whole", "number of independent trials with an answer"),

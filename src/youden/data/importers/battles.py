@@ -17,6 +17,8 @@ import numpy as np
 import pandas as pd
 
 from youden.data.importers.foreign_files import import_error
+from youden.data.importers.table_files import read_rows
+from youden.text.json_text import check_unique_keys
 from youden.text.printable import find_name_fault
 from youden.text.sentences import describe_similar_names, format_count, suggest_name
 from youden.types import MISSING_REASONS, Finding, Plan, Trials, Verdicts
@@ -74,7 +76,8 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
     Raises
     ------
     ImportFormatError
-        [import-format]: if the file cannot be read; [battles-columns]: if it lacks a column, or if a role is unknown;
+        [import-format], [import-csv]: if the file cannot be read, or if a row of a CSV file has more or fewer fields than
+        its header; [battles-columns]: if it lacks a column, or if a role is unknown;
         [battles-value]: if a winner is unknown or ambiguous, if an order is unknown, or if a model or an item has no name;
         [import-agents]: if a name cannot be an id; [import-empty]: if no battle is left.
     """
@@ -312,27 +315,37 @@ def _check_filled(path: Path, texts: pd.Series[str], role: str, column: str) -> 
 
 
 def _read_rows(path: Path) -> pd.DataFrame:
-    """Read a file by its suffix; raise ImportFormatError [import-format] if it cannot be read."""
+    """Read a file by its suffix.
+
+    Raises: ImportFormatError [import-format] if it cannot be read; see `read_rows` for the errors of CSV files.
+    """
     suffix = path.suffix.casefold()
+    if suffix in (".csv", ".tsv", ".tab"):
+        rows = [row for _, row in read_rows(path, strict=True)]
+        filled_rows = [row for row in rows if any(cell is not None for cell in row.values())]  # without blank lines
+        if not filled_rows:
+            raise import_error(path, "it has no rows. Pass a file with battles.", slug="import-empty")
+        return pd.DataFrame(filled_rows)
+
     try:
-        if suffix == ".parquet":
-            return pd.read_parquet(path)
-        if suffix == ".json":
-            return pd.DataFrame(_parse_json(path.read_text(encoding="utf-8-sig")))
-        if suffix in (".jsonl", ".ndjson"):
-            lines = path.read_text(encoding="utf-8-sig").split("\n")
-            return pd.DataFrame([_parse_json(line) for line in lines if line.strip()])
-        separator = "\t" if suffix in (".tsv", ".tab") else ","
-        return pd.read_csv(path, sep=separator, encoding="utf-8-sig", dtype=str, keep_default_na=False)
+        match suffix:
+            case ".parquet":
+                return pd.read_parquet(path)
+            case ".json":
+                return pd.DataFrame(_parse_json(path.read_text(encoding="utf-8-sig")))
+            case ".jsonl" | ".ndjson":
+                lines = path.read_text(encoding="utf-8-sig").split("\n")
+                return pd.DataFrame([_parse_json(line) for line in lines if line.strip()])
+        reason = f"its suffix is {path.suffix!r}"
     except (OSError, ValueError, RecursionError) as error:
-        problem = (
-            f"it cannot be read as a table ({error}). Pass CSV, TSV, JSON, JSONL or Parquet with one battle per row."
-        )
-        raise import_error(path, problem, slug="import-format") from error
+        reason = str(error)
+    problem = f"it cannot be read as a table ({reason}). Pass CSV, TSV, JSON, JSONL or Parquet with one battle per row."
+    raise import_error(path, problem, slug="import-format")
 
 
 def _parse_json(text: str) -> Any:
-    """Parse JSON with numbers as texts, in the spelling of the file; raise ValueError for other texts."""
+    """Parse JSON with numbers as texts, in the spelling of the file; raise ValueError for other texts and repeated keys."""
+    check_unique_keys(text)
     return json.loads(text, parse_int=str, parse_float=str)
 
 

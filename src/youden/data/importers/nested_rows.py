@@ -129,7 +129,7 @@ def unwrap_text(value: Json) -> Json:
 def _parse_json_or_literal(text: str) -> Json:
     """Parse a text as JSON, or as a list of objects in the notation of Python; None if it is neither."""
     with suppress(JSONDecodeError):
-        value: Json = parse_json(text).value
+        value: Json = parse_json(text, unique_keys=False).value
         return value
     if text.startswith("[{'"):
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):

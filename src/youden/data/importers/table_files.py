@@ -48,6 +48,7 @@ from youden.data.pools.spool import format_excerpt
 from youden.data.pools.tidy_reader import allow_long_csv_fields
 from youden.decompression import iter_unpacked, open_parquet
 from youden.errors import ImportFormatError
+from youden.text.json_text import RepeatedKeyError
 from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
 from youden.text.spreadsheet_cells import GUARDED, remove_guards
@@ -295,7 +296,9 @@ def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple
     text = read_text(file, replaced)
     try:
         value = parse_json(text, file, replaced)
-    except ImportFormatError:
+    except ImportFormatError as error:
+        if isinstance(error.__cause__, RepeatedKeyError):
+            raise
         yield from parse_lines(text, file, replaced)
     else:
         _check_only_objects(value, file)

@@ -69,16 +69,17 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     -------
     list of (str, dict)
         Location and values by column of each row, None for a missing cell. Columns without name and values, and
-        columns with the name and the cells of an earlier one, are left out. A column with values but without a name is
-        called, for example, "column 3", and another one with the name of an earlier column "name (3)". The names of two
-        header lines are joined, as in "gpt answer". Repeated headers, and lines of totals at the end, are left out.
+        columns with the name and the cells of an earlier one, are left out. A column with values but without a name is called,
+        for example, "column 3". If an earlier column has the same name, the number of the column is added to its name, as in
+        "name (3)". The names of two header lines are joined, as in "gpt answer". Repeated headers, and lines of totals at the
+        end, are left out.
 
     Raises
     ------
     ImportFormatError
-        [import-empty]: if no row is below a header; [import-csv]: if a row is longer than the header, unless
-        `ragged` is True, if there are several tables below each other, or if several columns have a name that only one
-        column can have, such as "prompt", for example in tables next to each other.
+        [import-empty]: if no row is below a header; [import-csv]: if a row is longer than the header and `ragged` is False, if
+        there are several tables below each other, or if several columns have a name that only one column can have, such as
+        "prompt". Two tables next to each other have such repeated names.
     """
     header, body = _split_at_header(records, file, note)
     _check_no_second_table(records, header, [location for location, _ in body])
@@ -97,7 +98,7 @@ def _split_at_header(records: Records, file: Path, note: Note) -> tuple[list[Jso
 
     records : location and cells of each line
     file : file of the table, for messages
-    note : function that is called with a remark and its location if lines are joined or left out, except empty lines
+    note : function that is called with a remark and its location if lines are joined or left out; empty lines cause no remark
 
     Returns the cells of the header, and the location and cells of each row.
 
@@ -165,11 +166,11 @@ def _find_column_positions(
 
 
 def _check_repeated_names(header: Sequence[Json], file: Path, note: Note) -> None:
-    """Check whether several columns of a table have the same name, and tell the user by a note if they have.
+    """Check whether several columns of a table have the same name, and tell the user by a note if this is the case.
 
-    This is an error for a name such as "prompt", because only one column can hold the prompts, so that the file may contain
-    several tables. For other names, the note announces that the later columns are called, for example, "name (3)" after their
-    position (`_name_columns`).
+    A repeated name such as "prompt" is an error: only one column can hold the prompts, so the file may contain several tables.
+    For other names, the note announces that the later columns are called, for example, "name (3)" after their position
+    (`_name_columns`).
 
     header : names of the columns; None for a column without a name
     file : file of the table, for messages
@@ -195,9 +196,9 @@ def _check_repeated_names(header: Sequence[Json], file: Path, note: Note) -> Non
 def _find_header_position(lines: Records, candidates: Sequence[int]) -> int:
     """Find the header of a table, which may be below titles such as "Export | May 2026".
 
-    The header is a candidate below the first one if it resembles a header (`_is_header`) and all candidates above it may be
-    titles. A candidate may be a title if at most half of the columns have a cell in it, and if it is not the first of two
-    header lines. Otherwise, the header is the first candidate.
+    Usually, the header is the first line with several cells. A later one of these lines is the header if it resembles a header
+    (`_is_header`) and all lines above it may be titles. A line may be a title if at most half of the columns have a cell in it,
+    and if it is not the first of two header lines.
 
     lines : location and cells of each line that is not empty
     candidates : positions in `lines` of the lines with several cells, at least one
@@ -220,7 +221,10 @@ def _find_header_position(lines: Records, candidates: Sequence[int]) -> int:
 
 
 def _is_header(lines: Sequence[Sequence[Json]], *, n_columns: int) -> bool:
-    """Return whether a line has texts in most columns, which are less than half as long as the cells of the line below it.
+    """Return whether a line resembles a header.
+
+    The line must have cells in more than half of the columns, and no cell may be a number. Together, its cells must be less than
+    half as long as the cells of the line below it.
 
     lines : cells of a line and of the line below it, if there is one
     """
@@ -285,7 +289,8 @@ def _have_repeated_labels(labels_of_names: Sequence[Sequence[Json]], values: Seq
     """Return whether the line below a header has labels that name the columns together with the header.
 
     For example, each of the names "gpt" and "llama" may have the labels "answer" and "score" below it. At least two names must
-    have the same labels. These must be at least two different words, and must not recur in the next line, as values may do.
+    have the same labels. The labels must be at least two different words. None of them may recur in the next line, because a text
+    that recurs may be a value.
 
     labels_of_names : for each name in the header, the cells below the columns of this name
     values : cells of the line below the labels
@@ -326,7 +331,7 @@ def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note)
 def _check_no_title_above(location: str, lines_above: Records) -> None:
     """Check that the line above a repeated header is not a title, which is a line with a single filled cell.
 
-    A title may name the agent of the rows below it, which would be lost.
+    A title may name the agent of the rows below it. This name would be lost.
 
     location : location of the repeated header, for the error message
     lines_above : location and cells of each line above the repeated header; the last one is checked
@@ -356,7 +361,7 @@ def _strip(cell: Json) -> Json:
 def _check_no_second_table(records: Records, header: Sequence[Json], row_locations: Sequence[str]) -> None:
     """Raise ImportFormatError [import-csv] if another table begins below an empty line.
 
-    Lines between two empty lines are tested together (`_is_second_table`), against the last rows above them.
+    The lines between two empty lines form a group. Each group is compared with the last rows above it (`_is_second_table`).
 
     records : location and cells of all lines of the file
     row_locations : locations of the rows of the table
@@ -449,8 +454,8 @@ def _find_equal_columns(header: Sequence[Json], records: Sequence[Sequence[Json]
 def _remove_totals(lines: Records, note: Note) -> Records:
     """Leave out the lines of totals or means at the end of a table of texts.
 
-    Such a line has a label, such as "Total" or "Average length", and otherwise only numbers, at least two of which are in
-    columns of texts.
+    A line of totals has a single text, a label such as "Total" or "Average length". Its other cells are numbers, and at least two
+    of the numbers are in columns of texts.
 
     lines : location and cells of each line below the header
     note : function that receives a remark on the lines
@@ -529,7 +534,7 @@ def _name_columns(header: Sequence[Json], positions: Sequence[int]) -> dict[str,
 def fill_down(rows: Rows, column: str, note: Note) -> None:
     """Fill the empty cells (None) of a column in place, each with the value above it, as in a column with merged cells.
 
-    Nothing is filled if the first cell is empty, or if less than 30% of the cells are.
+    Nothing is filled if the first cell is empty, or if less than 30% of the cells are empty.
 
     Parameters
     ----------

@@ -112,8 +112,8 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 
     - In files with a format in `PLAIN`, and in saved folders, the columns are known in three cases: the user named a path to
       the elements of a list, such as `choices[].text`; the user named the columns, or they have the names of roles, such as
-      "text" and "item"; or they are the columns of a known public data set. They are not known if a column must first be
-      computed (`is_computed_column`).
+      "text" and "item"; or they are the columns of a known public data set. If a column that the user named must first be
+      computed (`is_computed_column`), the columns are not known.
     - In other files, such as spreadsheets, the columns are known only if the user named a path to the elements of a list.
 
     files : files of the tables; only the first row of the first file is examined
@@ -140,7 +140,8 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
     """Read tables in which the columns of responses and items are known, row by row.
 
-    If the column of agents is not known, each file is an agent. If there is a single file, its column of agents is inferred.
+    If there is a single file and its column of agents is not known, this column is inferred. If no column names the agents of a
+    file, the file is one agent.
 
     paths : paths that the user passed; the first one names the pool
     files : files of the tables
@@ -169,12 +170,12 @@ def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: M
 
 
 def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, str]:
-    """Return a dictionary: role → its column, which the user named, or whose name is that of the role.
+    """Return a dictionary: role → the column that the user named for this role, or the column with the name of the role.
 
-    Without such a column of texts, the columns of a known layout are added.
+    If there is no such column for the role "text", the columns of a known public data set are added.
 
     row : first row of the table
-    columns : column by role, as named by the user; these precede all others
+    columns : column by role, as named by the user; these columns take precedence
     """
     known_columns = {role: role for role in ROLES if role in row} | dict(columns)
     if "text" in known_columns:
@@ -185,7 +186,7 @@ def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> d
 def _make_response_reader(
     file: Path, row: Mapping[str, Json], columns: Mapping[str, str], *, agent: str, builder: PoolBuilder
 ) -> ResponseReader:
-    """Create the reader that adds the responses of a table to a pool, for a table whose columns of each role are known.
+    """Create the reader that adds the responses of a table to a pool. The column of each role is known.
 
     Repeats are several responses of an agent to an item. If no column has the role `repeat`, a column with a usual name, such
     as "epoch", distinguishes them.
@@ -224,7 +225,7 @@ def _list_unused_columns(row: Mapping[str, Json], paths: Sequence[ColumnPath]) -
 
 
 def _infer_agent_column(file: Path, columns: Mapping[str, str]) -> str | None:
-    """Infer which column of a table names the agents; None if there is none, or if several columns do so together.
+    """Infer which column of a table names the agents; None if no column does, or if several columns name them together.
 
     columns : column by role, for the roles whose columns are known
     """
@@ -471,8 +472,8 @@ class _TableImporter:
     def find_roles(self, rows: Sequence[dict[str, Json]], *, has_ordered_rows: bool) -> Roles:
         """Find the roles of the columns of tables, such as agent, item and text, and add missing columns to the rows.
 
-        The columns that are added are combined columns, such as "subject+id", and the column of prompts if another table has
-        the prompts.
+        Two kinds of columns are added: combined columns, such as "subject+id", and the column of prompts if another table has the
+        prompts.
 
         rows : rows of all tables with the same layout, changed in place
         has_ordered_rows : whether the user chose that rows of one agent and item are repeats, in the order of the rows
@@ -542,9 +543,9 @@ def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
     "answer" has the column "answer.text" instead of "answer".
 
     roles : columns by role, among them those of the responses
-    located_rows : location and values of each row, in which objects are replaced by such columns
+    located_rows : location and values of each row; columns such as "answer.text" replace each object
 
-    Raises: ImportFormatError [import-columns] if a column has both.
+    Raises: ImportFormatError [import-columns] if a column of responses has texts and objects.
     """
     all_names = dict.fromkeys(chain.from_iterable(row for _, row in located_rows))
     nested_names = [name for name in all_names if "." in name]
@@ -557,8 +558,8 @@ def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
 def _check_no_text_in_objects(column: str, nested_names: Sequence[str], located_rows: Rows) -> None:
     """Check that each row has its response in a column, and not in an object in this column.
 
-    An object may contain the response only under a name for which no row has both a value and a text in the column. Other
-    names are those of further information about a response, such as its score.
+    A name of the object, such as "answer.score", holds further information about a response if some row has both a value under
+    this name and a text in the column. The other names may hold responses.
 
     column : column of responses
     nested_names : columns with the values of objects in this column, such as "answer.text" for the column "answer"
@@ -666,7 +667,7 @@ def _add_combined_columns(tables: Sequence[SourceTable], columns: Mapping[str, s
     A value of a combined column joins the values of its columns, such as "a.csv / 7".
 
     tables : tables, whose rows are changed in place
-    columns : column by role, as named by the user; other columns than combined ones are ignored
+    columns : column by role, as named by the user; only combined columns are used
     """
     rows = [row for table in tables for row in table.flat_rows]
     for column in columns.values():
@@ -718,7 +719,7 @@ def _check_files_share_items(
     tables : tables from which the responses were read
     location_columns : columns that have the folder and the file of each row, which may name agents
 
-    Raises: ImportFormatError [import-columns] if such an agent shares no item.
+    Raises: ImportFormatError [import-columns] if an agent that is named after a file or folder shares no item.
     """
     file_names: set[str] = set()
     for table in tables:

@@ -174,8 +174,7 @@ def _read_traces(paths: Sequence[Path], replaced: Replacements) -> list[tuple[st
     paths : files, and folders of files, in OTLP JSON
     replaced : counter of values such as NaN that are replaced because a pool cannot hold them
 
-    Returns the location of the first span that was read of each trace, for messages, and all spans of the trace, sorted by
-    their start.
+    Returns for each trace the location of the span that was read first, for messages, and all spans, sorted by their start.
 
     Raises: ImportFormatError if a file is not OTLP JSON, or if there are no files.
     """
@@ -243,7 +242,7 @@ def _find_agent_name(spans: Sequence[_Span]) -> Json:
 
 
 def _read_spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yield the spans of a file, the timed operations of a trace, with their locations.
+    """Yield the spans (timed operations) of a file, each with its location.
 
     replaced : counter of values such as NaN that are replaced because a pool cannot hold them
     """
@@ -350,7 +349,7 @@ def _format_new_inputs(call: _Span, yielded_keys: set[str]) -> Iterator[str]:
     the input, counted from 0, such as "user 1" or "tool_call_response 0".
 
     call : the call of a model
-    yielded_keys : keys of the messages and results that are not new; the keys of new ones are added
+    yielded_keys : keys of the messages and results that are not new; the keys of new messages and results are added
     """
     n_by_kind: Counter[str] = Counter()
     for role, parts in call.get_messages("input"):

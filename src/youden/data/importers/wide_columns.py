@@ -111,7 +111,7 @@ class WideTableSearch(ColumnCandidates):
             self.item_columns = [*id_columns, *contact_columns]
 
     def list_doubtful_columns(self, agent_columns: Sequence[str], *, has_question: bool) -> list[str]:
-        """List the columns of agents that may hold something else. The list is empty if fewer than two others would remain.
+        """List the columns of agents that may hold something else; none of them if fewer than two other columns would remain.
 
         - Remarks have a name such as "Ana's comments", or no name, or fill less than half as many rows as responses.
         - A second column of questions has more questions than all others.
@@ -197,9 +197,9 @@ class WideTableSearch(ColumnCandidates):
         return self.table[name].is_text and not self.table[name].is_contact
 
     def is_remark_column(self, name: str) -> bool:
-        """Return whether a column contains remarks on another one, or a part of it.
+        """Return whether a column contains remarks on the responses in another column, or a part of these responses.
 
-        In a table with the columns "gpt answer", "gpt rationale" and "gpt reasoning", these are the last two. But in a table
+        In a table with the columns "gpt answer", "gpt rationale" and "gpt reasoning", the last two columns do so. But in a table
         with the columns "gpt base" and "gpt thinking", both may be agents, because neither name denotes responses.
         """
         *agent, last = normalize_name(name).split("_")
@@ -244,7 +244,7 @@ class WideTableSearch(ColumnCandidates):
     def find_column_with_most_questions(self, prose_columns: Sequence[str]) -> str | None:
         """Return the column with the largest fraction of questions among its texts.
 
-        Returns None unless this fraction exceeds the fraction of every other column by at least 0.5.
+        Returns None if another column has a similar fraction, that is, one that is smaller by less than 0.5.
 
         prose_columns : names of at least two columns of prose
         """
@@ -258,9 +258,9 @@ class WideTableSearch(ColumnCandidates):
     ) -> UnclearColumnsError:
         """Make the error for a wide table in which several columns may hold the questions.
 
-        The error proposes the candidate with the largest fraction of questions as the column of prompts; of equal candidates,
-        it is the one with the most usual name. As responses, the error proposes all columns of prose that are not candidates.
-        If there are fewer than two of them, it proposes all columns of prose except the prompts.
+        The error proposes the candidate with the largest fraction of questions as the column of prompts. If several candidates
+        have the same fraction, it proposes the one with the most usual name. As responses, the error proposes all columns of
+        prose that are not candidates. If fewer than two columns remain, it proposes all columns of prose except the prompts.
 
         candidates : names of the columns that may hold questions
         prose_columns : names of all columns of prose, in the order of the table
@@ -296,7 +296,8 @@ class WideTableSearch(ColumnCandidates):
     def check_question_position(self, question: str, prose_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if there are columns of prose both before and after the column of questions.
 
-        The error proposes the larger group of columns as the responses, or the columns after it if the groups are equal.
+        The error proposes the larger of the two groups as the responses. If the groups are equally large, it proposes the columns
+        after the questions.
 
         question : name of the column of questions
         prose_columns : names of all columns of prose, including `question`, in the order of the table
@@ -316,13 +317,13 @@ class WideTableSearch(ColumnCandidates):
     def differs_from_others(self, name: str, prose_columns: Sequence[str]) -> bool:
         """Return whether a column of prose differs from all others, as a column of questions would.
 
-        The names are compared first, by their words and their first three letters. If the other names have some of these in
-        common, the column differs if its name has none of them. Otherwise, the texts are compared. The column differs in two
-        cases:
+        The names are compared first, by their words and their first three letters. If all other names have a word or the first
+        letters in common, the column differs if its name has none of these common parts. If the other names have nothing in
+        common, the texts are compared. The column differs in two cases:
 
         - The mean length of its texts is at most 0.75 times, or at least 1.33 times, the mean length of the other texts.
-        - It shares fewer words with the other columns than these share with each other: the mean overlap is less than 0.9
-          times as large (`compute_word_overlap`).
+        - It shares fewer words with the other columns than the other columns share with each other: the mean overlap is less than
+          0.9 times as large (`compute_word_overlap`).
 
         Parameters
         ----------
@@ -378,7 +379,8 @@ def _make_doubtful_columns_error(
     """Make the error for a wide table, which has a column of responses per agent, if the meaning of some columns is unclear.
 
     doubtful_columns : columns that may hold the responses of an agent, or information about items or responses
-    agent_columns : columns that certainly hold the responses of one agent each; the error proposes these as the responses
+    agent_columns : columns that certainly hold the responses of one agent each; the error proposes to read these columns as
+        responses
     question : column of questions, which the error proposes as the column of prompts; None if the table has no such column
     """
     options = {"text": ",".join(agent_columns)}
@@ -409,7 +411,7 @@ def _list_part_columns(words_by_column: Mapping[str, list[str]], *, n_remarks: i
     words_by_column : words in the name of each column that may hold the responses of an agent
     n_remarks : number of columns of remarks among these columns
 
-    Returns the names of the columns; empty unless at least two agents, and all agents, have two columns.
+    Returns the names of the columns. The list is empty if there are fewer than two agents, or if an agent has no second column.
     """
     parts = [name for name, words in words_by_column.items() if words[-1] in PARTS]
     words_of_agents = [words_by_column[name][:-1] for name in parts]  # "gpt" for "gpt thinking"

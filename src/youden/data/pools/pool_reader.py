@@ -39,6 +39,7 @@ _CHUNK_BYTES = 2**16
 """Approximate size of the lines that are parsed at a time: small enough for a processor's cache."""
 
 _RESPONSE = ("agent", "item", "text")
+_RESPONSE_KEYS = tuple(f'"{key}"'.encode() for key in _RESPONSE)
 
 _TABLE_READERS = {".csv": read_csv, ".parquet": read_parquet}
 
@@ -98,7 +99,7 @@ def read_pool(path: str | PathLike[str] | pd.DataFrame, *, empty: EmptyRule = "f
 
 
 def locate_pool(path: str | PathLike[str]) -> Path:
-    """Find the file or folder of a pool, which may be a shipped one.
+    """Find the file or folder of a pool; the pool may be one of those that are shipped with youden.
 
     Parameters
     ----------
@@ -162,7 +163,7 @@ def _read_responses(source: Source, agent_ids: Sequence[str], item_ids: Sequence
     """Read the responses of a pool from responses.jsonl, in the order of its lines.
 
     source : the file, which error messages name
-    agent_ids, item_ids : ids in the order of agents.jsonl and items.jsonl, which the responses refer to
+    agent_ids, item_ids : ids that the responses refer to, in the order of agents.jsonl and items.jsonl
 
     Raises PoolError if a line is not valid.
     """
@@ -208,10 +209,9 @@ class _ResponseLines:
     def add_at_once(self, lines: Sequence[bytes], first_line: int) -> bool:
         """Add the responses in many lines in one step, which is faster than line by line.
 
-        This works only if each line is a valid response with exactly the keys agent, item and text, and no text is very long,
-        or is empty if empty texts are missing responses.
-        Otherwise, nothing is added. The caller must then add the lines one by one, which also handles blank lines and
-        numbers of repeats, and reports errors.
+        This works only if each line is a valid response with exactly the keys agent, item and text, and if no text is very long.
+        If empty texts count as missing responses, no text may be empty either. Otherwise, nothing is added. The caller must then
+        add the lines one by one, which also handles blank lines and numbers of repeats, and reports errors.
 
         lines : consecutive lines of the file
         first_line : number of the first of these lines in the file, from 1
@@ -227,7 +227,10 @@ class _ResponseLines:
         except (orjson.JSONDecodeError, KeyError, TypeError):
             return False
 
-        has_other_keys = any(len(record) > len(_RESPONSE) for record in records)
+        # orjson uses the last value of a repeated key; quotation marks inside a text are escaped
+        joined_lines = b"\n".join(lines)
+        has_repeated_keys = any(joined_lines.count(key) > len(lines) for key in _RESPONSE_KEYS)
+        has_other_keys = has_repeated_keys or any(len(record) > len(_RESPONSE) for record in records)
         lengths = _to_int64(map(len, texts))
         if has_other_keys or lengths.max() > LONG_TEXT:
             return False
@@ -330,7 +333,7 @@ def _require_prompt_or_group(source: Source, value: Json, key: str, line: int) -
     source, line : file and number of the line, which error messages name
     key : "prompt" or "group"; a prompt may be empty, and causes a warning if it is very long
 
-    Raises PoolError [pool-key] if the value is not a string, and another one if it is not the valid name of a group.
+    Raises PoolError [pool-key] if the value is not a string, and [pool-id] if the name of a group is not valid.
     """
     is_empty_group = key == "group" and value == ""
     if not isinstance(value, str | None) or is_empty_group:
@@ -437,10 +440,11 @@ def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
     Parameters
     ----------
     pool : Pool
-        Its responses are written by agent, then by item. A cell without a response has no line, and a missing group,
-        prompt or metadata no key. The name of the pool is not written: a reader takes that of the folder.
+        Its responses are written by agent, then by item. If an agent has no response to an item, no line is written for it. A
+        missing group, prompt or metadata has no key. The name of the pool is not written, because a reader takes the name of the
+        folder.
     folder : str or path
-        Folder for the files, which are in UTF-8 and replace existing ones; it is created if it does not exist.
+        Folder for the files; it is created if it does not exist. The files are in UTF-8 and replace existing files.
     """
     folder = Path(folder)
     responses: Iterator[dict[str, Json]] = (
@@ -492,7 +496,7 @@ def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
     item : Item
         Item that it responded to.
     repeat : int or None
-        Number of the response in its cell, from 1; None if it is the only one.
+        Number of the response among the responses of this agent to this item, from 1; None if it is the only one.
     text : str
         The response.
     """

@@ -108,8 +108,8 @@ class Spool:
         """Store the bytes of further texts after those of the earlier texts.
 
         Texts are kept in memory up to a total of `MAX_BYTES_IN_MEMORY`. Then all of them are moved to a temporary
-        file, to which further texts are added. If the system has no `os.pread`, which reads from the file, they stay
-        in memory.
+        file, to which further texts are added. If the system has no `os.pread`, which is needed to read from the file, all texts
+        stay in memory.
 
         data : one text in UTF-8, or several texts that are joined by SEPARATOR
         """
@@ -402,7 +402,7 @@ class PoolCells:
     def add(self, agent: int, item: int, text: str, *, number: int, repeat: int | None = None) -> None:
         """Add one response. Several responses of an agent to an item are checked later, by `to_texts`.
 
-        An empty text is not added if empty texts are missing responses.
+        If empty texts count as missing responses (`self.empty`), an empty text is not added.
 
         agent, item : positions of the agent and the item
         number : number of the row in the file, from 1
@@ -431,7 +431,7 @@ class PoolCells:
         return self._texts
 
     def _check_size(self, source: Source, n_agents: int, n_items: int) -> None:
-        """Raise PoolError [pool-empty] if there are no rows, or [pool-size] if the pool would have too many cells.
+        """Raise PoolError [pool-empty] if there are no rows, or [pool-size] if there are too many combinations of agent and item.
 
         source : file of the pool, for errors
         """
@@ -515,9 +515,9 @@ class PoolCells:
 
         cell : int array (n_responses,), number of the cell of each response
 
-        Returns three arrays: the order, int array (n_responses,); and for each response in this order but the first,
-        whether it has the same cell as the previous one, and whether it also has the same repeat, bool arrays
-        (n_responses − 1,).
+        Returns the order of the responses, int array (n_responses,), and two bool arrays (n_responses − 1,). For each response in
+        this order except the first, they state whether it has the same cell as the previous response, and whether it has both the
+        same cell and the same repeat.
         """
         repeat = np.ones(len(cell), dtype=np.int64)
         if self._repeat:

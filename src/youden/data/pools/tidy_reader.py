@@ -55,7 +55,7 @@ def read_csv(path: Path, empty: EmptyRule = "failure") -> Pool:
     Returns
     -------
     Pool
-        Its name is that of the file without the suffix.
+        The name of the pool is the name of the file without the suffix.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def read_parquet(path: Path, empty: EmptyRule = "failure") -> Pool:
     Returns
     -------
     Pool
-        Its name is that of the file without the suffix.
+        The name of the pool is the name of the file without the suffix.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def _open_table(source: Source, file: BinaryIO) -> pq.ParquetFile:
 
 
 def _get_pool_columns(batch: pa.RecordBatch) -> list[pa.LargeStringArray]:
-    """Return the columns of a chunk of rows that a pool consists of, in a fixed order and with one type.
+    """Return the columns of a table that a pool uses, for a chunk of rows, in a fixed order and with one type.
 
     batch : rows of a Parquet table, one per response; optional columns may be missing
 
@@ -208,9 +208,9 @@ _FRAME = Path("DataFrame")
 def read_frame(frame: pd.DataFrame, empty: EmptyRule = "failure") -> Pool:
     """Read a pool from a DataFrame with the columns of a table, or with one row per item and one column per agent.
 
-    None, NaN, pd.NA and NaT are empty cells. An empty cell in place of a text is an empty response. Rows whose cells are all
-    empty are skipped. Each other row needs an agent and an item, while prompt, group and repeat may be empty. An unpaired
-    surrogate in a text becomes U+FFFD, with a warning in the log.
+    None, NaN, pd.NA and NaT are empty cells. An empty cell in place of a text is an empty response, unless `empty` is "missing".
+    A row whose cells are all empty is skipped. Each other row needs an agent and an item, while prompt, group and repeat may be
+    empty. An unpaired surrogate in a text becomes U+FFFD, with a warning in the log.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
     rearranged.
 
     source : represents the frame in error messages
-    frame : value that the user passed, which may be something else than a data frame
+    frame : value that the user passed; it is checked to be a data frame
 
     Raises PoolError [pool-columns] if the value is not a data frame, or its columns are not those of a pool.
     """
@@ -275,7 +275,7 @@ def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
 def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
     """Convert a frame with one column per agent to one row per response; return any other frame unchanged.
 
-    Raises: PoolError [pool-columns] if a column has a name that is none of an agent, such as group or question.
+    Raises: PoolError [pool-columns] if a column has a name that is not the name of an agent, such as group or question.
     """
     if frame.index.name == "item":
         frame = frame.reset_index()
@@ -312,7 +312,7 @@ def _get_column_values(frame: pd.DataFrame, name: str) -> list[Any]:
 
 
 def _read_batches(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file in batches of about `_BATCH_BYTES`. Raises: PoolError [pool-parquet].
+    """Yield the rows of a file in batches of about `_BATCH_BYTES`. Raises PoolError [pool-parquet] if its data are damaged.
 
     source : file of the table, for errors
     """
@@ -347,8 +347,8 @@ class _TidyRows:
         """Check one row of the table, and add its response to the pool.
 
         fields : agent, item, text, prompt, group and repeat of the row, in this order. The first five are texts, and the repeat
-            is a whole number or its digits. The last four may be None. A text that is None or consists of spaces is an empty
-            response, and a missing prompt or group does not contradict an earlier one.
+            is a whole number or its digits. Text, prompt, group and repeat may be None. A text that is None or consists of spaces
+            is an empty response, and a missing prompt or group does not contradict an earlier one.
         number : number of the row in the table, from 1, for errors
 
         Raises: PoolError if a field is not valid, for example [pool-id] if an id is a number; [pool-contradiction] if an
@@ -392,7 +392,7 @@ class _TidyRows:
         Simple rows have no repeat, no long text, no text of spaces, and no empty text that is a missing response. A long
         text has more than `LONG_TEXT` characters. If the rows were not added, the caller must add each of them with `add`,
         which names an invalid row in its error, and warns about a long text. Until then, some ids, groups and prompts of the
-        rows may already be stored. This has no effect, because `add` stores the same ones.
+        rows may already be stored. This has no effect, because `add` stores the same values.
 
         columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
         number : number of the first row in the table, from 1
@@ -510,7 +510,7 @@ def _look_up_ids(column: pa.LargeStringArray, position_by_id: dict[str, int]) ->
     column : ids (n_rows,)
     position_by_id : positions of the ids of earlier rows; changed in place
 
-    Returns an int64 array (n_rows,), or None if a new id is invalid; then no id is added.
+    Returns an int64 array (n_rows,). If a new id is invalid, no id is added, and the result is None.
     """
     encoded = column.dictionary_encode()
     distinct_ids: list[str] = encoded.dictionary.to_pylist()

@@ -60,7 +60,7 @@ class AnthropicJudge(WireJudge):
 
 
 def to_anthropic(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the body of an OpenAI chat request to that of a request to Anthropic's Messages API.
+    """Convert the body of an OpenAI chat request to the body of a request to Anthropic's Messages API.
 
     The Messages API differs in three points. The texts of system messages are a separate parameter, `system`. A limit on the
     tokens of an answer is required. A JSON schema of the answer is a part of `output_config`.
@@ -117,7 +117,7 @@ def from_anthropic(reply: object) -> object:
 
 
 def _convert_usage(usage: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert Anthropic's token counts to those of OpenAI, which count cached tokens as tokens of the prompt.
+    """Convert Anthropic's token counts to OpenAI's. OpenAI counts cached tokens as tokens of the prompt.
 
     usage : field `usage` of the reply. Its values may have any type, and are validated later.
     """

@@ -194,7 +194,8 @@ def _weight_words(
 ) -> tuple[csr_array[np.int8], Floats]:
     """Select the words that can count, and compute their weights.
 
-    A word can count if at least two texts contain it, and if some item that a model is fitted on lacks it.
+    A word can count if at least two texts contain it, and if the texts of at least one item that a model is fitted on do not
+    contain it.
 
     matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
     item_of : int array (n_texts,), item of each text
@@ -231,7 +232,7 @@ def _find_text_positions(plan: Plan, *, other_item: Ids, agent_of: Index, item_o
 
 
 def _make_missing_text_error(plan: Plan, *, first: Index, second: Index, other_item: Ids) -> PlanError:
-    """Make the error for a plan some of whose texts its pool lacks. The message names the first such text.
+    """Make the error for a plan with texts that its pool does not contain. The message names the first missing text.
 
     first, second : int arrays (n_trials,), positions of the two texts of each trial; −1 for a text that the pool lacks
     other_item : int array (n_trials,), item of the second text of each trial
@@ -290,8 +291,8 @@ def sample_pairs(
 ) -> tuple[Index, Index]:
     """Sample distinct ordered pairs of two different texts uniformly; both may be texts of one agent.
 
-    The texts that may be the second one of a pair are the partners of the first one: the other texts on its item, or the texts
-    on all other items. All possible pairs are numbered, and a sample of these numbers is drawn.
+    The partners of a text are the texts that can form a pair with it. If `paired` is True, these are the other texts on its item;
+    otherwise, the texts on all other items. All possible pairs are numbered, and a sample of these numbers is drawn.
 
     item_of : int array (n_texts,), item of each text, ascending
     rng : source of the sample
@@ -361,8 +362,8 @@ def compute_text_weights(
     """Compute the weights of texts. Texts that share unusually many words with other responses to their item weigh less.
 
     A word is common on an item if at least two agents used it there. The mass of a text is the sum of the weights of its
-    common words. The limit of an item is `MAX_QUARTILES` times the upper quartile of the agents' mean masses, without
-    agents whose mean is 0. The weight of a text is min(1, limit / mass) to the power of `LENGTH_POWER`.
+    common words. The limit of an item is `MAX_QUARTILES` times the upper quartile of the mean masses of all agents whose mean
+    mass is above 0. The weight of a text is min(1, limit / mass) to the power of `LENGTH_POWER`.
 
     matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
     item_of, agent_of : int arrays (n_texts,), item and agent of each text; `item_of` ascends
@@ -412,7 +413,7 @@ def _sum_word_weights(words: csr_array[np.int8], is_included: NDArray[np.int8], 
 
 
 def _find_common_words(matrix: csr_array[np.int8], *, item_of: Index, agent_of: Index) -> csr_array[np.int8]:
-    """Find the words that responses of several agents to an item contain, int8 csr_array (n_items, n_words).
+    """Find the words that at least two agents used in their responses to an item, int8 csr_array (n_items, n_words).
 
     matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
     item_of, agent_of : int arrays (n_texts,), item and agent of each text

@@ -156,7 +156,7 @@ def _make_error_from_status(
     fatal_code : error code in the message for which the run has to stop; None if the message contains no such code
     retry_after : seconds that the server asked to wait; None if it did not ask for a wait
 
-    Returns the error. Its `wording` is the part of the message that makes it fatal, if the status alone does not.
+    Returns the error. If the message makes it fatal and the status alone does not, its `wording` is this part of the message.
     """
     reason = f"HTTP {status}: {message}"
     call_error = make_http_error(status, (fatal_code,), message, reason=reason, retry_after=retry_after)
@@ -204,17 +204,17 @@ def _make_client() -> Any:
 def _to_accepted_response(response: Any) -> Any:
     """Return an `httpx.Response` that litellm accepts: message contents that are lists of parts are joined to one text.
 
-    A response without lists, or one that is not JSON, is returned unchanged.
+    A response is returned unchanged if none of its message contents is a list, or if it is not JSON.
 
     response : `httpx.Response` with its whole body
 
-    Raises: CallError if the HTTP status is not a success, or if the JSON reports an error although the status is one.
+    Raises: CallError if the HTTP status is not a success, or if the JSON reports an error although the status is a success.
     """
     if not response.is_success:
         raise make_status_error(response.status_code, response.content, response.headers)
 
     try:
-        reply = parse_json(response.content).value
+        reply = parse_json(response.content, unique_keys=False).value
     except ValueError:
         return response
     error = find_reply_error(reply)

@@ -88,7 +88,7 @@ class _BoundedClient(DefaultAioHttpClient):
 def _make_client(connection: Connection) -> AsyncOpenAI:
     """Make a client of OpenAI's SDK that does not retry.
 
-    Servers other than OpenAI's get neither the organization nor the headers that the SDK reads from the environment.
+    The SDK reads an organization and headers from the environment. Only OpenAI's own servers get these values.
     """
     headers = {} if connection.authorization is None else {"Authorization": connection.authorization}
     client = AsyncOpenAI(

@@ -169,8 +169,9 @@ class RoundRobin:
     def _select_server(self, tried: Collection[_Server]) -> _Server:
         """Select the server for a request.
 
-        A server that is left out comes first if it is time to probe it. Otherwise the working server with the fewest
-        calls in flight is selected, or, if no server works, the one that is to be probed next.
+        A server that is left out after failures comes first if it is time to probe it, that is, to test whether it works again.
+        Otherwise, the working server with the fewest calls in flight is selected. If no server works, the server that is to be
+        probed next is selected.
 
         tried : servers that failed for this request, which are not selected again
         """
@@ -330,8 +331,8 @@ class Jury:
         answers : float array (n_judges, n_trials), answers in [0, 1]; NaN if the judge gave none
         hard_answers : float array (n_judges, n_trials), the decisions 0 (no) or 1 (yes); NaN if the judge gave none
 
-        Returns the answers and the hard answers of the jury, two new float arrays (n_trials,). They are NaN if no answer has
-        the majority or, with the vote "mean", if a judge gave no answer.
+        Returns the answers and the hard answers of the jury, two new float arrays (n_trials,). With the vote "majority", they are
+        NaN if no answer has the majority; with the vote "mean", if a judge gave no answer.
         """
         if self._vote == "majority":
             majority = _find_majority(hard_answers)
@@ -343,7 +344,7 @@ class Jury:
 
 
 def _find_majority(hard_answers: Floats) -> Floats:
-    """Return the answer (0 or 1) of more than half of the judges for each trial, float array (n_trials,); NaN if none.
+    """Return each trial's majority answer, float array (n_trials,): 0 or 1 if more than half of the judges gave it, else NaN.
 
     hard_answers : float array (n_judges, n_trials), 0, 1 or NaN; a judge without an answer counts for neither side
     """

@@ -134,7 +134,7 @@ def parse_error_parts(body: object) -> ErrorParts:
     Returns
     -------
     ErrorParts
-        All codes, and the message, which may have any type; the message is None if there is none.
+        All codes, and the message. The message may have any type; it is None if the body contains no message.
 
     Examples
     --------
@@ -206,8 +206,9 @@ def find_account_error(codes: Iterable[object], message: object) -> tuple[int, s
     Returns
     -------
     (int, str or None) or None
-        HTTP status that fits the error: 402 for missing credit, 401 for an invalid key, 404 for an unknown model. And the
-        part of the message that identifies the error, or None if a code identifies it. None if there is no such error.
+        A pair, or None if there is no such error. The first element is the HTTP status that fits the error: 402 for missing
+        credit, 401 for an invalid key, 404 for an unknown model. The second element is the part of the message that identifies
+        the error; it is None if a code identifies the error.
 
     Examples
     --------

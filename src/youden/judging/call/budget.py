@@ -133,7 +133,7 @@ class Budget:
             Cost that is counted for the answer, in USD. Answers that cost nothing or an unknown amount (NaN) are not
             recorded.
         fault : str or None
-            Description of the reported token counts and of why they are not possible; None if they are missing.
+            Description of the reported token counts and of why these counts are not possible; None if no counts were reported.
         """
         is_paid = usd > 0  # False also for NaN, an unknown cost
         if is_paid:
@@ -174,7 +174,7 @@ class Budget:
         return self.spent + reserved_picodollars / PICODOLLARS_PER_USD <= self.cap
 
     async def reserve(self, usd: float) -> None:
-        """Reserve the largest possible cost of a call. Wait for calls in flight if the cap does not allow it yet.
+        """Reserve the largest possible cost of a call. Wait for calls in flight while the cap does not allow it.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class Budget:
         Raises
         ------
         OutOfMoneyError
-            If the cap does not allow the call, and no call in flight could release its reservation.
+            If the cap does not allow the call, and no call is in flight that could release its reservation.
         """
         while not self.can_reserve(usd):
             if not self._reserved:
@@ -207,8 +207,8 @@ class Budget:
         reserved : float
             USD that were passed to `reserve`; ignored without a cap.
         spent : float
-            Actual cost in USD; 0 for a call that was not sent. After NaN, an unknown cost, `Budget.spent` is NaN, and no
-            further call fits a cap.
+            Actual cost in USD; 0 for a call that was not sent. If it is NaN (an unknown cost), `Budget.spent` becomes NaN, and a
+            cap allows no further call.
         """
         self.spent += spent
         if self.cap == math.inf:
@@ -254,8 +254,8 @@ class TypicalUsage:
         """Estimate the token usage of a call without a reply.
 
         With f the largest observed fraction tokens_in / max_tokens_in, the request is estimated at 1.25·f·max_tokens_in
-        tokens. The answer is estimated at 1.25 times the largest observed number of tokens. Before `MIN_OBSERVATIONS`
-        answers were observed, the estimate is the largest possible usage.
+        tokens. The answer is estimated at 1.25 times the largest observed number of tokens. Until `MIN_OBSERVATIONS` answers have
+        been observed, the estimate is the largest possible usage.
 
         Parameters
         ----------

@@ -129,7 +129,7 @@ def parse_reply(body: bytes) -> object:
         Of kind `transient`, if the body is not valid JSON.
     """
     try:
-        return parse_json(body).value
+        return parse_json(body, unique_keys=False).value
     except ValueError as error:
         raise CallError(f"The reply is not valid JSON ({error}).", kind="transient") from None
 
@@ -153,7 +153,7 @@ def make_status_error(status: int, body: str | bytes, headers: Mapping[str, str]
         that the headers ask for; None if they ask for none.
     """
     try:
-        parts = parse_error_parts(parse_json(body).value)
+        parts = parse_error_parts(parse_json(body, unique_keys=False).value)
     except ValueError:
         text = body.decode(errors="replace") if isinstance(body, bytes) else body
         parts = ErrorParts(codes=(), message=text)
@@ -185,8 +185,7 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     Parameters
     ----------
     headers : mapping of str to str
-        Headers of a reply, of which Retry-After (seconds, or a date) and Retry-After-Ms are read; letter case does not
-        matter.
+        Headers of a reply. Retry-After (seconds, or a date) and Retry-After-Ms are read; letter case does not matter.
 
     Returns
     -------

@@ -190,7 +190,7 @@ def to_rejection_if_quoted(error: CallError, request: Request) -> CallError:
     Parameters
     ----------
     error : CallError
-        Error of the call. Its `wording` has the words because of which the run would end.
+        Error of the call. Its `wording` is the words in the message that would end the run.
     request : Request
         The request that failed.
 

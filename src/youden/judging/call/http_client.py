@@ -115,7 +115,7 @@ def make_connection_error(error: BaseException) -> CallError:
     Returns
     -------
     CallError
-        Of kind `transient`. If a proxy refused the connection, the kind is that of the proxy's HTTP status
+        Its kind is `transient`. If a proxy refused the connection, the proxy's HTTP status determines the kind
         (`classify_status`). The error is `unbilled` if the request was certainly not sent.
     """
     if isinstance(error, TimeoutError):

@@ -37,7 +37,7 @@ def _remove_reasoning(text: object, message: Mapping[str, Any]) -> str | None:
 
 
 def _find_answer_tokens(answer: str, entries: list[Any]) -> list[Any]:
-    """Return the last entries, whose tokens spell an answer. Tokens of reasoning come before them.
+    """Return the entries at the end of a reply whose tokens spell its answer. Earlier tokens are reasoning.
 
     answer : text of the reply without reasoning
     entries : one element per token of the reply, from the field `content` of the log-probabilities
@@ -109,7 +109,7 @@ def _require_token(entry: Mapping[str, Any]) -> str:
 
 
 def _get_token_entries(logprobs: object) -> list[Any]:
-    """Return the entries of the log-probabilities of a reply, one per token, not validated; empty if there are none.
+    """Return the log-probabilities of a reply as a list with one entry per token, not validated; empty if there are none.
 
     logprobs : field `logprobs` of the first choice of the reply; None if the reply has none
 
@@ -145,7 +145,7 @@ def _get_alternatives(entry: Mapping[str, Any]) -> tuple[Any, ...]:
 def validate_logprobs(alternatives: Any) -> tuple[tuple[str, float], ...]:
     """Return valid pairs (token, log-probability); pairs with a log-probability of −∞ are left out.
 
-    Raises: CallError (transient) if a value is not such a pair, or a log-probability is greater than 0.
+    Raises: CallError (transient) if a value is not a pair (token, log-probability), or a log-probability is greater than 0.
     """
     if not isinstance(alternatives, list | tuple):
         raise make_invalid_error(f"top_logprobs is {describe_type(alternatives)}")

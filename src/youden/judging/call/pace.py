@@ -82,7 +82,7 @@ class ConcurrencyLimiter:
     def record_throttling(self) -> bool:
         """Record a reply with HTTP 429 (too many requests), and return whether it decreased the limit.
 
-        It does not if the limit was decreased less than `COOLDOWN_SECONDS` ago.
+        If the limit was already decreased less than `COOLDOWN_SECONDS` ago, it stays unchanged.
         """
         now = self._clock()
         if now - self._decreased_at < COOLDOWN_SECONDS:

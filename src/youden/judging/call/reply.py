@@ -40,7 +40,7 @@ MAX_REPLY_BYTES = 16_000_000
 
 
 async def read_bounded(chunks: AsyncIterator[bytes], *, max_bytes: int = MAX_REPLY_BYTES) -> bytes:
-    """Join the decompressed chunks of a body. Raises: CallError (transient) if it is longer than `max_bytes`."""
+    """Join the decompressed chunks of a body. Raises: CallError (transient) if the body is longer than `max_bytes`."""
     body: list[bytes] = []
     size = 0
     async for chunk in chunks:
@@ -172,7 +172,7 @@ def count_answer_tokens(usage: Mapping[str, Any]) -> int | None:
     Returns
     -------
     int or None
-        None if the number of tokens of the request or of the answer is invalid.
+        The number of tokens; None if the reported number of tokens of the request or of the answer is invalid.
     """
     n_in = parse_count(usage.get("prompt_tokens", 0))
     n_out = parse_count(usage.get("completion_tokens", 0))
@@ -188,7 +188,7 @@ def count_answer_tokens(usage: Mapping[str, Any]) -> int | None:
 
 
 def validate_completion(reply: Completion) -> Completion:
-    """Validate the fields of a completion, from a server or from a store, and mask the secrets that they contain.
+    """Validate the fields of a reply, which is new or was stored in an earlier run, and mask the secrets in the fields.
 
     Parameters
     ----------
@@ -384,7 +384,8 @@ def _join_content(content: Any) -> tuple[Any, str | None]:
     The content of a message is a text or a list of parts, such as reasoning, texts of the answer and texts of a refusal. The
     texts of each kind are joined, and parts with reasoning are left out.
 
-    content : text, part or list of parts; None for an empty text. Any other value is returned unchanged, with None.
+    content : text, part or list of parts; None for an empty text. Any other value is returned unchanged, without a refusal
+        (None).
     """
     if content is None:
         return "", None

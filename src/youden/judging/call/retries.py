@@ -66,7 +66,7 @@ class RetryPolicy:
         Parameters
         ----------
         attempts : Attempts
-            Counts of the call so far; changed in place, unless the error is not transient.
+            Counts of the call so far; changed in place if the error is transient.
         error : CallError
             The failure.
 

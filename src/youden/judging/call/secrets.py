@@ -118,7 +118,8 @@ def has_secret(*texts: str) -> bool:
 def mask_secret_parts(text: str) -> str:
     """Replace parts of secrets in a text by `***`.
 
-    A part has eight or more characters of a secret, plain or encoded. Shorter secrets are replaced as a whole.
+    A part consists of eight or more consecutive characters of a secret, in plain text or encoded. A secret with fewer than eight
+    characters is replaced as a whole.
 
     Examples
     --------

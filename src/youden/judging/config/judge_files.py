@@ -46,7 +46,7 @@ _MAY_BE_SECRET = ("base_url", "api_key_env", "parameters")
 
 
 def load_judge_of_run(config: RunConfig) -> JudgeConfig:
-    """Load the judge of a run, whose API key may be in a file `.env` next to the run's config.
+    """Load the judge of a run. Its API key may be in a file `.env` next to the run's config.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
     ------
     ConfigError
         [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be loaded;
-        [question-judge]: if it cannot answer the question of the run, or its prompt asks another one.
+        [question-judge]: if it cannot answer the question of the run, or if its prompt asks another question.
     """
     # The config is immutable, so the judge is cached in its __dict__. A copy of the config with other values also copies
     # the cached judge, which is therefore kept with the values that it was loaded for.
@@ -80,9 +80,9 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
 
 
 def _report_judge_hidden_by_config(config: RunConfig) -> None:
-    """Report that a judge's file next to a config hides a shipped judge of the same name, if it does.
+    """Report it if a judge's file next to the config of a run hides a shipped judge of the same name.
 
-    Raises: ConfigError [shadowed] instead if the environment variable CI is set.
+    If the environment variable CI is set, raises ConfigError [shadowed] instead of reporting it.
     """
     name, file = config.judge_name, config.judge
     if name is None or not isinstance(file, str):
@@ -95,8 +95,8 @@ def _report_judge_hidden_by_config(config: RunConfig) -> None:
 def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
     """Return a judge that answers the question of a run.
 
-    For `preference`, the default prompt is replaced by the default prompt for preferences. All other prompts are kept, and
-    must ask the question. A judge without a prompt, such as the lexical judge, answers only `information`.
+    For `preference`, the default prompt is replaced by the default prompt for preferences. Any other prompt is kept, and must ask
+    the question of the run. A judge without a prompt, such as the lexical judge, answers only `information`.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
     Raises
     ------
     ConfigError
-        [question-judge]: if the judge cannot answer the question, or its prompt asks another one.
+        [question-judge]: if the judge cannot answer the question, or if its prompt asks another question.
     """
     if judge.judges:
         members = tuple(with_question(member, question) for member in judge.judges)
@@ -203,7 +203,7 @@ def resolve_judge(judge: JudgeLike) -> JudgeConfig | SameSource:
     Raises
     ------
     ConfigError
-        [judge-config]: if `judge` is none of these. The errors of `load_judge_config`.
+        [judge-config]: if `judge` has none of these types. Also the errors of `load_judge_config`.
     """
     if isinstance(judge, JudgeConfig):
         return judge
@@ -256,7 +256,7 @@ def _make_config(
 
 
 def _load_files_of_keys(data: Mapping[str, Any], folder: Path, file: Path | None, *, from_code: bool) -> dict[str, Any]:
-    """Return the keys of a judge with the other judges that the keys name loaded, and with the path of a prompt file completed.
+    """Return the keys of a judge, after loading the judges that the keys name and completing the path of a prompt file.
 
     data : keys and values, as in a judge file
     folder : folder to which paths in the keys are relative
@@ -280,7 +280,7 @@ def _load_files_of_keys(data: Mapping[str, Any], folder: Path, file: Path | None
 def _validate_keys(keys: Mapping[str, Any], location: str) -> JudgeConfig:
     """Validate the keys of a judge, and return them as a config.
 
-    keys : keys and values of a judge file; judges that they name are loaded already
+    keys : keys and values of a judge file; the judges that the keys name are loaded already
     location : description of the keys for the error message, such as the path of their file
 
     Raises: ConfigError [judge-config] if a key is unknown, contains a secret, or has an invalid value. The message does not
@@ -416,7 +416,7 @@ def _expand_price(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _load_nested_judge(judge: object, folder: Path, file: Path | None, *, from_code: bool) -> object:
-    """Load a judge that is part of another one, its parent: a member of a jury, or the judge whose answers are replayed.
+    """Load a judge that belongs to another judge (its parent): a member of a jury, or the judge whose answers are replayed.
 
     judge : name of the judge, path of its file relative to `folder`, or mapping with its config
     folder : folder of the parent's file

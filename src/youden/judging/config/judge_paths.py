@@ -23,7 +23,7 @@ def _list_judge_folders() -> list[Path]:
 
 
 def find_judge_file(source: str | Path) -> Path | None:
-    """Find the file of a judge, given its path or its name; None if the name is that of a backend or model.
+    """Find the file of a judge, given its path or its name; None if a backend or model has this name.
 
     Raises: ConfigError [unknown-judge] if there is no file, backend or model of this name.
     """

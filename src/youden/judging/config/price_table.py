@@ -102,7 +102,7 @@ def _get_table_provider(backend: str) -> str:
 
 @cache
 def _load_price_table() -> Mapping[str, Mapping[str, Any]]:
-    """Load the table of prices: that of the installed litellm, or otherwise the part of it that ships with youden.
+    """Load the table of prices of the installed litellm; without litellm, load the part of the table that ships with youden.
 
     Returns the entries by model, such as "gpt-4o" or "groq/openai/gpt-oss-20b". An entry maps litellm's field names,
     for example `input_cost_per_token`, to values. The shipped part also has an entry "source", with its date and description.

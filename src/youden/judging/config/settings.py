@@ -297,7 +297,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         Returns
         -------
         key : str or None
-            None if the judge needs no key, or if it is not found.
+            The key; None if the judge needs no key, or if the key is not found.
         source : str
             "the environment" or the path of the file; empty without a key.
         """
@@ -350,9 +350,8 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         Raises
         ------
         ConfigError
-            [key-not-trusted]: if a host is neither known for the key nor allowed by the user. [key-over-http]: if a key
-            would be sent over http to another machine. [env-base-url]: if the file that contains the key also sets an
-            address for it.
+            [key-not-trusted]: if a host is not known for the key and the user has not allowed it. [key-over-http]: if a key would
+            be sent over http to another machine. [env-base-url]: if the file that contains the key also sets an address for it.
         """
         for judge in self.judges:
             judge.check_trust(environment)
@@ -392,7 +391,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         Raises
         ------
         ConfigError
-            [key-over-http]: if it would be sent over http to another machine.
+            [key-over-http]: if a key would be sent over http to another machine.
         """
         if not self.makes_calls or not sends_key:
             return

@@ -137,9 +137,9 @@ def find_key_uses(backend: str, model: str | None, variable: str | None, urls: I
     A variable that the config names is sent to the host of each address. Without an address, the library of the backend
     selects the host. The result then contains `BACKEND/PROVIDER`, such as litellm/groq, in place of the host.
 
-    If the config names no variable, only litellm sends variables: it finds those of most providers itself, such as
-    GROQ_API_KEY and GROQ_API_TOKEN, and sends them to the given addresses. It sends none for the provider openai and for
-    local servers such as ollama.
+    If the config names no variable, only litellm sends variables: it finds the variables of most providers itself, such as
+    GROQ_API_KEY and GROQ_API_TOKEN, and sends them to the given addresses. For the provider openai, and for local servers such as
+    ollama, it sends no variable.
 
     Parameters
     ----------
@@ -266,8 +266,8 @@ def _list_known_hosts() -> dict[str, list[str]]:
 def is_allowed_key_use(use: KeyUse) -> bool:
     """Return whether an environment variable may be sent to a host.
 
-    This is the case if the host belongs to the provider of the key, if a variable such as OPENAI_BASE_URL sets it, or
-    if the user allowed it with `youden doctor --trust`.
+    This is the case if the host belongs to the provider of the key, if a variable such as OPENAI_BASE_URL sets the host, or if
+    the user allowed it with `youden doctor --trust`.
 
     Raises
     ------
@@ -305,7 +305,7 @@ def check_key_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> 
     uses : iterable of KeyUse
         Pairs of a variable and a host.
     judge : str
-        Name of the judge that sends them, for the error message.
+        Name of the judge that sends the variables, for the error message.
     file : Path or None
         File of the judge, for the error message; None if it has no file.
 
@@ -331,8 +331,9 @@ def check_key_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> 
 def find_trusted_file() -> Path:
     """Return the path of the user's file of allowed hosts, `youden/trusted.yaml` in the configuration directory.
 
-    This directory is APPDATA on Windows, and elsewhere XDG_CONFIG_HOME or by default ~/.config. A variable with a relative
-    path is ignored, because the file would then be in the current project, which must not be able to allow anything.
+    On Windows, this directory is APPDATA. On other systems, it is XDG_CONFIG_HOME, by default ~/.config. A variable with a
+    relative path is ignored, because the file would then be in the current project, and a project must not be able to allow
+    hosts.
 
     Raises: ConfigError [trust-file] if the user has neither a configuration directory nor a home directory.
     """

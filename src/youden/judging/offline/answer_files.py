@@ -173,7 +173,7 @@ def _parse_row(
 
 
 def _parse_fields(fields: Mapping[str, Any]) -> Completion | CallError | None:
-    """Return the answer in a row, or the error if the row reports one or its answer is invalid.
+    """Return the answer in a row. If the row reports an error, or if its answer is invalid, return an error.
 
     fields : value of each column of the row; None if it is missing
 

@@ -44,7 +44,7 @@ class BatchLeases:
 
     @asynccontextmanager
     async def hold(self, *, on_failure: Callable[[YoudenError], None]) -> AsyncIterator[None]:
-        """Renew all leases during the block, and release them at its end.
+        """Renew all leases while the `with` block runs, and release them at its end.
 
         on_failure : function that is called with the error if the leases are lost
         """
@@ -65,8 +65,9 @@ class BatchLeases:
     def acquire(self, calls: Sequence[Call]) -> list[Call]:
         """Acquire leases on the requests of calls, and return the calls that have to be sent.
 
-        A call has to be sent if no other process has leased its request, and none has answered it since the call was
-        looked up. If another process has leased a request, `has_peer_lease` is set.
+        A lease is the exclusive right to send a request. A call has to be sent if no other process has leased its request, and if
+        the request has not been answered since the call was looked up. If another process has leased a request, `has_peer_lease`
+        is set.
 
         Raises: JudgeError [lease-lost] if the leases that this process holds have expired.
         """
@@ -86,7 +87,7 @@ class BatchLeases:
     def release_already_sent(self, keys: Collection[str]) -> set[str]:
         """Release the leases on requests that are in a batch of another process; return the hashes of all other requests.
 
-        If there are such requests, `has_peer_lease` is set.
+        If a request is in a batch of another process, `has_peer_lease` is set.
 
         keys : hashes of requests that this process has leased
         """
@@ -142,8 +143,8 @@ class BatchLeases:
     def resume(self) -> list[Job]:
         """Take over the batches that an earlier process left, and return their records.
 
-        A process that has the lease on a batch polls it. If the requests of a batch were not uploaded, its record is
-        deleted, and they are sent again.
+        Only the process that has the lease on a batch polls the batch. If the requests of a batch were not uploaded, its record
+        is deleted, and the requests are sent again.
         """
         leased_keys = self._leases.acquire([job.lease_key for job in self.pending()])
         if not leased_keys:

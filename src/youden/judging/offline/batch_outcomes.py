@@ -26,7 +26,7 @@ def find_outcomes(
 
     job : record of the batch, with the hashes of its requests
     state : final state of the batch, with the announced number of lines (`n_lines`, None if not announced), and with the errors
-        of rejected requests, which are their outcomes if the files have no result
+        of rejected requests; if the files have no results, these errors are the outcomes of the requests
     files : contents of the result files; lines that are damaged or belong to other requests are ignored
 
     Returns the outcomes by request hash, and the hashes of the requests whose results will follow. If the whole batch

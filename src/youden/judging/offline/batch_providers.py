@@ -189,9 +189,9 @@ class FolderBatches:
     async def status(self, batch: str) -> BatchState:
         """Return the current status of a batch.
 
-        The status is "completed" if all requests have a result line in the file of answers. It is "ended short" if only
-        some have one, and the engine has created a file `answers-….done` to mark that no more will follow. Otherwise it is
-        "waiting". `n_done` is the number of requests with a result line.
+        The status is "completed" if all requests have a result line in the file of answers. It is "ended short" if only some
+        requests have a result line, and the engine has created a file `answers-….done` to mark that no more lines will follow.
+        Otherwise, it is "waiting". `n_done` is the number of requests with a result line.
 
         batch : name of the file of requests, which is the id of the batch
 
@@ -235,7 +235,8 @@ class FolderBatches:
 
         Raises: OSError if a file cannot be read, for example FileNotFoundError if there is no file of requests.
         """
-        is_marked_done = _get_done_path(answers_path).exists()  # before the answers, which are complete if it exists
+        # checked before the answers are read: if the mark exists, they are complete
+        is_marked_done = _get_done_path(answers_path).exists()
         requested_keys, _ = self._read_request_hashes(requests_path)
         answered_keys: set[str] = set()
         n_unreadable = 0
@@ -245,7 +246,7 @@ class FolderBatches:
         return _Progress(len(requested_keys), n_done, n_unreadable, is_marked_done)
 
     def _read_request_hashes(self, path: Path) -> tuple[set[str], int]:
-        """Return the request hashes in a file of requests or answers, and the number of its lines without one.
+        """Return the request hashes in a file of requests or answers, and the number of lines without a hash.
 
         The result is cached until the size or the modification time of the file changes.
         """
@@ -262,7 +263,7 @@ class FolderBatches:
 
 
 def _parse_request_hashes(path: Path) -> tuple[set[str], int]:
-    """Return the request hashes in a file, and the number of its lines without one."""
+    """Return the request hashes in a file, and the number of lines without a hash."""
     reader = LineReader()
     with path.open("rb") as file:
         line_keys = [reader.read(line).key for line in file if line.strip()]
@@ -272,7 +273,7 @@ def _parse_request_hashes(path: Path) -> tuple[set[str], int]:
 
 @contextmanager
 def _file_errors() -> Iterator[None]:
-    """Convert errors of files inside the block: to CallError if a file does not exist, else to JudgeError."""
+    """Convert errors of files in a `with` block: to CallError if a file does not exist, else to JudgeError."""
     try:
         yield
     except FileNotFoundError as error:

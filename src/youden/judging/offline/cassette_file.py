@@ -185,7 +185,7 @@ def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Itera
     Parameters
     ----------
     entry : Entry
-        The entry, which stays unchanged; one that is redacted already is returned as it is.
+        The entry, which stays unchanged. If it is redacted already, it is returned.
     read : callable
         Function that parses an answer.
     labels : iterable of str
@@ -196,8 +196,8 @@ def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Itera
     Entry
         The entry with a hash in place of each text of the request, of a refusal, and of the reason of a failure. The text
         of an answer is replaced by the first of the following texts for which `read` returns the same as for the answer:
-        the hash of the answer, a label, the beginning of a reasoning without an end, or a label in JSON. If there is none,
-        it is replaced by its hash.
+        the hash of the answer, a label, the beginning of a reasoning without an end, or a label in JSON. If there is no such
+        text, the answer is replaced by its hash.
     """
     if entry.redacted:
         return entry
@@ -219,7 +219,9 @@ def redacted_messages(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, A
 
 
 def write_cassette(path: Path, cassette: Cassette) -> None:
-    """Write a cassette, replacing an existing file atomically. The same entries make the same bytes.
+    """Write a cassette, a file of recorded requests and answers; an existing file is replaced atomically.
+
+    Equal cassettes give files with equal bytes.
 
     Parameters
     ----------
@@ -272,8 +274,8 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
     """Read the valid entries of a cassette, and describe the invalid ones.
 
     A cassette is a file of recorded requests and answers. Its first line, the head, has the version and the judges. Each
-    further line is an entry, with one request and its answer or failure. The request hash of each entry is compared with the
-    hash of its request, unless the entry is redacted: its texts are then missing.
+    further line is an entry, with one request and its answer or failure. The request hash of each entry is compared with the hash
+    of its request. The comparison is not possible for a redacted entry, because its texts are replaced by hashes.
 
     Parameters
     ----------
@@ -408,7 +410,7 @@ def _to_json(value: object) -> bytes:
 def _redact_completion(
     completion: Completion, *, read: Callable[[Completion], Reading], labels: Iterable[str]
 ) -> Completion:
-    """Replace the text of a completion by its hash, or by a typical answer if the hash would be parsed otherwise.
+    """Replace the text of a completion by its hash, or by a typical answer if the hash would be read as another answer.
 
     If no typical answer is read like the original, the hash is used. A refusal is replaced by its hash, too.
 

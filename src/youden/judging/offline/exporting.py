@@ -99,7 +99,7 @@ class RequestTable:
         Returns
         -------
         int array, shape (n,)
-            Position of each hash; −1 if it is none of this table.
+            Position of each hash; −1 if the table does not contain it.
         """
         if len(self.key) == 0:
             return np.full(len(request_hashes), -1)
@@ -121,9 +121,9 @@ class RequestTable:
 
 
 def list_calling_judges(config: JudgeConfig) -> list[JudgeConfig]:
-    """Return the judges of a config that make calls: the judge itself, or those of a jury.
+    """Return the judges of a config that make calls: the judge itself or, for a jury, its members.
 
-    Raises: InputError [export-no-calls] if there are none.
+    Raises: InputError [export-no-calls] if no judge makes calls.
     """
     judges = [judge for judge in config.judges or (config,) if judge.makes_calls]
     if not judges:
@@ -285,9 +285,9 @@ def export_requests(
 def _export_judge(
     plan: Plan, *, config: JudgeConfig, store: Store, folder: Path, format: Format, shards: int
 ) -> tuple[int, list[Path]]:
-    """Write the requests of one judge that need an answer to files.
+    """Write files with those requests of one judge that still need an answer.
 
-    folder : folder that is created, and also gets the manifest
+    folder : folder for the files and their manifest; it is created if it does not exist
     format : format of the files, which is also their suffix
     shards : maximum number of files with requests
 

@@ -84,8 +84,8 @@ class _HttpBatches:
     async def start(self, file: str, *, maybe_started: bool) -> str:
         """Start the batch of an uploaded file and return its id.
 
-        If a batch of the file may exist already, because an earlier process or a request without a reply may have
-        started it, the provider's list of batches is searched for it first.
+        A batch of the file may exist already, because an earlier process or a request without a reply may have started it. In
+        this case, the provider's list of batches is searched for it first.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class _HttpBatches:
         start : state of the attempts. `may_exist` is set to True if this attempt may have started a batch.
 
         Returns None if the batch does not exist, and its requests are not available in this process.
-        Raises: CallError if a request fails, its reply is invalid, or the search cannot be decided yet.
+        Raises: CallError if a request fails, its reply is invalid, or the search has no clear result yet.
         """
         if start.may_exist:
             existing_batch = await self._find_batch(start.file)
@@ -210,7 +210,7 @@ class _HttpBatches:
         """
         try:
             body = await self._send_request(method, path, data, seconds=seconds)
-            reply = parse_json(body).value
+            reply = parse_json(body, unique_keys=False).value
         except ValueError:
             raise _make_reply_error("no JSON") from None
         if not isinstance(reply, dict):
@@ -275,9 +275,9 @@ class OpenAIBatches(_HttpBatches):
         """Parse OpenAI's description of a batch, an object with `id`, `status`, `request_counts`, and ids of result files.
 
         The counts state how many requests have an answer or an error. If the batch ended before all requests ran, their sum is
-        the number of lines in the result files (`n_lines` of the state). The number remains unknown (None) in two cases. A
-        completed batch has a line for every request, whatever its counts are. Without valid counts, only a failed batch
-        without files is known to have no lines.
+        the number of lines in the result files (`n_lines` of the state). If the batch is completed, the number is not set (None),
+        because the files then have a line for every request, whatever the counts are. Without valid counts, the number is unknown
+        (None), but a failed batch without files has no lines.
 
         reply : JSON object with the description
         batch : id of the batch that was requested
@@ -377,7 +377,7 @@ class AnthropicBatches(_HttpBatches):
     async def _find_batch(self, file: str) -> str | None:
         """Search the provider's list of batches for the batch of a file.
 
-        Its number of requests is that of the file, and its results contain the hash of the file's first request.
+        The batch has as many requests as the file, and its results contain the hash of the file's first request.
 
         file : id that `upload` made: hash of the first request, number of requests, and Unix time, separated by colons
 
@@ -451,10 +451,10 @@ def _get_final_status(counts: Mapping[str, int]) -> str:
 def _to_openai_line(line: bytes) -> bytes:
     """Convert a result line of Anthropic's batches to OpenAI's format.
 
-    A line that is not JSON with a `type` in its `result` is returned unchanged.
+    If a line is not JSON, or if its `result` has no `type`, it is returned unchanged.
     """
     try:
-        parsed = parse_json(line).value
+        parsed = parse_json(line, unique_keys=False).value
         result = parsed["result"]
         kind = result["type"]
     except (ValueError, KeyError, TypeError):

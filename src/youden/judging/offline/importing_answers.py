@@ -175,7 +175,7 @@ class _AnswerImport:
         self._early_rejections: dict[str, Failure] = {}
 
     def add(self, rows: Sequence[ResultLine]) -> None:
-        """Collect the answers and failures in rows, and write all collected ones if they are `ROWS_PER_WRITE` or more.
+        """Collect the answers and failures in rows; once there are `ROWS_PER_WRITE` or more, write them to the store.
 
         Failures for which the engine's account, key or model is at fault (kind "fatal") are only counted: the engine has not
         sent these requests.
@@ -201,7 +201,7 @@ class _AnswerImport:
             self.flush()
 
     def flush(self) -> None:
-        """Write the collected answers and failures to the store, except for requests that it has an answer to.
+        """Write the collected answers and failures to the store, except for requests with a stored answer.
 
         Request hashes are looked up and written in ascending order, so that each page of the store's tables is read
         and written once.
@@ -246,7 +246,7 @@ class _AnswerImport:
         return self._counts
 
     def _check_rows_match_plan(self) -> None:
-        """Check that the imported files were the right ones, after all of their rows have been counted.
+        """Check that the imported files belong to the plan, after all of their rows have been counted.
 
         A row is one line of a file of results. Single rows that are damaged or belong to other plans are ignored, but at least
         one row must be readable and answer a request of this plan.

@@ -123,8 +123,7 @@ class BatchRunner:
     async def _run_round(self) -> bool:
         """Send batches, wait for them, and store their results. If an earlier process left batches, only wait for these.
 
-        If all remaining requests are leased by other processes, which have the exclusive right to send them, wait for one
-        interval of polls.
+        If other processes have leases (exclusive rights to send) on all remaining requests, wait for one interval of polls.
 
         Returns whether another round is needed, because some trials may have no outcome yet.
         """
@@ -222,7 +221,7 @@ class BatchRunner:
     def _end_without_sending(self, call: Call) -> bool:
         """End a call whose outcome is stored, or whose request is too long for the model; return whether the call ended.
 
-        With the option `retry_failed`, rejections that are stored from earlier runs do not end a call. A rejection in this
+        With the option `retry_failed`, a rejection that was stored in an earlier run does not end a call, but a rejection in this
         run does.
         """
         rows = call.rows
@@ -260,8 +259,8 @@ class BatchRunner:
     async def _start_batch(self, job: Job, *, maybe_started: bool) -> Job | None:
         """Start the batch of an uploaded file, and record its id.
 
-        If the provider reports an error, the run ends. If it may have started the batch nevertheless, the record of the
-        batch stays in the store, so that the next run finds the batch instead of sending its requests again.
+        If the provider reports an error, the run ends. If the provider may have started the batch in spite of the error, the
+        record of the batch stays in the store. The next run then finds the batch instead of sending its requests again.
 
         job : record of the batch, with the id of the file
         maybe_started : whether an earlier process may have started the batch already
@@ -307,7 +306,7 @@ class BatchRunner:
     async def _poll_batch(self, batch: _PolledBatch) -> bool:
         """Ask the provider for the state of a batch once, and store the results if the batch has ended.
 
-        A failure of the provider is reported. One that lasts too long ends the run.
+        A failure of the provider is reported. A failure that lasts too long ends the run.
 
         batch : batch in progress; its record and its state are updated
 
@@ -331,8 +330,8 @@ class BatchRunner:
     def _merge_results(self, batch: _PolledBatch, state: BatchState, files: list[bytes]) -> bool:
         """Store the results of a batch that has ended, and return whether all of its requests have a result now.
 
-        If results are missing, the poll of the batch counts as failed, so that the batch is polled again, but not for ever. The
-        requests without a result stay in `batch.job`.
+        If results are missing, the poll of the batch counts as failed. The batch is then polled again, until `max_outage` seconds
+        have passed without a new result. The requests without a result stay in `batch.job`.
 
         batch : the batch; its record and its state are updated
         state : final state of the batch, as the provider reports it
@@ -385,8 +384,8 @@ class BatchRunner:
         state : final state of the batch, as the provider reports it
         files : contents of the result files
 
-        Returns the record of the requests without a result, which is `job` itself if no request has one; None if all results
-        are stored.
+        Returns the record of the requests without a result; `job` itself if no request has a result, and None if all results are
+        stored.
         """
         outcomes, missing_keys = find_outcomes(job, state, files)
         if missing_keys and not outcomes:
@@ -424,8 +423,8 @@ class BatchRunner:
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
         """Store the outcomes of requests, and compute their costs.
 
-        A batch that an earlier process left may also contain requests that this plan does not need. Only the answers to these
-        requests are stored, and their failures are ignored.
+        A batch that an earlier process left may also contain requests that this plan does not need. Of these requests, answers
+        are stored and failures are ignored.
 
         outcomes : outcome by request hash
 

@@ -105,7 +105,7 @@ class LineReader:
         The `custom_id` and the outcome are None if the line is not a JSON object.
         """
         try:
-            result = parse_json(line).value
+            result = parse_json(line, unique_keys=False).value
         except ValueError:
             return ResultLine(None, None)
         if not isinstance(result, dict):

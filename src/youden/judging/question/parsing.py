@@ -85,7 +85,7 @@ def find_json_label(text: str, labels: Sequence[str]) -> str | None:
     ('YES', None)
     """
     try:
-        value = parse_json(text).value
+        value = parse_json(text, unique_keys=False).value
         # a parsed object has only the last of several values of "answer", so they are counted in a second pass
         json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_reject_two_answers)
     except (ValueError, RecursionError):
@@ -253,7 +253,9 @@ def make_missing_reading(reason: MissingReason) -> Reading:
     return Reading(math.nan, math.nan, reason)
 
 
-def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = "text") -> Reading:
+def read_answer(
+    completion: Completion, prompt: Prompt, *, decision: Decision = "text", is_sampled: bool = False
+) -> Reading:
     """Read the answer in a raw completion.
 
     Parameters
@@ -266,6 +268,9 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
         Form of the answer: a label, a JSON object, or log-probabilities. With "logprobs", the label in the text gives
         the hard answer, and the graded answer is the expected grade, Σ P(label)·grade. P(label) is the probability of the
         label as the first token, divided by the sum over all labels.
+    is_sampled : bool, default False
+        Whether the judge drew its answer at random, with a temperature above 0 or of its provider. Its label may then be
+        another one than the likeliest.
 
     Returns
     -------
@@ -297,8 +302,13 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
     if probabilities is None:
         return make_missing_reading("unparsed")
 
-    # after reasoning, the log-probabilities may be those of the first token of the reasoning
-    if has_reasoning and not _is_likeliest_label(label, completion.top_logprobs, labels):
+    # After reasoning, the log-probabilities may be those of the first token of the reasoning. Otherwise, tokens that are no
+    # label are ignored, because the server may have excluded them from the answer.
+    considered_tokens = completion.top_logprobs
+    if not has_reasoning:
+        considered_tokens = tuple(pair for pair in considered_tokens if find_unique_label(pair[0], labels) is not None)
+    may_differ = is_sampled and not has_reasoning
+    if not may_differ and not _is_likeliest_label(label, considered_tokens, labels):
         return make_missing_reading("unparsed")
     expected_grade = math.fsum(probability * prompt.labels[name] for name, probability in probabilities.items())
     return _make_reading(label, prompt, answer=expected_grade)
@@ -311,13 +321,14 @@ def _make_reading(label: str, prompt: Prompt, *, answer: float | None = None) ->
 
 
 def _is_likeliest_label(label: str, top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str]) -> bool:
-    """Return whether the token with the largest log-probability equals a label or is the beginning of it.
+    """Return whether a token with the largest log-probability equals a label or is the beginning of it.
 
-    top_logprobs : pairs of token and log-probability
+    top_logprobs : pairs of token and log-probability, at least one
     labels : all labels that may be answered
     """
-    likeliest_token, _ = max(top_logprobs, key=lambda pair: pair[1])
-    return find_unique_label(likeliest_token, labels) == label
+    highest_logprob = max(logprob for _, logprob in top_logprobs)
+    likeliest_tokens = [token for token, logprob in top_logprobs if logprob == highest_logprob]
+    return any(find_unique_label(token, labels) == label for token in likeliest_tokens)
 
 
 def _find_answer_label(

@@ -180,16 +180,21 @@ class Questions:
     def read(self, completion: Completion) -> Reading:
         """Parse the answer in a raw completion. Short answers are cached, because most of them are equal."""
         if completion.top_logprobs or len(completion.text) > MAX_CACHED_CHARACTERS:
-            return read_answer(completion, self.prompt, decision=self.decision)
+            return self._read_answer(completion)
 
         content = completion.text, completion.finish_reason, completion.refusal
         reading = self._readings.get(content)
         if reading is None:
-            reading = read_answer(completion, self.prompt, decision=self.decision)
+            reading = self._read_answer(completion)
             if len(self._readings) >= MAX_CACHED_READINGS:
                 self._readings.clear()
             self._readings[content] = reading
         return reading
+
+    def _read_answer(self, completion: Completion) -> Reading:
+        """Parse the answer in a raw completion, without the cache."""
+        is_sampled = self.parameters.get("temperature") != 0
+        return read_answer(completion, self.prompt, decision=self.decision, is_sampled=is_sampled)
 
     @cached_property
     def _readings(self) -> dict[tuple[str, str, str | None], Reading]:
