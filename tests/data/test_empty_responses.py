@@ -121,6 +121,28 @@ def test_a_row_without_any_response_is_left_out_of_a_wide_table(youden: Youden, 
     assert read_pool(tmp_path / "pools" / "t").n_items == N_ITEMS - 1
 
 
+@pytest.mark.parametrize("table", [responses, wide])
+def test_blank_rows_of_a_frame_are_skipped(table: Callable[[object], pd.DataFrame]) -> None:
+    frame = table(None)
+    with_blank_rows = frame.reindex([*frame.index[:2], -1, *frame.index[2:], -2])
+    assert with_blank_rows.isna().all(axis=1).sum() == 2
+    assert read_pool(with_blank_rows).digest == read_pool(frame).digest
+
+
+@pytest.mark.parametrize("table", [responses, wide])
+def test_init_leaves_out_a_record_without_the_key_of_the_response(
+    youden: Youden, tmp_path: Path, table: Callable[[object], pd.DataFrame]
+) -> None:
+    frame = table(None)
+    frame["item"] = [f"What about {item}?" for item in frame["item"]]
+    records = as_records(frame.rename(columns={"agent": "model", "item": "question", "text": "response"}))
+    records[0].pop("response" if table is responses else "a")
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in records), encoding="utf-8")
+    assert NOTE in youden("init", "t.jsonl").well().out
+    pool = read_pool(tmp_path / "pools" / "t")
+    assert (pool.n_empty, pool.n_missing) == (3, 1)
+
+
 def test_an_unknown_rule_is_refused() -> None:
     with pytest.raises(PoolError, match="`empty` must be failure or missing: got 'drop'") as caught:
         youden.read_pool(responses(), empty="drop")  # type: ignore[arg-type]

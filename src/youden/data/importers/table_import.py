@@ -526,10 +526,14 @@ class _TableImporter:
 
 
 def _add_column(rows: Sequence[dict[str, Json]], column: str) -> None:
-    """Add a combined column, such as "subject + id", to the rows that lack it. The rows are changed in place."""
+    """Add a combined column, such as "subject + id", to the rows that lack it. The rows are changed in place.
+
+    A row without a value stays without the column: a row without a text is no response, whereas an empty text is one.
+    """
     for row in rows:
-        if column not in row:
-            row[column] = get_value(row, column)
+        value = get_value(row, column)
+        if value is not None:
+            row[column] = value
 
 
 def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:

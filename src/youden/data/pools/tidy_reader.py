@@ -209,8 +209,8 @@ def read_frame(frame: pd.DataFrame, empty: EmptyRule = "failure") -> Pool:
     """Read a pool from a DataFrame with the columns of a table, or with one row per item and one column per agent.
 
     None, NaN, pd.NA and NaT are empty cells. An empty cell in place of a text is an empty response, unless `empty` is "missing".
-    Each row needs an agent and an item, while prompt, group and repeat may be empty. An unpaired surrogate in a text becomes
-    U+FFFD, with a warning in the log.
+    A row whose cells are all empty is skipped. Each other row needs an agent and an item, while prompt, group and repeat may be
+    empty. An unpaired surrogate in a text becomes U+FFFD, with a warning in the log.
 
     Parameters
     ----------
@@ -233,9 +233,11 @@ def read_frame(frame: pd.DataFrame, empty: EmptyRule = "failure") -> Pool:
     tidy_frame = _to_tidy_frame(source, frame)
     columns = [_get_column_values(tidy_frame, name) for name in (*REQUIRED, *OPTIONAL)]
     rows = _TidyRows(source, empty)
-    for number, (*values, repeat) in enumerate(zip(*columns, strict=True), 1):
-        fields = [source.to_encodable(value, number) for value in values]
-        rows.add([*fields, repeat], number=number)
+    for number, row in enumerate(zip(*columns, strict=True), 1):
+        if any(value is not None for value in row):
+            *values, repeat = row
+            fields = [source.to_encodable(value, number) for value in values]
+            rows.add([*fields, repeat], number=number)
     source.log_replaced()
     return rows.to_pool()
 
@@ -277,6 +279,7 @@ def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
     """
     if frame.index.name == "item":
         frame = frame.reset_index()
+    frame = frame.dropna(how="all")  # such as blank rows below the table in a spreadsheet
     if "item" not in frame or frame["item"].duplicated().any():
         return frame
     keys = [name for name in ("item", "prompt") if name in frame]
