@@ -156,7 +156,8 @@ def _make_error_from_status(
     fatal_code : error code in the message for which the run has to stop; None if the message contains no such code
     retry_after : seconds that the server asked to wait; None if it did not ask for a wait
 
-    Returns the error. If the message makes it fatal and the status alone does not, its `wording` is this part of the message.
+    Returns the error. If the message is the only reason why the error is fatal, its `wording` is the part of the message that
+    is this reason.
     """
     reason = f"HTTP {status}: {message}"
     call_error = make_http_error(status, (fatal_code,), message, reason=reason, retry_after=retry_after)

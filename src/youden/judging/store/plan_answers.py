@@ -153,14 +153,14 @@ class Costs:
     def from_ledger(self, key: np.ndarray, paid: Mapping[str, Payment]) -> Costs:
         """Return the costs of all invocations of a run, this one and earlier ones, from the payments in the store.
 
-        The store books each payment to the cost account of the run that made the call, which is the payer.
+        The store books each payment to the cost account of the run that made the call.
 
         Parameters
         ----------
         key : bytes array S64, shape (n_trials,)
             Request hash of each trial.
         paid : mapping of str to Payment
-            Payments of this payer by request hash: USD, seconds and tokens.
+            Payments of the run's cost account by request hash: USD, seconds and tokens.
 
         Returns
         -------
@@ -229,7 +229,7 @@ class PlanAnswers:
     ) -> None:
         """Set the answers of trials, and the models that gave them.
 
-        The counter `served` is not changed, because it also needs to know which answers are new.
+        The counter `served` is not changed. It also counts which answers are new, and this method does not know that.
 
         Parameters
         ----------

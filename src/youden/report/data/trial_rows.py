@@ -207,7 +207,7 @@ class TrialRows:
     def _get_outcome(self, position: int) -> dict[str, Any]:
         """Return the answer to the trial at a position of these rows, or the reason why the trial has none.
 
-        The keys are those fields of `TrialLine`: answer, hard_answer and missing_reason. Fields that do not apply are None.
+        The keys are three fields of `TrialLine`: answer, hard_answer and missing_reason. Fields that do not apply are None.
         """
         reason = self.columns["missing_reason"][position]
         if reason != 0:
