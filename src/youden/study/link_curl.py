@@ -224,7 +224,7 @@ def _describe_best_link(links: dict[str, LinkFacts]) -> Iterator[str]:
 def _name_preferred_link(median_by_link: Mapping[str, float]) -> str:
     """Name the link function with the smallest median curl, or state that the links hardly differ.
 
-    Curl is the deviation of scores from the additive model.
+    Curl is the deviation of scores from the additive model. Returns a clause for the end of a sentence.
 
     median_by_link : median curl by link function, in standard deviations of the transformed scores
     """

@@ -361,7 +361,7 @@ def _forecast_on_these_items(abilities: Abilities, forecast: Forecaster, new: in
 def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
     """Return a forecaster of differences of abilities that are means of trials.
 
-    verdicts : answers to a plan with blocks; a block has one paired trial per agent, all on one item
+    verdicts : answers to a plan with blocks; a block is a set of paired trials on one item
     abilities : abilities that were estimated from these answers
     """
     plan = verdicts.plan

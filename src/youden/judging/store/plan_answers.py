@@ -74,7 +74,8 @@ class Call:
         is_answer : callable
             Returns whether a completion can be parsed as an answer.
         retry_failed : bool, default False
-            Whether only completions that are answers are final. By default, all completions and rejections are final.
+            If True, only completions that can be parsed as answers are final, so failed requests are sent again. By default,
+            all completions and rejections are final.
 
         Returns
         -------

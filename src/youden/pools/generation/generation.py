@@ -270,7 +270,7 @@ def is_generated(folder: Path) -> bool:
 
 
 def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
-    """Write the recipe of a generated pool, which describes how to generate it again, to generation.json in its folder.
+    """Write the recipe of a generated pool (its agents, models and instructions) to generation.json in its folder.
 
     An existing file is replaced.
 

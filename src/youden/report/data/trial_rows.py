@@ -404,7 +404,10 @@ def count_kinds(kind: Codes) -> dict[Kind, int]:
 
 
 def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) -> Positions:
-    """Sample at most `max_trials` trials: all trials of the most surprising kinds, and random trials of the last kind that fits.
+    """Sample at most `max_trials` trials, the most surprising kinds first.
+
+    All trials of a kind are selected before those of the next kind. If the trials of a kind do not all fit, a random sample of
+    them is selected.
 
     Parameters
     ----------

@@ -568,9 +568,9 @@ def compute_linked_influence(
 def _average_item_shrinkage(chunks: LinkingChunkSource, scale: AnchorScale, n_trials: Positions) -> Floats:
     """Compute, for each linked agent, the mean shrinkage factor β of the items in its trials.
 
-    A linked agent was added to a run later, and is compared only with anchors, the agents of the original run. The effect of
-    an item is estimated as β times the mean residual of the anchors' answers to it. The factor, in [0, 1],
-    is larger for items with more trials; it is set to 0 if the mean residual is 0.
+    A linked agent is placed on the scale by its trials with anchors, the agents of the original run. The effect of an item is
+    estimated as β times the mean residual of the anchors' answers to it. The factor, in [0, 1], is larger for items with more
+    trials; it is set to 0 if the mean residual is 0.
 
     chunks : function that yields the anchor trials in chunks of items
     scale : scale of the anchors, with the effect and the mean residual of each item
