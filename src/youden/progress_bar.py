@@ -68,7 +68,7 @@ class Tally:
         Parameters
         ----------
         now : float
-            Current time in seconds of the clock of `began`.
+            Current time in seconds, by the same clock as the start time `began`.
         width : int, optional
             Maximum number of characters. Less important parts are left out until the line fits; the number of finished
             trials is always shown.

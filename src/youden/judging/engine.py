@@ -341,7 +341,7 @@ def _judge_whole_plan(run: _Run, config: JudgeConfig) -> Verdicts:
 
     run : plan, store, options, budget and log, which all judges of a jury share
 
-    Raises: JudgeError [judge-plan] if its verdicts are about another plan.
+    Raises: JudgeError [judge-plan] if the judge returns verdicts on another plan.
     """
     verdicts = make_plan_judge(config.backend, config.parameters).answer_many(run.plan)
     if verdicts.plan is not run.plan:

@@ -325,10 +325,11 @@ def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
 
 
 def _get_path_relative_to_store(config: RunConfig) -> str:
-    """Return the path of the run's folder relative to the folder of its store, which identifies the run in the store.
+    """Return the path of the run's folder relative to the folder of its store.
 
-    A relative path stays valid if the run and its store are moved together. The result is the absolute path if the run and
-    the store are on different drives, and the name of the run's folder if the store is on a server.
+    The store identifies the run by this path. A relative path stays valid if the run and its store are moved together. The
+    result is the absolute path if the run and the store are on different drives, and the name of the run's folder if the
+    store is on a server.
     """
     folder = config.folder.resolve()
     store_file = config.store_file

@@ -125,7 +125,8 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
 def _continue_plan(config: RunConfig, folder: RunFolder, stored: Plan, pools: Sequence[Pool]) -> RunPlan:
     """Extend a stored plan by the trials or steps that the config requests and the plan lacks.
 
-    Trials are added if the config selects more of the trials of another run (`trials_from`).
+    A run may take its trials from another run (`trials_from`). In that case, trials are added if the config selects more than
+    the plan has. Otherwise, the missing extensions are added: steps that add agents, items, repeats or calls.
 
     stored : plan in the folder, which otherwise fits the config
     pools : pool of the first plan, and one for each extension of the config
@@ -150,6 +151,8 @@ def _with_own_pool(plan: Plan, pools: Sequence[Pool]) -> Plan:
 def _add_missing_steps(config: RunConfig, folder: RunFolder, stored: Plan, pools: Sequence[Pool]) -> RunPlan:
     """Extend a stored plan by those extensions of the config that it lacks.
 
+    An extension is a step that adds agents, items, repeats (further responses of the same agents) or calls to a run.
+
     pools : pool of the first plan, and one for each extension of the config
 
     Raises RunFolderError [run-extended] if the stored plan has more extensions than the config.
@@ -170,6 +173,8 @@ def _add_missing_steps(config: RunConfig, folder: RunFolder, stored: Plan, pools
 
 def _run_extended_error(folder: RunFolder, n_stored: int) -> RunFolderError:
     """Return the error for a run folder whose plan has more extensions than the config.
+
+    An extension is a step that adds agents, items, repeats (further responses of the same agents) or calls to a run.
 
     The error suggests the command that finishes an unfinished extension. If all are finished, it suggests `youden run`
     with the config in the folder.
@@ -465,8 +470,8 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
     """Raise RunFolderError [run-mismatch] if a folder contains complete answers to another plan or of another judge.
 
     Answers to the plan in the folder are accepted, because the run extends this plan. The answers of an unfinished run are also
-    accepted. An imported run is refused. The error for a folder without a run is [run-foreign] if it contains files that the run
-    would replace. Any other folder without answers is accepted.
+    accepted. An imported run is refused. A folder without a run is refused with the error [run-foreign] if it contains files
+    that the run would replace. Any other folder without answers is accepted.
 
     run_plan : plan of the run and plan in the folder, as returned by `find_run_plan`
     judge : judge of the run
@@ -631,7 +636,7 @@ def _other_plan_error(folder: RunFolder, differences: Sequence[str], suggestion:
     """Return the error [run-mismatch] for a judged run whose stored plan does not fit its config.
 
     differences : phrases that describe the differences between the stored plan and the config
-    suggestion : remedy as sentences without the last full stop; empty to choose it by the differences
+    suggestion : remedy as sentences without the last full stop; if it is empty, the remedy depends on the differences
     """
     remedy = suggestion
     if not suggestion and _OTHER_TEXTS in differences:

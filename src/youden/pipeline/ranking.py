@@ -355,14 +355,17 @@ def estimate_or_fit(trials: TrialsByItem, request: EstimationRequest, *, cell_fi
 
 
 def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
-    """Estimate the abilities of the anchors (agents of the first plan) of an extended run from the trials of the first plan.
+    """Estimate the abilities of the anchors, which are the agents of the first plan of an extended run.
+
+    Only the trials of the first plan are used.
 
     trials : all trials of the run
     target : population that the intervals refer to
 
-    Returns abilities without false-positive rates subtracted. Their mean is the mean answer on the items of the first
-    plan, so items that were added later do not change it. An ability is the mean of the agent's trials if all trials are
-    in complete blocks, and estimated by an additive fit otherwise.
+    Returns the abilities. False-positive rates are not subtracted. The mean of the abilities is the mean answer on the items
+    of the first plan, so items that were added later do not change this mean. If all trials are in complete blocks, an
+    ability is the mean of the agent's trials; a block is complete if it compares all agents with a training response to its
+    item. Otherwise, the abilities are estimated by an additive fit.
     """
     first_plan = select_first_plan(trials)
     n_first_items = get_extensions(trials.plan).items

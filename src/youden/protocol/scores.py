@@ -241,7 +241,9 @@ def _compute_pooled_mean(total: Floats, n: Ids) -> float | None:
 
 
 def _compute_fpr_from_detail(rates: Rates, detail: IndependentRates, mask: Bools) -> Floats:
-    """Compute the FPR of each row of rates, the mean answer to some of its matched independent trials.
+    """Compute the false-positive rate (FPR) of each row of rates from some of its matched independent trials.
+
+    The FPR is the mean answer to these trials.
 
     detail : sums of the answers to the independent trials, `rates.detail`
     mask : bool array (n_detail_rows,), rows of `detail` that count
@@ -262,7 +264,7 @@ def _compute_fpr_from_detail(rates: Rates, detail: IndependentRates, mask: Bools
 
 
 def _compute_differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -> Floats:
-    """Compute D = TPR − FPR of each row of rates.
+    """Compute D = TPR − FPR of each row of rates, the true-positive rate minus the false-positive rate.
 
     By the rule "matched", each row has its own FPR. By the rule "pooled", the FPR of all rows is the mean answer to the
     independent trials; it is 0 if no trial was answered.

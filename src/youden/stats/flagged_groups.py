@@ -226,9 +226,11 @@ class PairAgreement(NamedTuple):
 
 
 def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
-    """Grow groups from candidate pairs, in descending order of their corrected agreement, excess / max_excess.
+    """Grow groups of agents from candidate pairs, beginning with the pair that has the largest corrected agreement.
 
-    A pair is skipped if an earlier group contains both agents.
+    A candidate pair agrees far more than the abilities of its agents predict. Its corrected agreement is excess / max_excess:
+    the agreement beyond the prediction, divided by the largest possible one. A pair is skipped if an earlier group contains
+    both agents.
 
     Yields the positions of the agents of each group, in the order in which they joined. There are at most `MAX_GROUPS`.
     """
@@ -408,7 +410,7 @@ def _compute_log_alpha(n_agents: int, size: int) -> float:
 
 
 def _has_weak_member(n: Floats, excess: Floats, max_excess: Floats, *, bar: float) -> bool:
-    """Return whether a member agrees less with the others than the bar, or less than the others with each other.
+    """Return whether a member agrees with the others less than `bar`, or clearly less than the others agree with each other.
 
     All arrays are float arrays (n_members,), sums over the pairs of each member with the others.
 

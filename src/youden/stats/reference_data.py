@@ -200,8 +200,8 @@ def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
     Parameters
     ----------
     quantile : float in [0, 1]
-        Quantile of the agents, 1 for the agent with the largest half-width. At quantiles of at most 0.5, the components
-        are those of the average agent.
+        Quantile of the agents by the half-widths of their confidence intervals, 1 for the agent with the largest half-width.
+        At quantiles of at most 0.5, the components are those of the average agent.
     kind : {"graded", "yes or no", "lexical"}
         Kind of answers.
 

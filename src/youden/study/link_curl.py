@@ -26,7 +26,7 @@ MIN_R2 = 0.5
 
 
 def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
-    """Describe whether scores are the sum of an effect of the agent and one of the item, which sparse designs assume.
+    """Describe whether scores are the sum of an agent effect and an item effect, as sparse designs assume.
 
     The curl |Δ| of two agents and two items is the deviation of their four scores from additivity.
 
@@ -87,7 +87,7 @@ def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
     Returns
     -------
     float
-        Share in [0, 1]. An agent and an item without an answer are left out of the median.
+        Share in [0, 1]. The median is over those combinations of an agent and an item that have an answer.
     """
     is_answered = rates.n_paired > 0
     item = rates.item[is_answered]
@@ -222,7 +222,9 @@ def _describe_best_link(links: dict[str, LinkFacts]) -> Iterator[str]:
 
 
 def _name_preferred_link(median_by_link: Mapping[str, float]) -> str:
-    """Name the link with the smallest median curl, or state that the data clearly prefer none, as a clause.
+    """Name the link function with the smallest median curl, or state that the links hardly differ.
+
+    Curl is the deviation of scores from the additive model. Returns a clause for the end of a sentence.
 
     median_by_link : median curl by link function, in standard deviations of the transformed scores
     """

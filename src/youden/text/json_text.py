@@ -53,8 +53,8 @@ def parse_json(text: str | bytes, *, unique_keys: bool = True) -> ParsedJson:
     text : str or bytes
         JSON; bytes are UTF-8, with or without a byte order mark.
     unique_keys : bool, default True
-        Whether an object must not have a key twice. If False, the last value of a key counts, for example in a reply that
-        was paid for.
+        Whether it is an error if an object has a key twice. If False, the last value of the key counts, so that a reply that
+        was paid for is not lost.
 
     Returns
     -------

@@ -291,7 +291,7 @@ class Scores(ReadOnly):
             Number of answered paired trials of each cell (an agent on an item). It must be greater than 0, which is not checked.
             It is not read if the cell has no score.
         role : {"train", "holdout"}
-            Use of the scores.
+            Whether the scores are for training or held out.
         kind : {"row", "symmetric"}
             One order of the two responses, or the mean over both orders.
         agent_ids, item_ids : tuple of str

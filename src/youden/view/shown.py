@@ -210,7 +210,7 @@ def suggest_names(names: Sequence[str], search: str) -> list[str]:
 
 
 def find_cells(plan: Plan, pool: Pool | None, search: str) -> Bools | None:
-    """Find the cells (one agent on one item each) with a text in their ids or responses, ignoring case.
+    """Find the cells (pairs of an agent and an item) whose ids or responses contain a text, ignoring case.
 
     Parameters
     ----------

@@ -274,9 +274,10 @@ def _make_preference_forecaster(verdicts: Verdicts, abilities: Abilities) -> For
 def _forecast_by_preferences(fit: PreferenceFit, forecast: Forecaster, new: int, old: int) -> DifferenceForecast:
     """Forecast the difference of two agents, new minus old, that a judge compared by preferences.
 
-    The variance is at least that of the ranking, so that a gate does not report a narrower interval than the ranking. An
-    agent with too few effective items for an interval in the ranking has no interval here either. The variance is NaN
-    if no chain of comparisons links the two agents.
+    The forecast is for a gate, a test of whether a new agent is worse than an old one. The variance is at least that of the
+    ranking, so that the gate does not report a narrower interval than the ranking. An agent with too few effective items for
+    an interval in the ranking has no interval here either. The variance is NaN if no chain of comparisons links the two
+    agents.
 
     fit : fit of the preferences, from which the ranking is computed
     forecast : forecaster that estimates the variance from the influence of each item
@@ -360,7 +361,7 @@ def _forecast_on_these_items(abilities: Abilities, forecast: Forecaster, new: in
 def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
     """Return a forecaster of differences of abilities that are means of trials.
 
-    verdicts : answers to a plan with blocks
+    verdicts : answers to a plan with blocks; a block is a set of paired trials on one item
     abilities : abilities that were estimated from these answers
     """
     plan = verdicts.plan

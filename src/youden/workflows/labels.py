@@ -81,7 +81,7 @@ def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) 
 
 
 def check_labelled_agents(source: str, names: Sequence[str], agent_ids: Sequence[str]) -> None:
-    """Check that labels have an agent of a run.
+    """Check that at least one labelled agent is an agent of the run.
 
     Parameters
     ----------
@@ -328,7 +328,7 @@ def _compute_label_ranks(
 
     column : position of the column among the label columns
     agents : ids of the agents
-    mean : float array (n_agents,), mean label of each of them
+    mean : float array (n_agents,), mean label of each agent
     level : confidence level
     """
     item_ids = list(dict.fromkeys(_get_items(table)))

@@ -214,7 +214,7 @@ def _evaluate_attack(
     The attack adds independent trials of the planted agents only, so the rates of the other agents do not change.
 
     planted : attacked pool and the agents that the attack added
-    verdicts : answers to its trials
+    verdicts : answers to the trials of the attacked pool
     baseline : results without the attack
     """
     n_base = len(planned.base.plan)
@@ -257,6 +257,8 @@ def _rank_planted_agents(
 
 def _list_newly_flagged(planned: PlannedStress, findings: list[Finding], baseline: _Baseline) -> tuple[str, ...]:
     """List the agents that findings name only under an attack, except the planted agents and the base agent.
+
+    The attack starts from the responses of the base agent.
 
     A check that accuses honest agents because of an attack is a weakness of the check.
 

@@ -82,7 +82,7 @@ def check_files(files: Sequence[Path], options: ExportOptions) -> None:
     files : sequence of Path
         Files to write.
     options : ExportOptions
-        Options, of which `overwrite` allows existing files to be replaced.
+        Options of the export. If `overwrite` is true, existing files may be replaced.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def format_card(metadata: Mapping[str, Json], title: str, paragraphs: Sequence[s
 
 
 def dataset_config(name: str, *files: str, default: bool = False) -> dict[str, Json]:
-    """Return the metadata by which the Hub and the package `datasets` find the files of a table.
+    """Return the metadata that tell the Hugging Face Hub and the package `datasets` which files contain a table.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def dataset_config(name: str, *files: str, default: bool = False) -> dict[str, J
     *files : str
         Paths of its files in the dataset, at least one.
     default : bool, default False
-        Whether it is the table that is shown first.
+        Whether the Hub shows this table first.
 
     Returns
     -------

@@ -128,7 +128,7 @@ def write_scores(path: Path, scores: Scores) -> None:
 def _iter_score_fields(scores: Scores) -> Iterator[list[str]]:
     """Format the scores of each agent as the fields of a row of a CSV file.
 
-    scores : scores of cells (an agent on an item), of which some may be unobserved
+    scores : scores of cells; a cell is an agent and an item, and some cells may be unobserved
 
     Yields one list per agent, in the order of the agents. The list has one text per item: the score, or an empty text
     if the cell is unobserved.
@@ -165,7 +165,7 @@ def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
     Raises: RunFolderError if the file is missing or damaged.
 
     kind : kind of the scores, which the file does not contain
-    role : role of the trials behind the scores, which the file does not contain
+    role : whether the scores are for training or held out, which the file does not contain
     """
     header, *rows = _read_rows(path)
     if header[:1] != ["agent"]:

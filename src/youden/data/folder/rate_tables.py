@@ -43,9 +43,9 @@ class RatesMetadata(TableMetadata):
 
 
 def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan | Rates) -> None:
-    """Write true- and false-positive rates to a Parquet file, one row per ordered pair of agents and item.
+    """Write true- and false-positive rates to a Parquet file, with one row for each item and ordered pair of agents.
 
-    The field `detail` of the rates is not written.
+    The field `detail` of the rates, with sums of the answers to independent trials, is not written.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def _find_row_order(rates: Rates) -> Positions | slice:
 
 
 def read_rates(path: Path) -> Rates:
-    """Read the true- and false-positive rates of a run, with one row per ordered pair of agents and item.
+    """Read the true- and false-positive rates of a run, with one row for each item and ordered pair of agents.
 
     The field `detail` of the rates is None, because the file does not contain single independent trials.
 
@@ -211,8 +211,8 @@ def _read_pair_matrices(table: ParquetTable[PairsMetadata]) -> dict[str, Floats]
 
     table : table with one row per ordered pair of agents, and its metadata, which contain the ids of the agents
 
-    Returns the measures by name, arrays (n_agents, n_agents) with the first agent as the row. A pair without a row has NaN. In
-    the matrix `n`, the number of trials, it has 0.
+    Returns the measures by name, arrays (n_agents, n_agents) with the first agent as the row. If a pair has no row in the
+    table, its number of trials (`n`) is 0, and its other measures are NaN.
     """
     agents = table.metadata.agents
     columns = table.read(PAIRS, {"agents": agents})

@@ -163,8 +163,9 @@ def write_plan(path: Path, plan: Plan) -> None:
 def read_plan(path: Path) -> Plan:
     """Read a plan from its file.
 
-    The field `source` of the plan, from which the pool could be read, is not set. Raise RunFolderError if the file is missing,
-    damaged or of another version.
+    The field `source` of the plan is not set, so the plan cannot load the texts of its pool.
+
+    Raises: RunFolderError if the file is missing, damaged or of another version.
     """
     table = read_table(path, PlanMetadata)
     metadata = table.metadata
@@ -360,7 +361,7 @@ def _encode_bits(cells: Bools) -> str:
 
 
 def _decode_bits(path: Path, packed: str, shape: tuple[int, int]) -> Bools:
-    """Decode the cells of a split, a boolean array that `_encode_bits` encoded.
+    """Decode the training or the held-out cells of a split, a boolean array that `_encode_bits` encoded.
 
     path : file of the split, for errors
     packed : base64 text of the bits, row by row

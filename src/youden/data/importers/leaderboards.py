@@ -118,7 +118,8 @@ def _name_agents_of_files(generators: Mapping[Path, set[str | None]]) -> dict[Pa
     Returns
     -------
     dict of Path to str
-        Name of the agent by file. For a file that is not in it, each row belongs to the agent that its generator names.
+        Name of the agent by file. If a file is not in the dictionary, each of its rows belongs to the agent that the
+        generator of the row names.
     """
     files = list(generators)
     folders = [file.resolve().parent for file in files]
@@ -410,7 +411,7 @@ def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replace
     A result is the output of one provider, which is a model, for one test.
 
     file : the file; its suffix determines the format
-    tests_by_variables : number of each test without a number in its file, by the encoded variables of the test; see
+    tests_by_variables : numbers of the tests that have no number in their file, by the encoded variables of the test; see
         `_read_results`
     replaced : counter of values such as NaN that are replaced because a pool cannot hold them
 
@@ -432,8 +433,8 @@ def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replace
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
     """Yield the results of a JSON or JSON Lines file of promptfoo, one per test and provider.
 
-    tests_by_variables : number of each test without a number in its file, by the encoded variables of the test; new tests are
-        added. Pass the same dictionary for all files, so that a test has the same number in each file.
+    tests_by_variables : numbers of the tests that have no number in their file, by the encoded variables of the test; new
+        tests are added. Pass the same dictionary for all files, so that a test has the same number in each file.
     replaced : counter of values such as NaN that are replaced because a pool cannot hold them
 
     Raises: ImportFormatError if the file cannot be read or has another layout.
@@ -479,9 +480,11 @@ def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str,
 
 
 def _find_output_columns(header: Sequence[str], file: Path) -> list[tuple[int, str, str]]:
-    """Return the position, the provider and the label of the prompt of each column of outputs, at least one.
+    """Find the columns of outputs in the header of a CSV file of promptfoo.
 
-    Raises ImportFormatError [import-format] if there is none.
+    Returns for each of these columns its position, the provider, and the label of the prompt.
+
+    Raises: ImportFormatError [import-format] if there is no column of outputs.
     """
     outputs = []
     for position, (name, next_name) in enumerate(pairwise(header)):

@@ -31,7 +31,7 @@ def unclear_columns_error(
     columns : sequence of str
         Names of the columns; the message lists the first of them.
     options : mapping of str to str, optional
-        Column by role that resolves the ambiguity; the message contains the command.
+        Column for each role, as a possible solution. The message contains a command that sets these columns.
 
     Returns
     -------

@@ -141,7 +141,7 @@ def _open_table(source: Source, file: BinaryIO) -> pq.ParquetFile:
     source : the file, which error messages name
     file : the opened file
 
-    Returns the table, of which no rows are read yet.
+    Returns the table. Its rows are not read yet.
 
     Raises PoolError [pool-parquet] if the file is not a Parquet file, and [pool-columns] if a required column is
     missing, or a column is unknown or does not contain strings.
@@ -243,7 +243,7 @@ def read_frame(frame: pd.DataFrame, empty: EmptyRule = "failure") -> Pool:
 
 
 def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
-    """Convert a data frame that a user passes to one row per response, and check its columns.
+    """Convert a user's data frame to a data frame with one row per response, and check its columns.
 
     Values that `youden export` protected from spreadsheet formulas are restored. A frame with one column per agent is
     rearranged.

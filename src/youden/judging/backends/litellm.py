@@ -107,10 +107,11 @@ class LitellmJudge:
 
 
 def _to_call_error(error: Exception) -> CallError:
-    """Convert an exception that litellm raised to a CallError, whose kind states what follows: a retry or the end of the run.
+    """Convert an exception that litellm raised to a CallError.
 
-    If the exception wraps a CallError of our HTTP client, this CallError is returned. A timeout, and an exception that is not
-    one of OpenAI's SDK, are transient errors: the call may be sent again.
+    The kind of a CallError states whether a retry may help, only this request fails, or the run has to stop. If the exception
+    wraps a CallError of our HTTP client, this CallError is returned. A timeout, and an exception that is not one of OpenAI's
+    SDK, are transient errors: the call may be sent again.
     """
     wrapped_error = _find_call_error(error)
     if wrapped_error is not None:
@@ -123,11 +124,11 @@ def _to_call_error(error: Exception) -> CallError:
 
 
 def _convert_api_error(error: openai.APIError) -> CallError:
-    """Convert an error of OpenAI's SDK, with which litellm reports the errors of all providers, to a CallError.
+    """Convert an error of OpenAI's SDK to a CallError.
 
-    The error is fatal if credentials are missing, or if its message contains an error code for which the run has to stop.
-    Otherwise its HTTP status decides what follows. If the message alone makes the error fatal, the `wording` of the result is
-    the part of the message with the code.
+    litellm reports the errors of all providers as errors of this SDK. The error is fatal if credentials are missing, or if
+    its message contains an error code for which the run has to stop. Otherwise its HTTP status decides what follows. If the
+    message alone makes the error fatal, the `wording` of the result is the part of the message with the code.
     """
     message = str(error)
     if any(part in message.lower() for part in _NO_CREDENTIALS):
@@ -156,7 +157,8 @@ def _make_error_from_status(
     fatal_code : error code in the message for which the run has to stop; None if the message contains no such code
     retry_after : seconds that the server asked to wait; None if it did not ask for a wait
 
-    Returns the error. If the message makes it fatal and the status alone does not, its `wording` is this part of the message.
+    Returns the error. If the message is the only reason why the error is fatal, its `wording` is the part of the message that
+    is this reason.
     """
     reason = f"HTTP {status}: {message}"
     call_error = make_http_error(status, (fatal_code,), message, reason=reason, retry_after=retry_after)

@@ -289,7 +289,7 @@ class _AnswerImport:
                 self._count_unknown_row(row)
 
     def _find_requests(self, hashes: np.ndarray) -> np.ndarray:
-        """Find the requests of the plan with some hashes, for all judges at once.
+        """Find the requests of the plan that have the given hashes, among the requests to all judges.
 
         hashes : bytes array S32, shape (n_rows,)
 

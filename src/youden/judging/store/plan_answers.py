@@ -74,7 +74,8 @@ class Call:
         is_answer : callable
             Returns whether a completion can be parsed as an answer.
         retry_failed : bool, default False
-            Whether only completions that are answers are final. By default, all completions and rejections are final.
+            If True, only completions that can be parsed as answers are final, so failed requests are sent again. By default,
+            all completions and rejections are final.
 
         Returns
         -------
@@ -153,14 +154,14 @@ class Costs:
     def from_ledger(self, key: np.ndarray, paid: Mapping[str, Payment]) -> Costs:
         """Return the costs of all invocations of a run, this one and earlier ones, from the payments in the store.
 
-        The store books each payment to the cost account of the run that made the call, which is the payer.
+        The store books each payment to the cost account of the run that made the call.
 
         Parameters
         ----------
         key : bytes array S64, shape (n_trials,)
             Request hash of each trial.
         paid : mapping of str to Payment
-            Payments of this payer by request hash: USD, seconds and tokens.
+            Payments of the run's cost account by request hash: USD, seconds and tokens.
 
         Returns
         -------
@@ -229,7 +230,7 @@ class PlanAnswers:
     ) -> None:
         """Set the answers of trials, and the models that gave them.
 
-        The counter `served` is not changed, because it also needs to know which answers are new.
+        The counter `served` is not changed. It also counts which answers are new, and this method does not know that.
 
         Parameters
         ----------

@@ -270,7 +270,9 @@ def is_generated(folder: Path) -> bool:
 
 
 def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
-    """Write how a pool was generated to generation.json in its folder, and replace an existing file.
+    """Write the recipe of a generated pool (its agents, models and instructions) to generation.json in its folder.
+
+    An existing file is replaced.
 
     Parameters
     ----------
@@ -317,7 +319,7 @@ def read_store_location(folder: Path) -> str:
     Raises
     ------
     RunFolderError
-        If the recipe is missing, damaged or of another version.
+        If the recipe (generation.json) is missing, damaged or of another version.
     """
     store = _read_recipe(folder).store
     if "://" in store:
@@ -342,7 +344,7 @@ def read_generation(folder: Path) -> Generation:
     Raises
     ------
     RunFolderError
-        If the recipe is missing, damaged or of another version.
+        If the recipe (generation.json) is missing, damaged or of another version.
     ConfigError
         If a model cannot be used.
     """

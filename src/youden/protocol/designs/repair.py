@@ -193,7 +193,7 @@ def _draw_partners(
     cell : int array (n_pairs,)
         Position of the cell in `item` and `agent`.
     partner : int array (n_pairs,)
-        Agent of the partner.
+        Position of the partner's agent.
     """
     is_partner = eligible.T[item]
     n_cells, n_agents = is_partner.shape

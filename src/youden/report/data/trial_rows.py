@@ -207,7 +207,7 @@ class TrialRows:
     def _get_outcome(self, position: int) -> dict[str, Any]:
         """Return the answer to the trial at a position of these rows, or the reason why the trial has none.
 
-        The keys are those fields of `TrialLine`: answer, hard_answer and missing_reason. Fields that do not apply are None.
+        The keys are three fields of `TrialLine`: answer, hard_answer and missing_reason. Fields that do not apply are None.
         """
         reason = self.columns["missing_reason"][position]
         if reason != 0:
@@ -404,7 +404,10 @@ def count_kinds(kind: Codes) -> dict[Kind, int]:
 
 
 def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) -> Positions:
-    """Sample at most `max_trials` trials: all trials of the most surprising kinds, and random trials of the last kind that fits.
+    """Sample at most `max_trials` trials, the most surprising kinds first.
+
+    All trials of a kind are selected before those of the next kind. If the trials of a kind do not all fit, a random sample of
+    them is selected.
 
     Parameters
     ----------

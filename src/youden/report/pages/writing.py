@@ -415,8 +415,8 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
     """Write a comparison of two fitted runs as HTML, and return its path.
 
     If both runs ask for information (are two responses to the same item?), the page has the rankings and trials of both side by
-    side. If one of them asks for preferences (which response is better?), the page compares the two rankings only. If
-    both runs ask for preferences, the page compares their rankings and answers.
+    side. If only one run asks for preferences (which response is better?), the page compares the two rankings only. If both
+    runs ask for preferences, the page compares their rankings and answers.
 
     out : file to write, which is replaced if it exists; by default, against-SECOND.html in the folder of the first run
 

@@ -172,8 +172,8 @@ def _area_under_curve(ability: Floats, positive: Bools) -> Floats:
     ability : float array (n_draws, n_agents)
     positive : bool array (n_agents,), agents of the positive group
 
-    The area is Mann–Whitney's U, from the ranks of the positive agents, divided by the number of pairs of both
-    groups.
+    The area is Mann–Whitney's U divided by the number of pairs of a positive and a negative agent. U is computed from the
+    ranks of the positive agents.
     """
     from scipy.stats import rankdata
 

@@ -100,12 +100,12 @@ def independent_difference(first: Proportion, second: Proportion) -> Metric:
     Parameters
     ----------
     first, second : Proportion
-        Proportions with Wilson intervals at one level.
+        Proportions with Wilson intervals at the same confidence level.
 
     Returns
     -------
     Metric
-        first − second with its interval, at the level of both intervals; NaN if a proportion is NaN.
+        first − second with its interval at this confidence level; NaN if a proportion is NaN.
 
     Notes
     -----

@@ -271,7 +271,8 @@ def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
 def _estimate_pair_variance(n_residuals: Floats, total: Floats, squares: Floats) -> float:
     """Estimate the variance of the effects of pairs of anchors on their answers.
 
-    The effect of a pair is the expected value of its residuals. Its mean over pairs is 0.
+    Anchors are the agents of the original run. The effect of a pair is the expected value of its residuals. Its mean over
+    pairs is 0.
 
     n_residuals, total, squares : float arrays (n_anchors, n_anchors), number, sum and sum of squares of the residuals
         of each unordered pair, above the diagonal
@@ -424,7 +425,9 @@ class _ClusterSums(NamedTuple):
 
 
 def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats, n: Floats) -> _ClusterSums:
-    """Sum, over blocks and items, the quantities from which the variances of effects on the anchors' scale are computed.
+    """Compute the sums over blocks and items that are needed for the variances of agents' effects on the anchors' scale.
+
+    Anchors are the agents of the original run. Agents that are added later are placed on the scale of the anchors.
 
     chunks : function that yields the anchor trials in chunks of items at each call
     scale : scale of the anchors, with the effects of the items
@@ -565,8 +568,9 @@ def compute_linked_influence(
 def _average_item_shrinkage(chunks: LinkingChunkSource, scale: AnchorScale, n_trials: Positions) -> Floats:
     """Compute, for each linked agent, the mean shrinkage factor β of the items in its trials.
 
-    The effect of an item is estimated as β times the mean residual of the anchors' answers to it. The factor, in [0, 1],
-    is larger for items with more trials; it is set to 0 if the mean residual is 0.
+    A linked agent is placed on the scale by its trials with anchors, the agents of the original run. The effect of an item is
+    estimated as β times the mean residual of the anchors' answers to it. The factor, in [0, 1], is larger for items with more
+    trials; it is set to 0 if the mean residual is 0.
 
     chunks : function that yields the anchor trials in chunks of items
     scale : scale of the anchors, with the effect and the mean residual of each item
