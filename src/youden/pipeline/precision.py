@@ -374,7 +374,7 @@ class _Scenarios(NamedTuple):
 
 
 def _make_scenarios(components: AgentVariances | None, kind: AnswerKind) -> _Scenarios:
-    """Make the scenarios in which the number of trials for a half-width is forecast.
+    """Make the scenarios for a forecast of the number of trials that give a half-width.
 
     components : variance components of the agents from the run's own answers; None to use reference data
     kind : kind of the judge's answers, which selects the reference data
