@@ -431,7 +431,8 @@ def _forecast_rate_variance(plan: Plan, multiple: float) -> float:
 
     multiple : number of calls, as a multiple of those of the plan
 
-    Returns 0 for fewer than 3 agents, and for a plan without pooled independent trials.
+    Returns 0 for fewer than 3 agents, and for a plan without pooled independent trials, which show responses to different items
+    and are used for the false-positive rate of each agent.
     """
     n_pooled = multiple * int((plan.role == POOLED).sum())
     if plan.independent == "matched" or not n_pooled or plan.n_agents < 3:
