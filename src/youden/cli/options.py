@@ -206,7 +206,7 @@ def explain_ability(function: F) -> F:
 def output_options(function: Callable[..., R]) -> Callable[..., R]:
     """Add --verbose, --quiet and --json to a command, which receives them as one argument `output_mode`.
 
-    Its values are "short" (none of the three), "verbose", "quiet" and "json".
+    The argument is "short" if none of the three options is set, and otherwise "verbose", "quiet" or "json".
     """
 
     @click.option(

@@ -126,14 +126,14 @@ def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> di
 def _export_requests(
     planned: PlannedRun, config: Path, folder: Path, *, format: Literal["jsonl", "parquet"], shards: int
 ) -> dict[str, Json]:
-    """Write the requests without an answer to a new folder, and print how to import their answers.
+    """Write the unanswered requests of a plan to a new folder, and print how to import their answers.
 
     folder : folder to write
     format : format of the files
     shards : number of files
 
-    Returns a summary as JSON: the folder, the number of requests, the files, and the last round of the plan that could be
-    planned. The round is None if the run is not planned in rounds.
+    Returns a summary as JSON: the folder, the number of requests, the files, and the number of the last round that could be
+    planned. In a run with rounds, the answers to one round determine the trials of the next. The number is None in other runs.
     """
     from youden.pipeline.offline import export_run, find_known_rounds
 

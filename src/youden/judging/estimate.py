@@ -164,7 +164,7 @@ def estimate_for_judge(plan: Plan, judge: JudgeLike) -> Cost:
 
 
 def estimate_by_characters(plan: Plan, config: JudgeConfig) -> Cost:
-    """Estimate the cost of judging a plan at four characters per token, which needs no pool.
+    """Estimate the cost of judging a plan without its pool, on the assumption of four characters per token.
 
     Parameters
     ----------

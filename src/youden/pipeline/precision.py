@@ -374,7 +374,7 @@ class _Scenarios(NamedTuple):
 
 
 def _make_scenarios(components: AgentVariances | None, kind: AnswerKind) -> _Scenarios:
-    """Make the scenarios in which the number of trials for a half-width is forecast.
+    """Make the scenarios for a forecast of the number of trials that give a half-width.
 
     components : variance components of the agents from the run's own answers; None to use reference data
     kind : kind of the judge's answers, which selects the reference data
@@ -431,7 +431,8 @@ def _forecast_rate_variance(plan: Plan, multiple: float) -> float:
 
     multiple : number of calls, as a multiple of those of the plan
 
-    Returns 0 for fewer than 3 agents, and for a plan without pooled independent trials.
+    Returns 0 for fewer than 3 agents, and for a plan without pooled independent trials, which show responses to different items
+    and are used for the false-positive rate of each agent.
     """
     n_pooled = multiple * int((plan.role == POOLED).sum())
     if plan.independent == "matched" or not n_pooled or plan.n_agents < 3:

@@ -338,7 +338,7 @@ def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpre
 
 
 def read_recommendation(folder: RunFolder) -> Recommendation:
-    """Read what a run recommends by agreement, by the calibration of its judge and by labels.
+    """Read the recommendation of a run, and add what the calibration of its judge and the labels show about it.
 
     Parameters
     ----------

@@ -373,7 +373,7 @@ def _count_items_for_leader(ranked: Differences, n_items: int) -> int | None:
 
 
 def _find_warnings(means: ScoreMeans, details: AuditFacts) -> tuple[Finding, ...]:
-    """Return warnings about models without common items, and about cells that are not missing completely at random."""
+    """Return warnings about models without common items, and about scores that are not missing completely at random."""
     findings = []
     components_message = describe_components(means.model.component_)  # empty if all models can be compared
     if components_message:

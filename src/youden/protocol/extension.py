@@ -120,7 +120,8 @@ def _compare_with_anchors(
     """Compare an agent with two different anchors on an item: once as the first agent, once as the second.
 
     The anchors (agents of the first plan) are tried in cyclic order: the first one from the position `start`, the second
-    one from half a cycle later. An anchor is skipped if it has no eligible cell, or if the comparison is taken.
+    one from half a cycle later. An anchor is skipped if its response to the item may not be compared, or if the comparison is
+    taken.
 
     eligible : bool array (n_agents, n_items), cells that may be compared
     taken : comparisons that are not repeated

@@ -44,6 +44,8 @@ def suggest_additions(pool: Pool) -> str:
 def check_self_trials(calls: CallBudget | None, settings: Mapping[str, Json]) -> None:
     """Raise PlanError [self-trials] if a setting would have no effect on a plan of self-trials.
 
+    A self-trial compares two responses of the same agent.
+
     calls : budget, which must not be a percentage
     settings : other settings by name, which must all be None, False, 0 or empty
     """
@@ -185,7 +187,7 @@ def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
     Returns an int64 array (n_pairs, 4), sorted by round and item. Its columns are the position of the item, the first and
     the second response, numbered from 1, and the round, from 0.
     """
-    # an item has the pairs whose higher response it has
+    # an item has a pair of responses if it has the one with the higher number
     responses = range(1, int(n_responses.max()) + 1)
     possible_pairs = np.array(list(combinations(responses, 2)))
     has_pair = possible_pairs[:, 1] <= n_responses[:, np.newaxis]

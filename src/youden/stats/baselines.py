@@ -26,7 +26,7 @@ from youden.types.pool import Bools, Codes, Floats, freeze
 
 
 def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Codes:
-    """Assign the observed cells to random folds for cross-validation, of equal size except for a remainder.
+    """Assign the observed cells (agent, item) at random to folds of almost equal size, for cross-validation.
 
     observed : bool array (n_agents, n_items), whether each cell was observed
     n_folds : number of folds, at most 128; if it exceeds the number of observed cells, some folds have no cell
@@ -285,7 +285,7 @@ class NuclearNorm(MatrixCompletion):
             _check_at_least(0, penalty=self.penalty)
 
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Predict all cells by matrix completion with a penalty, which is chosen by cross-validation if none is set.
+        """Predict all cells by matrix completion with a penalty; if no penalty is set, cross-validation selects it.
 
         value : float array (n_agents, n_items), scores, 0 for unobserved cells
         observed : bool array (n_agents, n_items), cells with a score

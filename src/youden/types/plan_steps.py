@@ -99,8 +99,8 @@ class Rounds(ReadOnly):
         n_paired : int or None
             Maximum number of paired trials in all rounds together; None for no limit.
         rounds : sequence of (int, sequence of int)
-            Number of the first block of each round, and positions of the agents that the round samples. The first round is
-            the pilot. In the JSON, these are the keys `start` and `agents` of the elements of `turns`.
+            Number of the first block of each round, and positions of the agents that the round samples. The first round is the
+            pilot. In the JSON, each element of `turns` has the two values under the keys `start` and `agents`.
         n_agents : int
             Number of agents of the plan.
 

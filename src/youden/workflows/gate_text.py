@@ -58,6 +58,8 @@ def _format_interval(row: GateResult) -> str:
 def describe_result(gate: Gate, row: GateResult) -> str:
     """Describe the result of a gate for one agent, and what would decide it if it is undecided.
 
+    A gate tests whether a new agent is worse than a baseline.
+
     Parameters
     ----------
     gate : Gate
@@ -87,9 +89,9 @@ def describe_result(gate: Gate, row: GateResult) -> str:
 def _format_comparison(gate: Gate, row: GateResult) -> str:
     """Format the difference of an agent from the baseline, with its interval, as a clause without a full stop.
 
-    A difference in ability is stated per 100 comparisons. It states in how many more of them the judge recognizes the agent's
-    responses than those of the baseline. For preferences, it states how many more of them the agent wins than it loses. Other
-    differences are stated on their own scale.
+    A difference in ability is stated per 100 comparisons: in how many more comparisons does the judge recognize the agent's
+    responses than those of the baseline? A difference in preference is also stated per 100 comparisons: the wins of the agent
+    minus its losses. Other differences are stated on their own scale.
     """
     if gate.is_of_self_consistency or gate.by == "quality":
         return _format_scale_comparison(gate, row)
@@ -130,8 +132,8 @@ def _format_scale_comparison(gate: Gate, row: GateResult) -> str:
 def _describe_requirement(gate: Gate, row: GateResult) -> str:
     """Describe what an undecided comparison needs for a decision: labels, an interval, more calls, or more items.
 
-    With these calls or items, the conditional power is 90%. This is the probability of a decision for the true difference at
-    which a decision is least likely.
+    The required calls or items give a conditional power of 90%. The conditional power is the probability of a decision if the
+    true difference is the one at which a decision is least likely.
     """
     required = row.required
     if gate.by == "quality":
@@ -188,6 +190,8 @@ def _describe_missing_interval(gate: Gate, row: GateResult) -> str:
 def format_next_command(gate: Gate) -> str | None:
     """Format the command that adds the calls needed for the decision of a gate, with their cost.
 
+    A gate tests whether new agents are worse than a baseline.
+
     Parameters
     ----------
     gate : Gate
@@ -235,7 +239,7 @@ def describe_gate(gate: Gate) -> Iterator[str]:
 
 
 def describe_run(gate: Gate) -> tuple[str, ...]:
-    """Describe the run of a gate: the calibration of its judge, and what it recommends among all its agents.
+    """Describe the run of a gate: the calibration of its judge, and the agents that the run recommends.
 
     Parameters
     ----------
@@ -245,7 +249,7 @@ def describe_run(gate: Gate) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The stored calibration of the judge and the recommendation of the run, each if there is one, and the notes on labels.
+        The calibration of the judge, if one is stored; the recommendation of the run, if there is one; and the notes on labels.
         A run of self-trials recommends nothing.
     """
     lines = [gate.calibration] if gate.calibration else []

@@ -207,7 +207,7 @@ class _RankedResponses:
     ) -> tuple[list[str], list[list[str]]]:
         """Make the table of chosen responses: its header, and one row per response.
 
-        The rows end before the last column of the header, the label, which is empty.
+        The last column of the header is the label. The rows have no value for this column, because people fill it in.
 
         rng : source of the random order of the other agents' texts on the item
         show_agents : whether the table has the agent of each response

@@ -60,7 +60,7 @@ class ExtensionStep(BaseModel):
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
-        """Raise ValueError if the fields that are set cannot be combined."""
+        """Raise ValueError if the fields that are set do not describe one extension (an addition to a run)."""
         field_names: set[str] = set()
         for required, optional in self.combinations:
             field_names |= required | optional
@@ -176,8 +176,8 @@ class UnfinishedExtension(ExtensionRequest):
     def _get_positional_field(self) -> str | None:
         """Return the field whose value follows the run on the command line, without the name of an option.
 
-        The forms are `youden extend KIND RUN VALUE`, `youden extend half-width RUN VALUE`, and `youden extend best RUN`, which
-        has no such field (None).
+        The forms are `youden extend KIND RUN VALUE`, `youden extend half-width RUN VALUE`, and `youden extend best RUN`. The
+        last form has no value after the run, so the result is None.
         """
         if self.is_search:
             return None

@@ -560,7 +560,7 @@ def _read_recorded_store(folder: Path) -> str | None:
 
 
 def _remove_defaults(data: dict[str, Json], config: RunConfig) -> None:
-    """Remove the keys that few runs use from `data` if they have their defaults."""
+    """Remove rarely used keys from `data`, the keys of a config, if they have their default values."""
     for key in ("extensions", "trusted", "families", "clones", "robust", "follow_up_fraction", "self_trials"):
         has_empty_default = not data[key]
         if has_empty_default:

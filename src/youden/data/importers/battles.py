@@ -63,8 +63,9 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
     path : Path
         File.
     columns : mapping of str to str
-        Column by role: model_a, model_b, winner, item, order or judge. Default: the column of that name or, for an item,
-        question_id, prompt_id or conversation_id; for MT-Bench's own files, model_1, model_2, g1_winner and g2_winner.
+        Name of the column by role: model_a, model_b, winner, item, order or judge. By default, a column has the name of its
+        role. The column of items may also be question_id, prompt_id or conversation_id. In MT-Bench's own files, the columns
+        are model_1, model_2, g1_winner and g2_winner.
 
     Returns
     -------
@@ -352,8 +353,8 @@ def _parse_json(text: str) -> Any:
 def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.Series[float]:
     """Convert winners to preferences for model_a, from 0 to 1; NaN for an empty cell.
 
-    A winner is the name of a model or a word such as "tie". If all winners are numbers, and not all of these numbers are names of
-    models, the numbers are the preferences.
+    A winner is the name of a model or a word such as "tie". If all winners are numbers, these numbers are the preferences,
+    unless each of them is also the name of one of the two models.
 
     notes : receives a note on the meaning of 0 and 1, if all winners are one of these numbers
 
@@ -398,8 +399,8 @@ def _check_preference_range(path: Path, preference: pd.Series[float]) -> None:
 def _check_no_ambiguous_winner(path: Path, table: pd.DataFrame, number: pd.Series[float]) -> None:
     """Check that no winner is the name of a model and may also state another result.
 
-    For example, if model_b has the name "A", the winner "A" may mean model_b or model_a. A winner is ambiguous only if all
-    winners may state a result by a word or number, or if its word may also mean a tie.
+    For example, if model_b has the name "A", the winner "A" may mean model_b or model_a. Such a winner is an error in two
+    cases: every winner in the file may be read as a word or number for a result, or the winner itself may be read as a tie.
 
     path : file of the battles, for the error message
     table : battles, with the columns model_a, model_b and winner as texts

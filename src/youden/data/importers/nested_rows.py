@@ -36,8 +36,8 @@ def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -
 
     A conversation is a list of messages, or a text that contains one as JSON. Some data sets store a whole conversation as
     the prompt, in a column with a usual name of prompts, such as "prompt" or "question". If such a conversation ends with a
-    response, it becomes two columns: one with the last question, under the path of the conversation, and one with the
-    response, under this path and `LAST_ANSWER`.
+    response, it becomes two columns. The column with the path of the conversation gets the last question. The column with this
+    path and the suffix `LAST_ANSWER` gets the response.
 
     prefix : text put before each path, such as "outer."
     depth : number of levels to flatten. Objects that are nested more deeply, empty objects and lists remain values
@@ -236,9 +236,9 @@ def extract_rows(value: Json) -> list[dict[str, Json]]:
     The value has one of these forms:
 
     - a list of objects, each of which is a row;
-    - an object of columns: the values of each column by its name, as a list or as an object with row labels as keys;
+    - an object of columns: each key is the name of a column, and its value is a list, or an object with row labels as keys;
     - an object of records: each row is an object, and its key identifies the item;
-    - an object of texts by agent and item;
+    - an object of texts by agent and item, such as {agent: {item: text}};
     - an object that contains one of these. If the name of an agent is next to a list, it becomes a column of all rows of the
       list.
 
@@ -316,8 +316,8 @@ def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[s
 
     The inner objects may be of four kinds, which are tried in this order:
 
-    - Columns have the values of a table by the label of the row, as pandas writes them. Their keys suggest responses or
-      several roles.
+    - Columns have one value per row label, as pandas writes them. Their keys are the names of the columns, which suggest
+      responses or several roles.
     - Records are rows. Each has a response or a question, and its key becomes the column `id`.
     - Texts by agent and item have only texts or None as values.
     - Tables contain the rows. If there are several tables, the key of a table is the name of its agent.

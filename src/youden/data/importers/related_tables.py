@@ -108,10 +108,10 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     """Make a table whose rows contain no nested objects.
 
     The values of a nested object become columns named by their paths, for example `input.question`; a list stays one value. If
-    only a list of objects in a column contains responses, its objects become the rows. In spreadsheets, empty cells of
-    agents, items and prompts are filled with the value above. Rows of another kind, such as those of a grader in a log,
-    are left out. If the rows have the layout of a known data set, and the user did not name the column of texts, the rows stay as
-    they are, even if they are nested.
+    no column has responses, but the objects in the lists of a column do, each of these objects becomes a row. In spreadsheets,
+    empty cells of agents, items and prompts are filled with the value above. Rows of another kind, such as those of a grader in
+    a log, are left out. If the rows have the layout of a known data set, and the user did not name the column of texts, the
+    rows stay as they are, even if they are nested.
 
     Parameters
     ----------
@@ -339,8 +339,8 @@ def _compute_location_columns(files: Sequence[Path]) -> dict[str, list[str]]:
 
     The folder or the file may name the agent. If several folders contain files of the same names, as gpt/maths.csv and
     llama/maths.csv, the column `FOLDER` distinguishes the folders ("gpt" and "llama"), and `FILE` has the names of the files
-    without suffix ("maths"). Otherwise, the only column is `FILE`, with the fewest last parts of each path that distinguish the
-    file from all others (`find_unique_suffixes`).
+    without suffix ("maths"). Otherwise, the only column is `FILE`. It has the end of each path, with as few parts as
+    distinguish the file from all others (`find_unique_suffixes`).
 
     If there are two columns, times in the names of files are ignored, and so are folders whose name is only a time.
 

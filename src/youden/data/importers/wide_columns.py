@@ -111,7 +111,7 @@ class WideTableSearch(ColumnCandidates):
             self.item_columns = [*id_columns, *contact_columns]
 
     def list_doubtful_columns(self, agent_columns: Sequence[str], *, has_question: bool) -> list[str]:
-        """List the columns of agents that may hold something else; none of them if fewer than two other columns would remain.
+        """List the columns of agents that may hold something else; the list is empty if fewer than two certain columns remain.
 
         - Remarks have a name such as "Ana's comments", or no name, or fill less than half as many rows as responses.
         - A second column of questions has more questions than all others.

@@ -62,7 +62,7 @@ class OpenAIJudge:
 def _to_call_error(error: Exception) -> CallError:
     """Convert an error of the SDK to a CallError, which states whether the call may be repeated.
 
-    The SDK reports a refused connection as a timeout. So the error of aiohttp that caused it is converted instead.
+    The SDK reports a refused connection as a timeout. Therefore, the aiohttp error that caused the timeout is converted.
     """
     if isinstance(error, openai.APIStatusError):
         return make_status_error(error.status_code, error.response.content, error.response.headers)

@@ -123,7 +123,7 @@ class BatchRunner:
     async def _run_round(self) -> bool:
         """Send batches, wait for them, and store their results. If an earlier process left batches, only wait for these.
 
-        If other processes have leases (exclusive rights to send) on all remaining requests, wait for one interval of polls.
+        If other processes have leases (exclusive rights to send) on all remaining requests, wait for one polling interval.
 
         Returns whether another round is needed, because some trials may have no outcome yet.
         """

@@ -250,7 +250,7 @@ class PostgresBackend(SqlBackend):
     def _check_and_create_tables(self, connection: Connection, *, read_only: bool) -> None:
         """Check that this version of youden can use the store in the database, and create the tables of a new store.
 
-        read_only : whether the store is only read; it must then exist, and the role needs no right to write
+        read_only : whether the store is only read; it must then exist, and the database role needs no right to write
 
         Raises: ConfigError [store-server-old] if the server is older than version 13, [store-missing] if there is no store to
         read, [store-version] if another version of youden wrote the store; JudgeError [store-read-only] if the role may not

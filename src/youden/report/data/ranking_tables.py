@@ -113,8 +113,8 @@ class RankedAgent(RankingRow):
 def select_ranking(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[RankingRow, ...]:
     """Return the ranking that a run reports first.
 
-    This is the plain ranking, which weights all partners equally, or one of the alternative rankings. An agent that is not in
-    the alternative ranking keeps its row of the plain ranking.
+    This is the plain ranking, which gives equal weight to all partners of an agent (the agents that it is compared with), or
+    one of the alternative rankings. An agent that is not in the alternative ranking keeps its row of the plain ranking.
 
     rows : plain ranking; each row also has the rows of the agent in the alternative rankings, by their names
     ranked_by : name of the ranking to return
@@ -156,7 +156,8 @@ def add_report_columns(
     pool : PoolSummary or None
         Pool of the run, for the mean length of the responses; None without responses.
     choice : ChoiceFacts, optional
-        Selection of the run, for the probability of being the best, which is None without it.
+        Selection of the best agents, which contains each agent's probability of being the best. Without a selection, this
+        probability is None.
 
     Returns
     -------

@@ -323,7 +323,7 @@ def _add_crossed_bounds(equations: Equations, effects: Effects, active: OnBound)
 def _bracket_bound(
     equations: Equations, row_effect: Floats, column_effect: Floats, low: float, high: float
 ) -> tuple[float, float]:
-    """Narrow the interval in which a bound is placed to the width `BISECTION_WIDTH`, by bisection.
+    """Bisect an interval that contains a bound until the interval is at most `BISECTION_WIDTH` wide.
 
     A bound is a number that row effects may not exceed and that column effects may not fall below. It is placed where the
     weighted sum of the row effects' excess above it equals the weighted sum of the column effects' shortfall below it.

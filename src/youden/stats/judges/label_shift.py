@@ -167,8 +167,9 @@ def _invert_permutation_test(thresholds: Floats, *, n: int, n_always: int, level
     """Compute the confidence bounds of an effect c, and the p-value of c = 0, by inverting a permutation test.
 
     A permutation of the labels is extreme at c if its test statistic is at least as large as the observed one. Most
-    permutations have a threshold. In the test of one side, they are extreme if c is at least the threshold, and in the
-    test of the other side, if c is at most the threshold. All other permutations are extreme for every c.
+    permutations have a threshold. In the test for the lower bound, such a permutation is extreme if c is at least its
+    threshold. In the test for the upper bound, it is extreme if c is at most its threshold. Permutations without a threshold
+    are extreme for every c.
 
     thresholds : float array (n_thresholds,), thresholds of the permutations that have one, ascending
     n : number of all permutations

@@ -550,7 +550,7 @@ def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level:
     agent_factor = np.sqrt(np.maximum(1 - control_factor**2, 1e-12))
 
     def cdf(d: Floats) -> Floats:
-        """Compute the probability that all differences are at most d, as its mean over the nodes of z."""
+        """Compute the probability that all differences are at most d, by numerical integration over z."""
         # Given z, the differences are independent, and P(difference ≤ d) = Φ((d − control_factor·z)/agent_factor). The sign
         # of z does not matter, because its nodes are symmetric around 0.
         limit = d[:, None, None] + control_factor * _NODES[:, None]
