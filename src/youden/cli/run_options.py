@@ -185,10 +185,10 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
 
 
 def load_config(path: Path, overrides: Overrides) -> RunConfig:
-    """Load the config of a run, with options of the command line in place of its keys.
+    """Load the config of a run, and replace the values of keys by those of the options on the command line.
 
-    Judge, design and pool are checked here. A mistake in them is then reported before the libraries of a run are imported, which
-    takes a second.
+    Judge, design and pool are checked here, before the libraries of a run are imported. The import takes a second, so mistakes
+    are reported sooner.
 
     Parameters
     ----------
@@ -200,7 +200,8 @@ def load_config(path: Path, overrides: Overrides) -> RunConfig:
     Returns
     -------
     RunConfig
-        Config. Its key `store` is set if the run uses the store recorded in its folder or the default store.
+        Config. The key `store` names the database of the judge's answers. It is set here if the run uses the store that is
+        recorded in its folder, or the default store.
 
     Raises
     ------
@@ -276,7 +277,7 @@ def judging_options(function: Callable[..., R]) -> Callable[..., R]:
 
     The command receives them as one argument `make_options`: a function with the optional keyword arguments `progress` and
     `batching`. The function returns `JudgingOptions` with these two arguments and the options of the command line. The command
-    may also open the store that its config names.
+    may also open the store (the database of answers) that the config of the run names.
     """
 
     @options.retry_failed

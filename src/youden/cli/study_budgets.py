@@ -194,9 +194,9 @@ def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: 
 def _baselines_table(study: BaselinesStudy, name: str) -> Table:
     """Tabulate the accuracy of each model, as means over seeds with standard deviations.
 
-    The columns are the prediction error (RMSE) on held-out cells (agent–item pairs), the difference between this error and that
-    of the model clipped-linear, the standard errors of the difference over items and over seeds, the rank correlations ρ and τ,
-    and the AUC.
+    The columns are the prediction error (RMSE) on held-out cells (agent–item pairs), the difference between this error and the
+    error of the model clipped-linear, the standard errors of the difference over items and over seeds, the rank correlations ρ
+    and τ, and the AUC.
 
     name : name of the run, for the title
     """
@@ -391,9 +391,10 @@ def _make_sparsity_part(study: SparsityStudy, name: str, lines: tuple[str, ...],
 def _sparsity_table(study: SparsityStudy, name: str) -> Table:
     """Tabulate the cost and accuracy of each regime, with the dense regime in the first row.
 
-    A regime is a design with a number of observed cells (an agent and an item). In the dense regime, all training cells are
-    observed. The cost of a regime is the share of all cells and of the training cells that are observed, and the number of calls.
-    The column "unordered" has the number of calls if each pair is compared in one order only.
+    A regime is a design with a number of observed cells (a cell is an agent and an item). In the dense regime, all training cells
+    are observed. Three columns state the cost of a regime: the percentage of all cells that are observed, the percentage of the
+    training cells that are observed, and the number of calls. The column "unordered" has the number of calls if each pair is
+    compared in one order only.
 
     name : name of the run, for the title
     """

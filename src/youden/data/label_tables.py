@@ -132,7 +132,9 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
 
 
 def _find_unit_labels(located_rows: Sequence[tuple[str, Mapping[str, object]]], names: Iterable[str]) -> dict[str, str]:
-    """Find the first unit label (`is_unit_label`) of each column with labels, and its location, for error messages.
+    """Find the first unit label of each column with labels, and its location, for error messages.
+
+    A unit label is a value such as 80%, True or yes, which means a number from 0 to 1 (`is_unit_label`).
 
     Returns name of the column → value and location. Columns without a unit label are left out.
     """
@@ -247,7 +249,10 @@ def label_key_path(path: Path) -> Path:
 
 
 def _read_used_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | None]]:
-    """Return the location, the fields and the hidden id of each row; rows with a hidden id and no label are left out.
+    """Return the location, the fields and the hidden id of each row.
+
+    A table that `youden label` wrote has a hidden id in each row, in place of the agent and the item. Its rows without a label
+    are left out. In other tables, the hidden id is None.
 
     Raises: ImportFormatError [labels-empty] if the table has rows, and none is left.
     """
@@ -314,8 +319,8 @@ def _get_hidden_id(row: Mapping[str, object]) -> str | None:
 def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield the location and the fields of each row of a CSV, TSV, JSON or Parquet file.
 
-    JSON may contain the numbers NaN and Infinity, which `read_rows` replaces by None and counts in a `Replacements`. A missing
-    label would be skipped, so that the first replaced number is an error instead.
+    JSON may contain the numbers NaN and Infinity, which `read_rows` replaces by None and counts in a `Replacements`. A label that
+    is None would be skipped as missing. Therefore, the first replaced number raises an error.
 
     Raises: ImportFormatError [labels-value] if a number in a JSON file is NaN or infinite.
     """
@@ -330,8 +335,8 @@ def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 def _read_agents_and_items(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
     """Read the agent and the item of each id in a table that `youden label` wrote.
 
-    `youden label` writes them into a .json file with the name of the table. If this file lacks an id, the other .json files
-    in the folder are read, and the only file with all ids is used.
+    `youden label` writes the agents and items into a .json file with the name of the table. If this file lacks an id, the other
+    .json files in the folder are read, and the only file with all ids is used.
 
     path : the table
     ids : ids in the table
@@ -518,7 +523,7 @@ def read_families(path: Path) -> dict[str, str]:
     ------
     ImportFormatError
         [families-columns]: if a column is missing; [families-duplicate]: if an agent has two families;
-        [families-empty]: if no agent has a family. Also if the file cannot be read.
+        [families-empty]: if no agent has a family; another slug if the file cannot be read.
     """
     families: dict[str, str] = {}
     for location, row in read_rows(path, strict=True):

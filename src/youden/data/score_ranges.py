@@ -97,10 +97,10 @@ def is_loss(name: str, values: Floats) -> bool:
 
 
 def find_losses(item_ids: Sequence[str], score: Floats) -> list[str]:
-    """Find items of which lower scores seem to be better, by their names (`is_loss`).
+    """Find the items for which lower scores seem to be better, by the names of the items (`is_loss`).
 
-    A table of more than 100 items has none, and an item with scores 0 and 1 only is none, because these are tasks with scores
-    of one unit, and not metrics.
+    Only metrics, such as an error rate, can be losses. If a table has more than 100 items, all items count as tasks, and none is
+    returned. An item with only the scores 0 and 1 counts as a task, too.
 
     Parameters
     ----------
@@ -252,9 +252,10 @@ def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
 
 
 def _find_lowest_nonzero(score: Floats, *, has_lowest_grade: bool) -> Floats:
-    """Return the lowest score of each item that is not 0, or neither 0 nor 1; infinite if there is none.
+    """Return the lowest score of each item, without the scores 0; infinite if no score is left.
 
-    In a table of whole and half points, 0 and 1 count like other grades.
+    If `has_lowest_grade` is True, scores of 1 are left out, too. In a table of whole and half points, no score is left out,
+    because 0 and 1 are grades like all others.
 
     score : float array (n_models, n_items); NaN if missing
     has_lowest_grade : whether 1 may be the lowest grade of a scale, so that it is left out as 0 is

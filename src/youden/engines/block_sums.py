@@ -68,8 +68,8 @@ class PairSums:
                 first.
             mean, std_error, n : mean answer over both orders, its standard error, and the number of answers (0 if none)
             significantly_better : 1 if the agent of the row is significantly better than the agent of the column, else 0
-            partners_seen : fraction of the possible partners with which a cell (agent, item) was compared, averaged over
-                the compared cells; None if no cell was compared
+            partners_seen : fraction of the other agents with which a cell (agent, item) was compared, averaged over the compared
+                cells; None if no cell was compared
             own_rates : whether each pair has its own false-positive rate
         """
         # mean over items, NaN for pairs that were never compared
@@ -217,9 +217,11 @@ def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
 
 
 def sum_by_cell(rates: Rates, values: Floats | Ids) -> Floats:
-    """Sum a column of rates, array (n_rows,), by cell (agent, item): float array (n_agents, n_items).
+    """Sum one value per row of `rates` by cell, that is, by agent and item: float array (n_agents, n_items).
 
-    A row counts for the cells of both its agents.
+    A row compares two agents on an item. Its value is added to the cells of both agents.
+
+    values : array (n_rows,), the values to sum
     """
     n_cells = rates.n_agents * rates.n_items
     first_cell_codes = rates.first * np.int64(rates.n_items) + rates.item

@@ -91,7 +91,7 @@ def check_fit(folder: RunFolder) -> None:
     ------
     RunFolderError
         [run-other-plan]: if the verdicts belong to another plan than the stored one. [fit-stale]: if the run was planned
-        or judged again since it was fitted. Others if a file is missing or damaged.
+        or judged again since it was fitted. Another slug if a file is missing or damaged.
     """
     is_imported = not folder.has("plan.parquet")
     if is_imported or not folder.has("fit.json"):

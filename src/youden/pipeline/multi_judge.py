@@ -126,7 +126,8 @@ def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
 def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     """Add the variance that the abilities would have if the jury answered the same trials again.
 
-    Abilities are returned unchanged if the jury does not answer by the mean of its votes, but for example by majority.
+    This requires a jury that answers by the mean of its votes. For another jury, for example one that answers by majority, the
+    abilities are returned unchanged.
 
     trials : trials of the run, with the votes of the jury
     """

@@ -96,8 +96,8 @@ def estimate_preferences(trials: TrialsByItem, request: EstimationRequest) -> Ab
     """Estimate abilities from preferences, and analyse the search for the best agents if the run has one.
 
     trials : trials of the run
-    request : the search so far (`previous_search`), whose analyses are not repeated; other options have no effect, and
-        the intervals are always for items like these
+    request : options of the estimation. The analyses of the search so far (`previous_search`) are not repeated. The other options
+        have no effect: the intervals always refer to items like those of the run
 
     Raises StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
     """

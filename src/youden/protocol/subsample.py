@@ -141,6 +141,8 @@ def _make_plan_of_rows(
 ) -> Plan:
     """Make a plan of some trials of another plan, without its holdout, rounds and extensions.
 
+    The holdout of a plan is its held-out cells (agent, item). Rounds and extensions describe how later trials were added.
+
     rows : int array, rows of `plan` with the trials
     n_requested : number of calls that was requested, which the plan records; there may be fewer trials
     seed : seed of the new plan
@@ -180,8 +182,8 @@ def _too_few_error(plan: Plan, calls: int, n_paired: int) -> PlanError:
 def _find_usable_rows(plan: Plan) -> Positions:
     """Return the rows of the trials that may be drawn, int array.
 
-    Both texts of a trial must be in training cells. Two kinds of trial are left out: probes, whose unusually similar
-    texts serve only the false-positive alarm; and self-trials, which compare two responses of one agent.
+    Both texts of a trial must be in training cells (a cell is an agent and an item). Two kinds of trial are left out. Probes
+    compare unusually similar texts, and serve only the alarm for false positives. Self-trials compare two responses of one agent.
     """
     train = plan.split.train
     first_item, second_item = plan.trials.text_cells

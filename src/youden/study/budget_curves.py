@@ -546,9 +546,9 @@ def estimate_abilities(result: Verdicts, *, kind: ScoreKind) -> Estimate:
     result : Verdicts
         Trials with their answers.
     kind : {"symmetric", "row"}
-        Kind of the scores. With "symmetric", abilities are those of a ranking. With "row" and a plan with complete blocks,
-        abilities are means of the trials that show the agent first, without intervals. With "row" and another plan, they are
-        fitted by `ClippedLinear`.
+        Kind of the scores. With "symmetric", abilities are estimated as for the ranking of a run. With "row" and a plan with
+        complete blocks, abilities are means of the trials that show the agent first, without intervals. With "row" and another
+        plan, they are fitted by `ClippedLinear`.
 
     Returns
     -------

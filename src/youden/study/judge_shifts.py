@@ -325,9 +325,9 @@ def _compute_curve_range(
 ) -> tuple[float, float]:
     """Compute the lowest and the highest shift of a family that the shape of the curve between the judges may cause.
 
-    The curve predicts a difference between the family and the other agents. This prediction may be wrong by the fraction
-    `allowance` of the difference. Errors of the abilities under the first judge also flatten the curve, which shifts the family
-    in one direction.
+    The curve predicts the yes rates of agents by the second judge from their abilities under the first judge, and thus a
+    difference between the family and the other agents. The predicted difference may be wrong by the fraction `allowance` of the
+    difference. Errors of the abilities under the first judge also flatten the curve, which shifts the family in one direction.
 
     allowance : fraction by which the predicted difference may be wrong; ∞ if the curve is unknown
     """

@@ -164,11 +164,11 @@ def _get_abilities(ranking: Mapping[str, RankingRow], agents: Sequence[str]) -> 
 
 
 def _index_answers(result: Verdicts) -> pd.Series[float]:
-    """Return the answers of a run, indexed by what identifies a trial in every run of the same agents and items.
+    """Return the answers of a run, with an index that identifies the same trial in other runs of these agents and items.
 
     The index has the ids of the item, the first agent and the second agent, the number of the replicate, and the repeat numbers
-    of the first and of the second response. Repeats number the responses of an agent to an item. Trials without an answer are
-    left out.
+    of the first and of the second response. A repeat number counts the responses of an agent to an item. Trials without an answer
+    are left out.
     """
     plan = result.plan
     trials = plan.trials

@@ -485,9 +485,10 @@ class Plan:
 
     @property
     def n_dense_calls(self) -> int:
-        """Number of calls of the dense design, to which percentages refer; 0 for a plan of self-trials.
+        """Number of calls of the dense design, which compares all agents on all items; 0 for a plan of self-trials.
 
-        It is 2·K·(K − 1)·J for K agents and J items, and half of that for preferences, which need no independent trials.
+        A budget such as "5%" is a percentage of this number. The number is 2·K·(K − 1)·J for K agents and J items, and half of
+        that for preferences, which need no independent trials.
         """
         if self.is_self_plan:
             return 0
@@ -506,7 +507,7 @@ class Plan:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 (hexadecimal) of the comparisons, the split and the digest of the pool."""
+        """SHA-256 (hexadecimal) of the comparisons, the split into training and held-out cells, and the digest of the pool."""
         hasher = hashlib.sha256(f"{self.pool_digest} {self.split.rule}".encode())
         hasher.update(np.packbits(self.split.holdout).tobytes())
         columns = self.trials.columns()

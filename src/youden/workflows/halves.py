@@ -66,8 +66,9 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
     Returns
     -------
     Halves
-        Two rates of false positives: of significant differences between the halves of an agent, at the level of 95%; and
-        of halves that a gate with the margin 0 calls worse in its first interim analysis (alpha = .025 on either side).
+        Two rates of false positives. The first is the rate of significant differences between the halves of an agent, at the
+        level of 95%. The second is the rate of second halves that a gate calls worse than the first half, with the margin 0 and
+        in its first interim analysis (alpha = .025 on either side). A gate tests whether an agent is no worse than a baseline.
         Pairs of halves whose difference has no interval are left out; without any pair, the rates are 0.
 
     Raises
@@ -103,8 +104,8 @@ def _compare_halves(halved: Verdicts, n_agents: int) -> list[tuple[bool, bool]]:
 
     halved : answers with two agents per agent of the run: the first halves of all `n_agents` agents, then the second halves
 
-    Returns for each agent whether its halves differ significantly, and whether a gate calls the second half worse. Agents
-    whose difference has no interval are left out.
+    Returns for each agent whether its halves differ significantly, and whether a gate calls the second half worse. A gate tests
+    whether an agent is no worse than a baseline, here the first half. Agents whose difference has no interval are left out.
     """
     differences = differences_from_verdicts(halved, target="items-like-these")
     forecast = make_forecaster(halved, None)

@@ -258,8 +258,8 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
 def _assign_items(item_order: Ids, *, n_trials: int, n_pairs: int) -> Ids:
     """Assign an item to each of `n_trials` trials, so that no pair of agents gets an item twice.
 
-    The trials use the pairs and the items in turn. These combinations would repeat after a period of lcm(n_pairs, n_items)
-    trials, so the items are shifted by one after each period.
+    The trials use the pairs and the items in turn. The combinations of a pair and an item would repeat after a period of
+    lcm(n_pairs, n_items) trials, so the items are shifted by one after each period.
 
     item_order : int array (n_items,), the items in the order in which they are used
 

@@ -102,8 +102,9 @@ def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
     Returns
     -------
     dict of str to pyarrow.Table
-        Tables by name: `ranking`, `items` and `trials`, each only if the run has it. The trials are the verdicts or, if there are
-        none, the rates of an imported run.
+        Tables by name: `ranking`, `items` and `trials`, each only if the run has it. `trials` contains the verdicts, the judge's
+        answers to single trials. For an imported run without verdicts, `trials` contains the rates (TPR and FPR) of each pair of
+        agents on each item.
 
     Raises
     ------

@@ -19,7 +19,7 @@ LOCK = ".lock"
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Prevent other processes from judging a run while the block runs.
+    """Prevent other processes from judging a run during the `with` statement.
 
     On a file system without locks, nothing is locked here; the lock of the answer store still applies.
 

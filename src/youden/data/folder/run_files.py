@@ -367,7 +367,7 @@ class GateLedger(StrictFile):
         agent, baseline : str
             Ids of the agents that are compared.
         answers : str
-            SHA-256 (hex) of the analysed answers, by which an analysis is recognized.
+            SHA-256 (hex) of the analysed answers. An analysis of the same answers counts as the same analysis.
         target : {"items-like-these", "these-items"}, default "items-like-these"
             What the intervals describe: items like those of the run, or exactly these items.
 
@@ -406,7 +406,7 @@ class GateLedger(StrictFile):
         agent, baseline : str
             Ids of the agents that are compared.
         answers : str
-            SHA-256 (hex) of the analysed answers, by which an analysis is recognized.
+            SHA-256 (hex) of the analysed answers. An analysis of the same answers counts as the same analysis.
         target : {"items-like-these", "these-items"}, default "items-like-these"
             What the intervals describe: items like those of the run, or exactly these items. Recorded with the first
             analysis of this agent against this baseline, and ignored after it.

@@ -75,8 +75,7 @@ class ColumnPath:
 
         columns : names of the columns of the table
 
-        Returns None if the text is none of these, has more than one list (`[]`), or does not start with one of
-        `columns`.
+        Returns None if the text cannot be parsed, contains more than one list (`[]`), or does not start with one of `columns`.
         """
         if text in columns:
             return cls((text,))
@@ -94,9 +93,10 @@ class ColumnPath:
         return cls(fixed_steps[:list_position], fixed_steps[list_position:])
 
     def get_value(self, row: Mapping[str, Json]) -> Json:
-        """Return the value to which the path leads in a row; for a path to the elements of a list, the list.
+        """Return the value to which the path leads in a row.
 
-        Values of combined columns are joined, such as "maths / 7". The result is None if a value does not exist.
+        If the path leads to the elements of a list, the whole list is returned. Values of combined columns are joined, such as
+        "maths / 7". The result is None if a value does not exist.
         """
         fields = row if isinstance(row, dict) else dict(row)  # copying a large row for each column would be slow
         if not self.further_steps:
@@ -131,6 +131,8 @@ _PAIR = ("chosen", "rejected")
 
 def detect_known_layout(row: Mapping[str, Json]) -> dict[str, str]:
     """Return the path of each role if a row has the layout of a known data set; otherwise an empty dictionary.
+
+    A role is the use of a value, such as "agent", "text" or "item". The path of a role leads to its value in the row.
 
     >>> detect_known_layout({"instruction": "i", "generations": ["a"], "generation_models": ["m"]})
     {'agent': 'generation_models[]', 'text': 'generations[]', 'prompt': 'instruction'}
@@ -334,7 +336,7 @@ class ResponseReader:
         An empty cell is an empty response. However, if the row has no other value, or if the cells of all agents are empty, the
         row is counted as left out. A row with empty lists has no response: it is counted as left out. The responses of a row with
         lists of different lengths are lost: they are counted as dropped. Values that no pool can hold, such as a response that is
-        a number, are counted in the same way (`PoolBuilder.add`); no error is raised.
+        a number, raise no error: they are also counted as dropped (`PoolBuilder.add`).
 
         row : values by column, which may be nested
         location : file and line, for messages

@@ -80,10 +80,11 @@ class _Server:
         self.wait = 0.0
 
     def record_failure(self, reason: str, *, now: float, affects_all_calls: bool, was_probe: bool) -> None:
-        """Record a failed call, and decide whether the server is left out, that is, gets no requests other than probes.
+        """Record a failed call, and decide whether the server is left out.
 
-        The server is left out after one failure that affects all calls, or after three failures in a row. It is probed
-        after 1 second; each failed probe doubles this time, up to 30 seconds.
+        A server that is left out gets no requests other than probes, which test whether it works again. The server is left out
+        after one failure that affects all calls, or after three failures in a row. The first probe is sent after 1 second. Each
+        failed probe doubles this time, up to 30 seconds.
 
         reason : why the call failed
         now : time by the clock of the judge, in seconds
@@ -331,8 +332,8 @@ class Jury:
         answers : float array (n_judges, n_trials), answers in [0, 1]; NaN if the judge gave none
         hard_answers : float array (n_judges, n_trials), the decisions 0 (no) or 1 (yes); NaN if the judge gave none
 
-        Returns the answers and the hard answers of the jury, two new float arrays (n_trials,). With the vote "majority", they are
-        NaN if no answer has the majority; with the vote "mean", if a judge gave no answer.
+        Returns the answers and the hard answers of the jury, two new float arrays (n_trials,). With the vote "majority", both are
+        NaN if no answer has the majority. With the vote "mean", both are NaN if a judge gave no answer.
         """
         if self._vote == "majority":
             majority = _find_majority(hard_answers)

@@ -379,7 +379,7 @@ def _count_bytes(text: str) -> int:
 
 
 def _join_content(content: Any) -> tuple[Any, str | None]:
-    """Return the answer text in the content of a message; and the text of its refusal, None if there is none.
+    """Return two texts from the content of a message: the answer, and the refusal (None if there is none).
 
     The content of a message is a text or a list of parts, such as reasoning, texts of the answer and texts of a refusal. The
     texts of each kind are joined, and parts with reasoning are left out.

@@ -217,7 +217,7 @@ class AnswerSettings(BaseModel):
         return next((limit for limit in limits if isinstance(limit, int)), None)
 
     def describe(self) -> dict[str, Json]:
-        """Return the settings that the answers depend on, which are stored with the answers of a run.
+        """Return the settings that the answers depend on. The settings are stored with the answers of a run.
 
         Returns
         -------

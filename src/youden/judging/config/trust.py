@@ -246,7 +246,9 @@ def _to_pattern(host: str) -> str:
 
 
 def _list_known_hosts() -> dict[str, list[str]]:
-    """List the hosts that may get the API key in each environment variable; "*" in a host represents any label.
+    """List the hosts that may get the API key in each environment variable.
+
+    A "*" in a host represents any label: one part of the host, without a dot.
 
     The known hosts of a variable are those in `HOSTS`, the host of the provider's default address, and the text
     `litellm/PROVIDER`. This text represents a host that only litellm knows.

@@ -144,6 +144,8 @@ class Caller:
     async def _wait_for_rate_limit(self, request: Request) -> float:
         """Wait until the rate limits allow a request, and return its estimated number of tokens; 0 without a limit.
 
+        A lease reserves the request for this process, so that no other process sends it.
+
         Raises: CallError if the run ends meanwhile, or if the lease on the request may have expired.
         """
         estimated_tokens = 0.0

@@ -29,8 +29,8 @@ class CopyCounts:
 def copy_stores(sources: Sequence[str | Path], target: str | Path) -> CopyCounts:
     """Copy all rows of several stores into another store, which is created if it does not exist.
 
-    A copy may be repeated, also after it was interrupted. If two stores have an answer to the same request, or a
-    payment of the same account for it, the first is kept.
+    A copy may be repeated, also after it was interrupted. Two stores may have an answer to the same request, or a payment of the
+    same account for the same request. Then the row that is in the target already is kept, or else the row of the first store.
 
     Parameters
     ----------

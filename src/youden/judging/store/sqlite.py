@@ -113,13 +113,13 @@ class SqliteBackend(SqlBackend):
             self._connection.close()
 
     def _run_in_session(self, access: Access, work: Callable[[Session], T]) -> T:
-        """Call a function of a session and return its result. Every access except "read" runs in a transaction.
+        """Call a function with a session and return its result. Every access except "read" runs in a transaction.
 
-        A transaction locks the file when it begins.
+        A session runs SQL statements on the connection. A transaction locks the file when it begins.
 
-        access : "read"; "lease" if the function changes only leases; "write" or "transaction" (the same for SQLite) if it
-            changes other tables
-        work : function of a session
+        access : "read"; "lease" if the function changes only leases, which reserve requests for a process; "write" or
+            "transaction" (the same for SQLite) if it changes other tables
+        work : function to call, whose argument is the session
 
         Raises: JudgeError [store-deleted] if the function writes and the file was deleted or moved; if SQLite fails,
         [store-corrupt], [store-read-only], [store-full], [store-busy] or [store-failed].
@@ -143,9 +143,9 @@ class SqliteBackend(SqlBackend):
             return self._run_transaction(session, work)
 
     def _run_transaction(self, session: Session, work: Callable[[Session], T]) -> T:
-        """Call a function of the session in a transaction, which is rolled back if the function fails.
+        """Call a function with the session in a transaction, which is rolled back if the function fails.
 
-        work : function of the session
+        work : function to call, whose argument is the session
         """
         self._connection.execute("BEGIN IMMEDIATE")
         try:

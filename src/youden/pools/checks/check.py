@@ -145,9 +145,9 @@ def _count_calls_and_characters(pool: Pool, design: str, length: NDArray[np.int6
 
 
 def _count_drawn_calls(pool: Pool, design: str) -> tuple[int, int] | None:
-    """Draw a plan, and return its number of calls and the total number of characters of their texts.
+    """Draw a plan, and return its number of calls and the number of characters of the texts in all calls.
 
-    Returns None for a design that adds trials as answers arrive, because its plan contains only the first of them.
+    Returns None for a design that adds trials as answers arrive, because its plan contains only the first trials.
     """
     plan = make_plan(pool, design=design)
     if plan.rounds is not None:
@@ -241,7 +241,7 @@ def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | N
     Returns
     -------
     PoolCheck
-        The first cost is that of the run's own plan; if it is unknown, a note states the reason.
+        The first cost is the cost of the run's own plan. If this cost is unknown, it is left out, and a note states the reason.
 
     Raises
     ------

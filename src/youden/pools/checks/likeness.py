@@ -219,6 +219,9 @@ def _count_duplicates(pool: Pool, agents: Sequence[int]) -> Counter[int]:
 def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) -> Iterator[Finding]:
     """Yield one finding per ring: three or more agents that share private words on at least half of the items.
 
+    A word is private to a group if all its agents, and no others, use the word in their responses to an item (see
+    `_count_ring_items`).
+
     A set of agents is skipped if at least half of them are clones, because clones share all their words.
 
     clones : ids of agents with a finding as clones
@@ -440,7 +443,7 @@ def _compute_relative_specificity(sample: SampledTexts) -> Floats:
 
 
 def _divide_by_median(sample: SampledTexts, values: Floats) -> Floats:
-    """Compute the median over the texts of each agent, and divide it by that of the median agent.
+    """Compute the median over the texts of each agent, and divide it by the median of all these medians.
 
     values : float array (n_texts,)
 
@@ -512,7 +515,7 @@ def compute_prompt_overlap(sample: SampledTexts) -> Floats:
 
 
 def compute_response_overlap(sample: SampledTexts) -> Floats:
-    """Compute which share of each text's words another response to its item contains, averaged over these responses.
+    """Compute the share of each text's words that another response to the same item contains, as a mean over the other responses.
 
     Words are weighted by their idf (inverse document frequency), so that rare words count more.
 

@@ -159,9 +159,9 @@ def groups_table(lines: Sequence[GroupLine]) -> Table:
     -------
     Table
         One row per group; "–" if a value is unknown. "inside" is the agreement of its agents with each other, and "across" with
-        other agents. "loses from" is the fraction of the pool from which a coalition of agents that always agree ranks
-        above the group. The other agents are ranked with and without the group as partners: "without it" is the
-        correlation of the two rankings, and "moves most" the agent whose rank changes most, with the change.
+        other agents. "loses from" is a fraction of the pool: a coalition of agents that always agree ranks above the group if it
+        is at least as large as this fraction. The other agents are ranked with and without the group as partners: "without it" is
+        the correlation of the two rankings, and "moves most" the agent whose rank changes most, with the change.
     """
     rows = []
     for line in lines:

@@ -145,7 +145,7 @@ class CellCorrelation(NamedTuple):
 
 
 def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrelation:
-    """Correlate the cells of two matrices, with items as the random sample.
+    """Correlate the cells of two matrices, with confidence intervals that treat the items as a random sample.
 
     Parameters
     ----------

@@ -33,7 +33,8 @@ def agent_components(agent: Ids | Positions, item: Ids | Positions, *, n_agents:
     Returns
     -------
     int32 array (n_agents,)
-        Component of each agent, numbered from 0 in the order of the agents; −1 for an agent without a cell.
+        Component (set of connected agents) of each agent, numbered from 0 in the order of the agents; −1 for an agent without a
+        cell.
 
     Examples
     --------
@@ -57,6 +58,9 @@ def agent_components(agent: Ids | Positions, item: Ids | Positions, *, n_agents:
 
 def describe_components(component: Ids, *, by_pairs: bool = False) -> str:
     """Write a warning about agents in several components.
+
+    A component is a set of agents that are linked, directly or through other agents. Agents of different components cannot be
+    compared.
 
     Parameters
     ----------
@@ -214,7 +218,7 @@ class Differences(ReadOnly):
     def simultaneously_better(self) -> Bools:
         """Whether each agent is better than each other agent, for all pairs jointly: bool array (n_agents, n_agents).
 
-        The probability of any wrong direction is at most 1 − level.
+        The probability that any agent is wrongly called better is at most 1 − level.
 
         Notes
         -----
