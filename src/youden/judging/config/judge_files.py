@@ -80,7 +80,7 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
 
 
 def _report_judge_hidden_by_config(config: RunConfig) -> None:
-    """Report it if a judge's file next to the config of a run hides a shipped judge of the same name.
+    """Report a judge's file next to the config of a run, if it hides a shipped judge of the same name.
 
     If the environment variable CI is set, raises ConfigError [shadowed] instead of reporting it.
     """

@@ -94,7 +94,7 @@ class Session:
         Parameters
         ----------
         sql : str
-            INSERT statement for one row, with `VALUES (…)` once and no parentheses inside these. Clauses such as ON
+            INSERT statement for one row. It contains `VALUES (…)` once, without other parentheses inside. Clauses such as ON
             CONFLICT may follow.
         rows : iterable of sequence
             Values of the rows, which differ in their primary keys.
