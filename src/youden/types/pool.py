@@ -281,8 +281,8 @@ class Pool(ReadOnly):
         Returns
         -------
         list of object array
-            One array per repeat. If only the pool or only the new texts have a repeat, the other part of the array of this repeat
-            is filled with None.
+            One array per repeat. If the pool has fewer repeats than the new texts, or more, the missing part of an array is
+            filled with None.
         """
         no_texts: Objects = np.full((self.n_agents, self.n_items), None, dtype=object)
         no_new_texts: Objects = np.full(shape, None, dtype=object)

@@ -303,7 +303,7 @@ def _format_message(message: Json, attachments: Json) -> Iterator[str]:
     attachments : long texts of the sample by id, to which a message may refer
 
     Yields the text of the message after its role, as in "assistant: Done". The text of a tool follows "result" instead. Then
-    yields one text per call. A message of the model without a text yields only its calls.
+    yields one text per call. Any other message without a text yields only its calls.
     """
     role = get_nested(message, "role")
     text = _get_text_or_attachment(message, attachments)
