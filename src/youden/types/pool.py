@@ -200,7 +200,7 @@ class Pool(ReadOnly):
         Parameters
         ----------
         agents, items : tuple of Agent, tuple of Item
-            Agents, by row, and items, by column.
+            Agents (rows of the arrays) and items (columns).
         texts_by_repeat : sequence of object array (n_agents, n_items)
             First responses, second responses, and so on, at least one array; None for a missing response. An agent may have a
             later response to an item only if it has all earlier ones. This is not checked.

@@ -59,8 +59,8 @@ def rename_to_agent_ids(table: LabelTable, agent_ids: Collection[str], aliases: 
 
     Notes
     -----
-    A name that is an id stays. For any other name, the first of three matches is used: the row's alias is an id; the name is an
-    alias in the run; the row's alias is an alias in the run.
+    A name that is the id of an agent in the run is not changed. For any other name, the first of three matches is used: the
+    row's alias is an id; the name is an alias in the run; the row's alias is an alias in the run.
     """
     ids = set(agent_ids)
     id_by_name: dict[str, str] = {}
@@ -151,8 +151,7 @@ def _find_closest_candidates(names: Iterable[str], candidates: Iterable[str]) ->
 
 
 def describe_renamed_agents(called: Mapping[str, str]) -> list[str]:
-    """Describe in a sentence the agents whose name in the labels differs from their id in the run; an empty list if there are
-    none.
+    """Describe in a sentence the agents whose name in the labels is not their id in the run; an empty list if there are none.
 
     called : name in the labels → id in the run
     """

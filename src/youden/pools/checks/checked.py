@@ -268,7 +268,7 @@ class SampledTexts:
         hashes : uint64 array (n_ngrams,)
             Hash of each n-gram.
         text_of : int array (n_ngrams,)
-            Position of the text that contains it. The prompt of the m-th sampled item has the position n_texts + m.
+            Position of the text that contains the n-gram. The prompt of the m-th sampled item has the position n_texts + m.
         """
         word_ids = self.texts.ids.astype(np.uint64)
         n_windows = max(0, len(word_ids) - size + 1)

@@ -216,7 +216,7 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
     shifts_by_item = _ShiftsOnItem.for_all_items(eligible, agent_order, pairs)
     n_remaining = sum(shifts.n_blocks for shifts in shifts_by_item)
 
-    # after `period` steps, the same items would meet the same shifts again, so the shifts are then moved on by one
+    # after `period` steps, the pairs of item and shift would repeat, so that each item then gets the next shift
     period = lcm(n_items, n_agents - 1)
     step = 0
     while n_remaining:

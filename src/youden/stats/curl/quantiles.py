@@ -156,8 +156,8 @@ class _SortedDifferences:
 
         rank : rank among all distances, 1 for the smallest
 
-        Returns a lower and an upper bound, in steps of the grid. The distance is probably above the lower one and at most
-        the upper one.
+        Returns a lower and an upper bound, in steps of the grid. The distance is probably above the lower bound and at most the
+        upper bound.
         """
         step = (high.n_within - low.n_within) // _SAMPLED
         sample = np.sort(self._list_between(low, high, step=step))
