@@ -335,7 +335,7 @@ def _import_battles(
     """Import battles (recorded comparisons of two agents with a winner) as a run in the folder `out`, and print its ranking.
 
     paths : exactly one file; any other number is a usage error
-    columns : column of the table by role, for example "winner"
+    columns : column of the table for each role. A role states what a column contains, for example "winner"
     allow_dropped : whether more than 1% of the battles may have no winner. If False, a larger share than 1% raises
         ImportFormatError
     """

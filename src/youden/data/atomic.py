@@ -57,7 +57,7 @@ def move_into_place(new_path: Path, path: Path) -> None:
     Raises
     ------
     IsADirectoryError
-        If the target of a file is a folder, which is left as it is.
+        If `new_path` is a file and `path` is a folder. The folder is left as it is.
     """
     if path.is_dir() and not new_path.is_dir():
         raise IsADirectoryError(EISDIR, "It is a folder, and a file does not replace it", str(path))
@@ -72,8 +72,8 @@ def move_into_place(new_path: Path, path: Path) -> None:
 def _exchange_for_folder(new_folder: Path, path: Path) -> None:
     """Replace an existing file or folder by a folder; if this fails, restore what existed before.
 
-    A folder cannot be renamed to the path of a file, or of a folder that is not empty. The existing file or folder is therefore
-    moved first, to the scratch directory of the new folder.
+    A folder cannot be renamed to a path where a file exists, or a folder that is not empty. The existing file or folder is
+    therefore moved first, to the scratch directory of the new folder.
 
     new_folder : finished folder in a scratch directory
     path : path of the file or folder to be replaced

@@ -40,7 +40,8 @@ class LocatedFrame(NamedTuple):
 def locate_frame_rows(table: object) -> LocatedFrame:
     """Return the rows of a table in memory.
 
-    Its index becomes a column, unless it has no name and whole numbers, or has the name of a column.
+    The index becomes a column, because it may contain the names of models or items. The index is dropped if it only numbers the
+    rows, or if a column has the same name.
 
     Parameters
     ----------
@@ -116,8 +117,8 @@ def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
     Parameters
     ----------
     paths : sequence of Path
-        Files and folders. If there are several, a table without a column of models gets a column `model` with its name,
-        and that of its folder if two files have the same name.
+        Files and folders. If there are several, a table without a column of models gets a column `model` with the name of the
+        table. If two files have the same name, the name of the folder is added.
     notes : list of str
         Receives what was assumed.
 

@@ -106,8 +106,8 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
     Returns
     -------
     str
-        A sentence with the number of agents whose rank changes. It names the agents with the largest changes and both of their
-        ranks, and counts the others. If no rank changes, the sentence states that.
+        A sentence with the number of agents whose rank changes. It states the plain and the new rank of the agents with the
+        largest changes, and counts the other agents. If no rank changes, the sentence states that.
     """
     beginning = f"In the {TITLES[name]} ranking"
     if is_main:
@@ -242,8 +242,8 @@ def find_flagged_groups(
 ) -> FlaggedGroups:
     """Find groups of agents whose responses agree suspiciously often.
 
-    A group is flagged if it agrees more than every group of its size in recorded data sets, whose agents respond
-    independently of each other.
+    Recorded data sets contain agents that respond independently of each other. A group is flagged if it agrees more than every
+    group of its size in these data sets.
 
     Parameters
     ----------

@@ -69,7 +69,8 @@ class KnownRounds:
 def find_known_rounds(planned: PlannedRun) -> KnownRounds:
     """Find the rounds of a run that can be planned with the answers in its store.
 
-    A round can be planned only if all answers to the rounds before it are in the store. No request is sent.
+    Adaptive designs plan their trials in rounds. A round depends on the answers to the rounds before it, so it can be planned
+    only if all these answers are in the store. No request is sent.
 
     Parameters
     ----------
@@ -396,6 +397,8 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
     Returns
     -------
     ImportedRun
+        What was written: a pool or a run, its numbers of agents and items, and remarks about the import.
+
 
     Raises
     ------

@@ -155,10 +155,10 @@ def open_hashes(path: Path, metadata: KeysMetadata, *, n: int) -> HashFile:
 
     path : Parquet file that `write_hashes` has written
     metadata : plan, pool and judge for which the file must have been written
-    n : number of request hashes that it must have
+    n : number of request hashes that the file must have
 
-    Returns the file, which opens and closes itself at each reading. Raises RunFolderError if it is missing, damaged or
-    incomplete, or was written for another plan, pool or judge.
+    Returns an object that opens the file for each reading, and closes it afterwards. Raises RunFolderError if the file is
+    missing, damaged or incomplete, or was written for another plan, pool or judge.
     """
     table = read_table(path, KeysMetadata)
     if table.metadata != metadata:

@@ -20,7 +20,8 @@ def _load_api(part: str) -> Any:
 
     Returns None if no environment variable `OTEL_…` is set, or if the package is not installed.
 
-    Spans and counters are recorded only if there is an SDK, which `opentelemetry-instrument youden run …` sets up.
+    Spans and counters are recorded only if there is an SDK. The command `opentelemetry-instrument youden run …` sets up the
+    SDK.
     """
     if any(name.startswith("OTEL_") for name in os.environ):
         with suppress(ImportError):

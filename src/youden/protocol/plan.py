@@ -134,7 +134,8 @@ class PlanSize(NamedTuple):
         """Return the number of calls, paired and independent, for a mean number of paired trials per agent.
 
         A paired trial counts for both of its agents. If the plan is matched, there are as many independent calls as
-        paired calls. Otherwise, there are `n_independent` of them or, without this number, 7 to 10% of all calls.
+        paired calls. Otherwise, the number of independent calls is `n_independent`. If `n_independent` is None, it is 7 to 10%
+        of all calls.
         """
         n_paired = round(trials_per_agent * self.agents / 2)
         if self.is_matched:
@@ -496,7 +497,7 @@ def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: in
     """Describe, in notes of a plan, the trials that it has in addition to those of its design.
 
     n_holdout_trials : number of trials of held-out cells; None if the design itself plans these trials
-    n_probes : number of probes among the independent trials
+    n_probes : number of probes, the independent trials that compare unusually similar texts
     n_independent : number of independent trials
     split : holdout of the plan
     """
@@ -676,8 +677,8 @@ class _IndependentTrials:
     def _count_in_budget(self) -> int:
         """Return how many independent trials of the rule "pooled" count towards the budget.
 
-        - If calls cost nothing, none count.
-        - If a number was requested, it counts; it includes the probes.
+        - If calls cost nothing, no trial counts.
+        - If a number of trials was requested, this number counts. It includes the probes (trials of unusually similar texts).
         - Otherwise, the default number counts. The probes count, too, unless they are added to the budget.
         """
         if self._is_free:

@@ -80,6 +80,8 @@ def parse_goal(text: str) -> Goal:
     Returns
     -------
     Goal
+        The measure and its bound.
+
 
     Raises
     ------
@@ -136,8 +138,9 @@ def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
     Returns
     -------
     BudgetRecommendation
-        The design and the row with the fewest calls, None if no row meets the goal. In addition, the design and the row
-        with the best value of the goal's measure, whether or not it meets the goal.
+        The design and the row (results at one budget) with the fewest calls among the rows that meet the goal; None if no row
+        meets it. In addition, the design and the row with the best value of the goal's measure, whether or not this row meets
+        the goal.
 
     Raises
     ------

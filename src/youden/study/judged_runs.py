@@ -245,7 +245,7 @@ class AlignedRuns:
         self._collect_rankings(runs, target)
 
     def _align_answers(self, runs: Sequence[JudgedRun], indices: Sequence[tuple[Ids, Ids]]) -> None:
-        """Set the answers of all runs to the same trials or, if a run has no trials, to the same ordered pairs.
+        """Set the answers of all runs, matched by trial or, if a run has no trials, by ordered pair of agents.
 
         indices : for each run, the position of each of its agents, and of its items, among the shared ones; −1 if not shared
         """

@@ -218,8 +218,8 @@ def _make_pool(rates: Rates, paired: Floats, *, name: str) -> Pool:
 
     All responses of the pool are empty texts.
 
-    paired : float array (n_items, n_agents, n_agents), answer to each ordered pair, NaN if unknown. An agent counts as having
-        responded to an item if an answer to a pair with the agent is known.
+    paired : float array (n_items, n_agents, n_agents), answer to each ordered pair, NaN if unknown. An agent has a response to
+        an item in the pool if the answer to any pair with the agent on this item is known.
     """
     is_known = ~np.isnan(paired)
     present = (is_known.any(axis=2) | is_known.any(axis=1)).T

@@ -200,7 +200,7 @@ class Pool(ReadOnly):
         Parameters
         ----------
         agents, items : tuple of Agent, tuple of Item
-            Agents, by row, and items, by column.
+            Agents (rows of the arrays) and items (columns).
         texts_by_repeat : sequence of object array (n_agents, n_items)
             First responses, second responses, and so on, at least one array; None for a missing response. An agent may have a
             later response to an item only if it has all earlier ones. This is not checked.
@@ -281,8 +281,8 @@ class Pool(ReadOnly):
         Returns
         -------
         list of object array
-            One array per repeat. If only the pool or only the new texts have a repeat, the other part of the array of this repeat
-            is filled with None.
+            One array per repeat. If the pool has fewer repeats than the new texts, or more, the missing part of an array is
+            filled with None.
         """
         no_texts: Objects = np.full((self.n_agents, self.n_items), None, dtype=object)
         no_new_texts: Objects = np.full(shape, None, dtype=object)

@@ -346,7 +346,7 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
     if outcome != "not sure":
         return CalibrationDecision(outcome, rules)
 
-    # factor of the number of calls at which every criterion is decided, first at the measured rates, then with the power
+    # factor by which the number of calls must grow to decide every criterion, without and then with the required power
     factor_at_rates = max(criterion.find_factor() for criterion in criteria)
     factor = factor_at_rates * _POWER_FACTOR
     required_calls = math.ceil(n_calls * factor) if factor < math.inf else None

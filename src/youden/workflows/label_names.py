@@ -59,8 +59,8 @@ def rename_to_agent_ids(table: LabelTable, agent_ids: Collection[str], aliases: 
 
     Notes
     -----
-    A name that is an id stays. For any other name, the first of three matches is used: the row's alias is an id; the name is an
-    alias in the run; the row's alias is an alias in the run.
+    A name that is the id of an agent in the run is not changed. For any other name, the first of three matches is used: the
+    row's alias is an id; the name is an alias in the run; the row's alias is an alias in the run.
     """
     ids = set(agent_ids)
     id_by_name: dict[str, str] = {}
@@ -80,7 +80,7 @@ def _check_one_name_per_agent(table: LabelTable, ids: Set[str], id_by_name: Mapp
     """Check that no two names in a table of labels refer to the same agent of a run.
 
     ids : ids of the agents in the run
-    id_by_name : id of the agent to which each other name in the table refers
+    id_by_name : names in the table that are not ids → id of the agent to which the name refers
 
     Raises ConfigError [labels-alias].
     """
@@ -151,7 +151,7 @@ def _find_closest_candidates(names: Iterable[str], candidates: Iterable[str]) ->
 
 
 def describe_renamed_agents(called: Mapping[str, str]) -> list[str]:
-    """Describe in a sentence which agents labels call by another name than the run; an empty list if there are none.
+    """Describe in a sentence the agents whose name in the labels is not their id in the run; an empty list if there are none.
 
     called : name in the labels → id in the run
     """
@@ -180,7 +180,7 @@ def describe_unknown_items(labelled: Iterable[str], item_ids: Collection[str], *
 
     labelled : ids of the labelled items, may repeat
     item_ids : ids of the items of the run
-    consequence : clause on the labels of these items
+    consequence : part of the sentence that states what happens to the labels of these items
     """
     names = dict.fromkeys(labelled)
     unknown = [name for name in names if name not in item_ids]

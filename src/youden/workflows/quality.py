@@ -179,9 +179,9 @@ def _read_labels_of_frame(
 
     Rows without a label are left out.
 
-    Raises: ConfigError [quality-column] if a column is missing or the labels are no table, [labels-unknown] if no agent is
-    labelled, or [quality-scale] if a label fits only another scale; ImportFormatError [labels-id] if an agent or an item is not
-    an id, or [labels-value] if a label is not a number.
+    Raises: ConfigError [quality-column] if `frame` is not a table or lacks a column, [labels-unknown] if no agent is labelled,
+    or [quality-scale] if a label fits only another scale; ImportFormatError [labels-id] if an agent or an item is not an id, or
+    [labels-value] if a label is not a number.
     """
     _check_label_columns(frame, label)
     has_label = frame[label].notna().to_numpy()
@@ -565,10 +565,11 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
 def add_quality_comparison(
     gate_answers: GateAnswers, folder: RunFolder, labelled: LabelledAnswers | None
 ) -> GateAnswers:
-    """Return the answers of a gate with a function that compares agents by quality instead of ability.
+    """Return the answers of a gate, with a function that compares agents by quality instead of ability.
 
-    The quality is estimated from the labels and from the abilities of the run, so that agents without labels can be compared,
-    too. The digest of the result covers the labels, so that new labels count as new answers in the ledger of the gate.
+    A gate decides whether an agent is better or worse than a baseline agent. The quality is estimated from the labels and from
+    the abilities of the run, so that agents without labels can be compared, too. The digest of the result covers the labels, so
+    that new labels count as new answers in the ledger of the gate.
 
     gate_answers : answers of the run, by which a gate compares agents by ability
     folder : folder of the run

@@ -69,7 +69,8 @@ class CalibrationRecord(StrictFile):
         Parameters
         ----------
         pool : str or None
-            Digest of the pool of the run that shows the line. The line states whether the calibration used another pool.
+            Digest (hash) of the pool of the run for which the line is displayed. If the calibration used another pool, the line
+            states that.
 
         Returns
         -------

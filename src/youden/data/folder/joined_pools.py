@@ -101,8 +101,8 @@ def find_subpool(pool: Pool, agents: Sequence[str], items: Sequence[str], *, dig
     Returns
     -------
     Pool or None
-        Pool of these agents and items, with all responses per agent and item or only the first few of them. None if no such part
-        has the digest, or if the pool lacks one of the ids.
+        Pool of these agents and items. It has all responses of each agent to each item, or only the first few of these
+        responses, whichever has the digest. None if no such part has the digest, or if the pool lacks one of the ids.
     """
     _, rows = _match_ids(agents, pool.agents)
     _, columns = _match_ids(items, pool.items)
@@ -120,9 +120,10 @@ def find_subpool(pool: Pool, agents: Sequence[str], items: Sequence[str], *, dig
 
 
 def _drop_empty_repeats(texts_by_repeat: Sequence[Objects]) -> list[Objects]:
-    """Drop the last repeats if no agent responded that often; the first responses are always kept.
+    """Drop the last arrays of texts if they are empty, because no agent responded that often; keep the first array.
 
-    texts_by_repeat : object arrays (n_agents, n_items) of first responses, second responses and so on, None without one
+    texts_by_repeat : object arrays (n_agents, n_items): first responses, second responses and so on, with None for a missing
+        response
     """
     remaining = list(texts_by_repeat)
     while len(remaining) > 1 and all(text is None for text in remaining[-1].flat):
@@ -180,8 +181,8 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
 def _find_required_items(pool: Pool, *, kind: Literal["agents", "items"], n_new_items: int) -> list[int]:
     """Return the positions of the items to which all agents must respond if agents or items are added to a pool.
 
-    A new agent must respond to the items of the pool to which all its agents responded. If items are added to a complete
-    pool, all agents must respond to all new items. If responses are missing from the pool, no new item is required.
+    If agents are added, each of them must respond to the items to which all agents of the pool responded. If items are added to
+    a complete pool, all agents must respond to all new items. If responses are missing from the pool, no new item is required.
 
     kind : whether agents or items are added
     n_new_items : number of new items; used only if items are added
@@ -342,8 +343,8 @@ def _merge_members(members: Sequence[M], new_members: Sequence[M], *, keep: bool
 
     members : agents or items of the old pool
     new_members : agents or items of the new pool
-    keep : which pool defines the group or prompt and the metadata of a member of both pools: the old pool if True, the new pool
-        if False
+    keep : if an agent or item is in both pools, whether its group or prompt and its metadata come from the old pool (True) or
+        from the new pool (False)
 
     Returns the old members in their order, then the members that only the new pool has.
     """
@@ -363,8 +364,8 @@ def _list_removed(members: Sequence[M], new_members: Sequence[M]) -> list[str]:
 def _merge_responses(old_responses: list[str], new_responses: list[str], *, keep: bool) -> tuple[list[str], bool]:
     """Merge the responses of an agent to an item in an old and a new pool.
 
-    If the new pool has all old responses, its other responses are added to them. If it has new responses but lacks an
-    old one, or if there are no old responses, the responses have changed.
+    If the new pool has all old responses, its other responses are added to them. The responses have changed if the new pool has
+    new responses but lacks an old one, or if there are no old responses.
 
     keep : whether the old responses are returned if the responses have changed; otherwise, the new ones are returned
 
@@ -480,7 +481,7 @@ def _make_nothing_new_error(kind: str, new_pool: Pool) -> PoolError:
 def _check_gaps(agents: Sequence[Agent], items: Sequence[Item], texts: Objects) -> None:
     """Check that agents have responded to all items on which they must be compared.
 
-    texts : object array (n_agents, n_items), response of each agent to each of these items, None without one
+    texts : object array (n_agents, n_items), response of each agent to each of these items; None if there is no response
 
     Raises PoolError [join-gaps] for the first agent without a response.
     """

@@ -154,7 +154,7 @@ class RunFolder:
         self._cache["verdicts.parquet"] = (_get_file_state(self.file("verdicts.parquet")), verdicts)
 
     def read_verdicts(self, plan: Plan) -> Verdicts:
-        """Read the verdicts on a plan; raise RunFolderError [run-other-plan] if they are on another plan."""
+        """Read the verdicts (judge's answers) on a plan; raise RunFolderError [run-other-plan] if they are on another plan."""
         # the result must refer to the object `plan`, so verdicts that refer to an equal plan are removed from the cache
         _, cached_verdicts = self._cache.get("verdicts.parquet", (None, None))
         refers_to_equal_plan = cached_verdicts is not None and cached_verdicts.plan is not plan

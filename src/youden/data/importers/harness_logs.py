@@ -302,8 +302,8 @@ def _format_message(message: Json, attachments: Json) -> Iterator[str]:
     message : message with a role such as "assistant" or "tool", as Inspect stores it
     attachments : long texts of the sample by id, to which a message may refer
 
-    Yields the text of the message after its role, as in "assistant: Done", or after "result" for a tool, and then one text per
-    call. A message without a text yields only its calls.
+    Yields the text of the message after its role, as in "assistant: Done". The text of a tool follows "result" instead. Then
+    yields one text per call. Any other message without a text yields only its calls.
     """
     role = get_nested(message, "role")
     text = _get_text_or_attachment(message, attachments)
@@ -436,8 +436,8 @@ def _read_rows_of_first_filter(file: Path, replaced: Replacements) -> Iterator[t
 def name_lm_eval_agents(files: Sequence[Path]) -> list[str]:
     """Return the name of the agent of each file of samples.
 
-    It is the name of the model, with the folder if several folders have results of this model, and with the time if the
-    folder has several results of a task.
+    An agent has the name of the model. The folder is added if several folders have results of this model. The time is added if
+    the folder has several results of a task.
     """
     folders = [file.parent for file in files]
     models = [_find_model(file) for file in files]

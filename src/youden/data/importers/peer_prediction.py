@@ -65,7 +65,7 @@ def find_paper_groups(conditions: Collection[str]) -> dict[str, str]:
     -------
     dict of str to str
         Group by condition: "faithful", "strategic" or "low-effort". Variants of style have no group, and are left out. The
-        groups of a domain are returned only if all its conditions with a group are in `conditions`.
+        groups of a domain are returned only if `conditions` contains all conditions of the domain that have a group.
 
     Examples
     --------
@@ -303,7 +303,7 @@ def _check_scores(file: Path, example: Example) -> None:
     file : file of the item, for the error message
     example : content of the file; the diagonal of its matrix is 0
 
-    Raises: ImportFormatError [import-scores] if a score differs from its mean by more than `SCORE_TOLERANCE`.
+    Raises: ImportFormatError [import-scores] if a score differs from the mean of its row by more than `SCORE_TOLERANCE`.
     """
     matrix = np.array(example.tvd_mi_matrix)
     # the sum of a row has n_agents - 1 terms, because the diagonal is 0
@@ -382,8 +382,8 @@ def import_agents(path: str | PathLike[str]) -> Pool:
     """Import an agents file as a pool.
 
     The conditions become the ids of the agents. The tasks become the items `task-000`, `task-001`, …, with their
-    contexts as prompts. A null response is a missing cell. The strategy of an agent is stored in its `meta`. If the agents
-    are those of an experiment of the paper, they get the groups "faithful", "strategic" and "low-effort"
+    contexts as prompts. If a response is null, the agent has no response to the item. The strategy of an agent is stored in its
+    `meta`. If the agents are those of an experiment of the paper, they get the groups "faithful", "strategic" and "low-effort"
     (`find_paper_groups`); otherwise, they have no groups.
 
     Parameters

@@ -51,7 +51,9 @@ def count_cells(record: Sequence[Json]) -> int:
 
 
 def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: bool = False) -> Rows:
-    """Find the header of a table, the first line with several cells except titles, and return the rows below it.
+    """Find the header of a table, and return the rows below it.
+
+    The header is the first line with several cells that is not a title.
 
     Parameters
     ----------
@@ -399,7 +401,7 @@ def _split_at_empty_lines(records: Records, row_locations: Collection[str]) -> l
 def _is_second_table(lines: Sequence[Sequence[Json]], lines_above: Sequence[Sequence[Json]], *, n_columns: int) -> bool:
     """Return whether some lines are a second table, with a header and columns of its own, below the rows of the first table.
 
-    Only the columns in which at least half of the rows above have texts are examined. Two conditions must hold:
+    A column is examined only if at least half of the rows above have a text in it. Two conditions must hold:
 
     - The first line is a header: more than half of its filled cells are less than half as long as the texts above them, and
       no cell is a number.

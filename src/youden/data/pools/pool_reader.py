@@ -99,7 +99,7 @@ def read_pool(path: str | PathLike[str] | pd.DataFrame, *, empty: EmptyRule = "f
 
 
 def locate_pool(path: str | PathLike[str]) -> Path:
-    """Find the file or folder of a pool; the pool may be one of those that are shipped with youden.
+    """Find the file or folder of a pool, which may be one of the pools that are shipped with youden.
 
     Parameters
     ----------
@@ -440,9 +440,9 @@ def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
     Parameters
     ----------
     pool : Pool
-        Its responses are written by agent, then by item. If an agent has no response to an item, no line is written for it. A
-        missing group, prompt or metadata has no key. The name of the pool is not written, because a reader takes the name of the
-        folder.
+        Its responses are written by agent, then by item. If an agent has no response to an item, no line is written for it. No
+        key is written for a missing group, a missing prompt or missing metadata. The name of the pool is not written, because a
+        reader takes the name of the folder.
     folder : str or path
         Folder for the files; it is created if it does not exist. The files are in UTF-8 and replace existing files.
     """
@@ -457,7 +457,7 @@ def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
 
 
 def find_foreign_file(agents: Sequence[Agent], items: Sequence[Item], folder: Path) -> Path | None:
-    """Find a file in a folder that belongs to another pool, and that writing a pool there would replace.
+    """Find a file of another pool in a folder; the file would be replaced if a pool were written to the folder.
 
     A file belongs to another pool if it does not list exactly the agents or items of the pool to write. Only agents.jsonl
     and items.jsonl are compared.

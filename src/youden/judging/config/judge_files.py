@@ -64,8 +64,8 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
         [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be loaded;
         [question-judge]: if it cannot answer the question of the run, or if its prompt asks another question.
     """
-    # The config is immutable, so the judge is cached in its __dict__. A copy of the config with other values also copies
-    # the cached judge, which is therefore kept with the values that it was loaded for.
+    # The config is immutable, so the judge is cached in its __dict__. A copy of the config with other values still contains
+    # the cached judge. The values for which the judge was loaded are therefore cached, too.
     judge_source = (config.judge, config.file, config.question)
     cached_source, cached_judge = config.__dict__.get("loaded_judge", (None, None))
     if isinstance(cached_judge, JudgeConfig) and cached_source == judge_source:
@@ -80,7 +80,7 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
 
 
 def _report_judge_hidden_by_config(config: RunConfig) -> None:
-    """Report it if a judge's file next to the config of a run hides a shipped judge of the same name.
+    """Report a judge's file next to the config of a run, if it hides a shipped judge of the same name.
 
     If the environment variable CI is set, raises ConfigError [shadowed] instead of reporting it.
     """

@@ -150,9 +150,10 @@ def is_replay_only() -> bool:
 def with_cassette(
     backend: Backend, *, address: str, description: str, judge: Mapping[str, Json] | None = None
 ) -> Backend:
-    """Wrap a backend in the active cassette, which answers the requests that it contains.
+    """Wrap a backend in the active cassette, which answers all requests that it has recorded.
 
-    Other requests are sent and recorded, or refused, as the mode of the cassette says (`CassetteRecorder`).
+    A cassette is a file of recorded requests and answers. Its mode decides whether other requests are sent and recorded, or
+    refused (`CassetteRecorder`).
 
     Parameters
     ----------
@@ -204,7 +205,7 @@ class CassetteBackend(Backend):
         return self
 
     async def answer(self, request: Request) -> Completion:
-        """Return the recorded answer to a request. If the cassette has none and is recording, send the request.
+        """Return the recorded answer to a request. If there is none and the cassette is recording, send the request.
 
         Raises
         ------
@@ -253,8 +254,8 @@ def format_difference(request: Mapping[str, Any], entries: Mapping[str, Entry]) 
     Returns
     -------
     str
-        A sentence, followed by the lines of the diff. There is no diff if the cassette is empty, or if the
-        same request is recorded only as another repetition, with another `replicate`.
+        A sentence, followed by the lines of the diff. There is no diff if the cassette is empty, or if the same request is
+        recorded with another `replicate` (number of the repetition).
     """
     if not entries:
         return "The cassette is empty."
@@ -300,7 +301,7 @@ def _find_nearest_entry(entries: Mapping[str, Entry], lines: list[str], redacted
 def _to_lines(request: Mapping[str, Any]) -> list[str]:
     """Format a request as lines, for comparison with other requests.
 
-    The number of the replicate is left out. The fence, which is the hexadecimal digits in the tags around texts, is replaced by
+    The number of the replicate is left out. The tags around texts contain hexadecimal digits (the fence), which are replaced by
     `…`.
 
     request : canonical form, with the fields `base_url`, `model`, `parameters` (a mapping) and `messages`. Each message is a

@@ -151,7 +151,8 @@ class CircuitBreaker:
         """Admit one call at a time while the circuit is open, and all waiting calls once it has closed.
 
         The circuit is open while the server is unreachable. The caller sends its call in the body of the `async with` statement.
-        While the circuit is open, the call holds the probe lock until the body ends, so that all other calls wait for its result.
+        While the circuit is open, the call is a probe: it tests whether the server is reachable again. The probe holds the
+        probe lock until the body ends, so that all other calls wait for its result.
         """
         async with AsyncExitStack() as held_lock:
             await held_lock.enter_async_context(self._probe_lock)
@@ -176,7 +177,7 @@ class CircuitBreaker:
             attempts.n_failed, attempts.suspect = 0, True
 
     async def _wait_for_probe(self) -> None:
-        """Wait until the next probe is due: 0 s before the first probe, then ¼ s, ½ s, 1 s, … up to 5 s."""
+        """Wait until the next probe (a test call) is due: 0 s before the first probe, then ¼ s, ½ s, 1 s, … up to 5 s."""
         if not self.is_open:
             return
         seconds = 0.0

@@ -182,7 +182,7 @@ class Dispatcher:
         self._batched_keys = PendingBatchKeys(outcomes.store.backend)
 
     async def dispatch_all(self) -> None:
-        """Use the stored outcome of each row, and queue calls for the rows that have none.
+        """Use the stored outcome of each row, and queue calls for the rows without a stored outcome.
 
         A row is the position of a trial, and a call is a request that one or more rows need. The method waits while the queue
         is full, and returns early if the run has to end.

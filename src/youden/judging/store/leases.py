@@ -147,9 +147,9 @@ class Leases:
 def _machine_id() -> str:
     """Return an id of this machine or container. Within it, each process number belongs to one process.
 
-    On Linux, the id consists of the host name, the namespace of process numbers, and the id of the machine's start. The
-    last one is needed because host names are not unique, and the first containers of all hosts have the same namespace
-    number. On other systems, the id consists of the host name and the hardware address.
+    On Linux, the id consists of the host name, the namespace of process numbers, and the boot id, which changes at each start
+    of the machine. The boot id is needed because host names are not unique, and the first containers of all hosts have the same
+    namespace number. On other systems, the id consists of the host name and the hardware address.
     """
     namespace = ""
     with suppress(OSError):
@@ -161,7 +161,7 @@ def _machine_id() -> str:
 
 
 def is_dead_process(holder: str) -> bool:
-    """Return whether a holder is a process of this machine that has ended.
+    """Return whether the holder of a lease is a process of this machine that has ended.
 
     holder : id of a process, which consists of the machine id, the process number and a random part
     """

@@ -94,7 +94,7 @@ class Session:
         Parameters
         ----------
         sql : str
-            INSERT statement for one row, with `VALUES (…)` once and no parentheses inside these. Clauses such as ON
+            INSERT statement for one row. It contains `VALUES (…)` once, without other parentheses inside. Clauses such as ON
             CONFLICT may follow.
         rows : iterable of sequence
             Values of the rows, which differ in their primary keys.
@@ -167,7 +167,7 @@ class SqlBackend:
         self._run_in_session("transaction", lambda session: self._write_in_session(session, writes))
 
     def _write_in_session(self, session: Session, writes: PendingWrites) -> None:
-        """Write outcomes, payments and rows of `batches`, and release the leases on the requests that have an outcome.
+        """Write outcomes, payments and rows of the table `batches`, and release the leases on requests with an outcome.
 
         Nothing is written if an earlier attempt was committed before the connection was lost.
 

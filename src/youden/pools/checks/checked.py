@@ -196,8 +196,8 @@ class SampledTexts:
         seed : int, default 0
             Seed of the sample.
         max_texts : int, default 60,000
-            Approximate maximum number of responses, from which the number of sampled items follows. At least 20 items are
-            sampled. If the pool has fewer items than that, all are used.
+            Approximate maximum number of responses. The number of sampled items is `max_texts` divided by the number of agents,
+            but at least 20. If the pool has no more items than this number, all items are used.
 
         Returns
         -------
@@ -268,7 +268,7 @@ class SampledTexts:
         hashes : uint64 array (n_ngrams,)
             Hash of each n-gram.
         text_of : int array (n_ngrams,)
-            Position of the text that contains it. The prompt of the m-th sampled item has the position n_texts + m.
+            Position of the text that contains the n-gram. The prompt of the m-th sampled item has the position n_texts + m.
         """
         word_ids = self.texts.ids.astype(np.uint64)
         n_windows = max(0, len(word_ids) - size + 1)
@@ -317,11 +317,11 @@ class SampledTexts:
         return mean
 
     def agent_medians(self, values: Floats) -> Floats:
-        """Return the median of some values over the texts of each agent, float array (n_agents,).
+        """Return the median of the values of each agent, with one value per text: float array (n_agents,).
 
         The median of an agent without values is NaN.
 
-        values : float array (n_texts,), in which NaN is ignored
+        values : float array (n_texts,), one value per text; NaN is ignored
         """
         n_agents = self.pool.n_agents
         medians = np.full(n_agents, np.nan)

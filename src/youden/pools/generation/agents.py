@@ -74,7 +74,7 @@ class Instruction:
 
 
 def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruction:
-    """Load the instruction of an agent's model.
+    """Load the instruction of an agent: the template of the prompt that the agent's model receives.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
         The file, or a folder with an agents.yaml; `configs/…` and `datasets/…` are also searched for
         among the shipped ones.
     model_map : mapping of str to str, optional
-        Replacement by name of a model in the file, or by `*` for all models. A replacement is another model of the file, a
+        Name of a model in the file, or `*` for all models → its replacement. A replacement is another model of the file, a
         judge of configs/judges/, or a path that ends in .yaml.
 
     Returns

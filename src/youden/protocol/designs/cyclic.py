@@ -75,6 +75,8 @@ class Cyclic(TrialDesign):
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw as many blocks as fit the budget, `n_paired`.
 
+        In a block, each agent that is eligible on one item is compared with one other agent.
+
         Parameters
         ----------
         eligible : bool array (n_agents, n_items)
@@ -214,7 +216,7 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
     shifts_by_item = _ShiftsOnItem.for_all_items(eligible, agent_order, pairs)
     n_remaining = sum(shifts.n_blocks for shifts in shifts_by_item)
 
-    # after `period` steps, the same items would meet the same shifts again, so the shifts are then moved on by one
+    # after `period` steps, the pairs of item and shift would repeat, so that each item then gets the next shift
     period = lcm(n_items, n_agents - 1)
     step = 0
     while n_remaining:
@@ -266,7 +268,11 @@ class _ShiftsOnItem:
         return n_shifts // 2 if self._is_unordered else n_shifts
 
     def take_first_unused(self, candidates: Sequence[int]) -> int | None:
-        """Return the first candidate that is an unused shift of the item, and mark it as used; None if there is none."""
+        """Return the first candidate that is an unused shift of the item, and mark it as used; None if there is none.
+
+        A shift is the distance between the two agents of a comparison in the cyclic order. It must be smaller than the number of
+        agents on the item.
+        """
         n_agents = len(self.agents)
         unused = (shift for shift in candidates if shift < n_agents and shift not in self._used)
         shift = next(unused, None)

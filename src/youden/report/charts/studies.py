@@ -274,8 +274,9 @@ def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
 def _draw_recall(study: BudgetStudy) -> Figure:
     """Draw the recall of the best agents by number of calls.
 
-    The best k agents are selected by all comparisons, and again by the calls of a design. The recall is the share of the first
-    selection that is also in the second. A dashed line per k shows the same share for two halves of the items.
+    The best k agents are selected by all comparisons, and again by the calls of a design. The recall is the share of the agents
+    in the first selection that are also in the second. For comparison, the items are divided into two halves, and the best k
+    agents are selected by each half. A dashed line per k shows the share that both selections have in common.
     """
     base = make_chart().encode(
         color=colour_by("top", "found of"), tooltip=make_tooltips("design:N", "top:N", "calls:Q ,.0f", "recall:Q .2f")
@@ -302,9 +303,9 @@ def _make_recall_frame(study: BudgetStudy) -> Frame:
     """Make the data of the figure that shows the recall of the best agents at each budget.
 
     The study ranks the agents by all comparisons, and again by the calls that a design makes with a budget. The recall is the
-    share of the k best agents by all comparisons that are also among the k best by the design. For comparison, the column
-    `halves` has the share of the k best agents by one half of the items that are also among the k best by the other half.
-    This share does not depend on the design.
+    share of the k best agents by all comparisons that are also among the k best by the design. For comparison, the items are
+    divided into two halves, and the agents are ranked by each half. The column `halves` has the share of the k best agents that
+    both rankings have in common. This share does not depend on the design.
 
     Returns a frame with one row per design, budget and number k, and the columns design, calls, top, recall and halves.
     """

@@ -390,7 +390,7 @@ class Summary:
 
     @property
     def missing_reasons(self) -> tuple[tuple[str, int], ...]:
-        """Pairs (trial type and reason, number of trials without an answer)."""
+        """Number of trials without an answer for each trial type and reason, as pairs (trial type and reason, number)."""
         if self.calls is None:
             return ()
         by_type = (

@@ -145,9 +145,9 @@ class Equations:
     def gradient(self, effects: Effects, row_total: Floats, column_total: Floats) -> Effects:
         """Compute half the gradient of the Lagrangian of the penalized sum of squared residuals.
 
-        A residual is a score minus the row effect plus the column effect. Rows are the smaller side, agents or items. If
-        they are items (`swapped`), scores have the opposite sign. The Lagrangian includes the constraint that the effects
-        of the observed items sum to 0. Its Lagrange multiplier is chosen so that the norm of the gradient is smallest.
+        A residual is a score minus the row effect plus the column effect. Rows are the smaller side, agents or items. If rows
+        are items (`swapped`), scores have the opposite sign. The Lagrangian includes the constraint that the effects of the
+        observed items sum to 0. Its Lagrange multiplier is chosen so that the norm of the gradient is smallest.
 
         Parameters
         ----------

@@ -99,7 +99,7 @@ class _SortedDifferences:
         return _Bound(distance, n_within, first_beyond)
 
     def _list_between(self, low: _Bound, high: _Bound, *, step: int) -> Positions:
-        """List the distances above `low` and up to `high`, or a systematic sample of them.
+        """List the distances (curls of rectangles) above `low` and up to `high`, or a systematic sample of them.
 
         The distances are ordered by the indices of their two differences. For `step` = 1, all of them are listed. For a
         larger step, the sample consists of the distances with the numbers step // 2, step // 2 + step, and so on, counted
@@ -120,7 +120,7 @@ class _SortedDifferences:
         return distances
 
     def find_order_statistic(self, rank: int) -> float:
-        """Find the distance of the given rank, in the unit of the scores; rank 1 is the smallest.
+        """Find the distance (curl of a rectangle) of the given rank, in the unit of the scores; rank 1 is the smallest.
 
         A lower and an upper bound are narrowed until few distances are left between them. These distances are listed.
         """
@@ -156,8 +156,8 @@ class _SortedDifferences:
 
         rank : rank among all distances, 1 for the smallest
 
-        Returns a lower and an upper bound, in steps of the grid. The distance is probably above the lower one and at most
-        the upper one.
+        Returns a lower and an upper bound, in steps of the grid. The distance is probably above the lower bound and at most the
+        upper bound.
         """
         step = (high.n_within - low.n_within) // _SAMPLED
         sample = np.sort(self._list_between(low, high, step=step))
@@ -268,8 +268,8 @@ def _sort_checked_differences(matrix: Floats) -> _SortedDifferences:
 
     matrix : float array (n_agents, n_items), NaN for unobserved cells; the shorter side becomes the rows
 
-    Returns the differences of the scores of two rows in one column, sorted for each pair of rows. The curl of a rectangle
-    is the distance of two differences of one pair.
+    Returns the differences of the scores of two rows in one column, sorted for each pair of rows. The curl of a rectangle (two
+    agents and two items) is the distance between two differences of the same pair of rows.
 
     Raises StatisticsError [curl-infinite], [curl-no-rectangles], [curl-too-large], [scores-numeric] or [scores-shape].
     """

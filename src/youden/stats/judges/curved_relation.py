@@ -331,7 +331,7 @@ def _residuals(design: Floats, answer: Floats) -> Floats:
 def _compute_noise_ratio(residual: Floats, is_in_trial: Floats) -> Floats:
     """Compute the mean squared residual of each agent's trials divided by that of all trials, but at least 1.
 
-    residual : float array (n_trials,)
+    residual : float array (n_trials,), residual of each trial
     is_in_trial : float array (n_trials, n_agents), 1 for the two agents of a trial
 
     Returns a float array (n_agents,).

@@ -125,8 +125,8 @@ def _draw_prior_variances(
 ) -> Floats:
     """Draw the prior variances of deviations from a line, given the observed deviations.
 
-    All deviations have the prior variance τ². For the last deviation, that in the quadratic direction, the variance of a
-    quadratic term is added to τ². The standard deviation of this term is proportional to the slope.
+    All deviations have the prior variance τ². The last deviation is in the quadratic direction, so the variance of a quadratic
+    term is added to its τ². The standard deviation of this term is proportional to the slope.
 
     deviation : float array (n_vectors,), observed deviations in an orthonormal basis; the last is the quadratic one
     sampling_variance : float array (n_vectors,), sampling variances of the deviations
@@ -158,7 +158,7 @@ def _make_nonlinear_basis(covariance: Floats, x: Floats) -> Floats:
     """Make directions in which the effects of agents under two judges can deviate from a line.
 
     The directions are orthonormal vectors (n_agents,) that are orthogonal to a constant and to x, so that they contain no
-    linear function of x. The last one is quadratic in x. In the others, sampling errors are uncorrelated.
+    linear function of x. The last one is quadratic in x. In the other directions, sampling errors are uncorrelated.
 
     covariance : float array (n_agents, n_agents), covariance of the sampling errors of the effects under judge B
     x : float array (n_agents,), effects under judge A, centred and divided by their length √Σx²

@@ -456,7 +456,7 @@ class _BlockSums:
     def add(self, chunk: PairChunk) -> None:
         """Add the trials of a chunk to all sums, in place.
 
-        chunk : trials whose effect groups are blocks; a block may not be divided between chunks
+        chunk : trials whose effect groups are blocks; all trials of a block must be in the same chunk
 
         Raises StatisticsError [block-missing] if the chunk has no blocks.
         """
@@ -516,7 +516,7 @@ class _BlockSums:
         the agent's residuals in the block, divided by the number of all trials of the agent. The variance of the ability is
         estimated from the squared influences.
 
-        chunks : the same chunks that were added; all of them must have been added before
+        chunks : the chunks that were passed to `add`; the first one may be used here only after the last one was added
 
         Yields two float arrays (n_agents, n_chunk_blocks).
         """
