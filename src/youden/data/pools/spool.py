@@ -69,7 +69,7 @@ class Spool:
         self._store_encoded(joined)
 
     def to_array(self, cells: Positions, shape: tuple[int, int]) -> Objects:
-        """Return the texts as an array of objects, with None in cells without a text.
+        """Return the texts as an array of objects, with None at each position without a text.
 
         If the texts are in a file, the result is a `TextsInFile`, which is indexed like an array and reads texts from
         the file when needed.
