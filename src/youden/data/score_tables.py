@@ -303,7 +303,7 @@ class _TableReader:
                 raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
     def make_unnamed_rows_error(self, text_columns: Sequence[str]) -> ImportFormatError:
-        """Make the error that no column names models or items; it proposes the first of the columns of texts."""
+        """Make the error for a table in which no column names models or items; it proposes the first column of texts."""
         problem = f"its columns do not state whether a row is a model or an item: got {_format_names(self.columns)}."
         remedy = "Add a column `model` or `item` that names each row."
         models = [name for name in self.columns if is_model_name(name)]
@@ -644,7 +644,7 @@ class _TableReader:
                 raise import_error(self.locate(column, position), problem, slug="scores-value")
 
     def check_percentages(self, name: str) -> None:
-        """Check that all scores of a column have a percent sign, for a column in which some have one.
+        """Check a column in which some scores have a percent sign: all its scores must have one.
 
         name : column of scores
 

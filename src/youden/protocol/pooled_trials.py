@@ -90,7 +90,7 @@ def count_free_independent(n_paired: int, eligible: Bools) -> int:
 
 
 def _count_possible(eligible: Bools) -> int:
-    """Count the different independent trials: ordered pairs of texts of two agents on two items.
+    """Count the possible independent trials: ordered pairs of texts of two agents on two items.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) whose texts may be used
     """

@@ -109,7 +109,7 @@ def _report_prompt_copying(sample: SampledTexts, agents: Positions, medians: Flo
 
 
 def _describe_copied_share(medians: Floats, *, is_reworded: bool) -> str:
-    """State which share of the median response of some agents is copied from the prompt, or is common to both.
+    """State which share of the median response of some agents is copied from the prompt or shared with it.
 
     medians, is_reworded : as in `_report_prompt_copying`
     """

@@ -759,7 +759,7 @@ def _update_gamma(prior_mean: float, prior_shape: Floats | float, n_yes: Floats,
 
 
 def _mix_moments(regular: _Moments, outlier: _Moments, p_outlier: Floats) -> _Moments:
-    """Compute mean and variance of each rate from those of a regular rate and of an outlier.
+    """Compute mean and variance of each rate from the means and variances of regular rates and of outliers.
 
     p_outlier : float array (n_kappa, n_agents), probability that the rate is an outlier
     """
