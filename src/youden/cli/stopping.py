@@ -40,7 +40,7 @@ class SignalInterrupt(KeyboardInterrupt):
 
 @contextmanager
 def raise_on_signals(format_message: Callable[[int], str]) -> Iterator[None]:
-    """Raise `SignalInterrupt` on SIGTERM and SIGHUP within the block; end the process at the second signal.
+    """Raise `SignalInterrupt` on SIGTERM and SIGHUP within the `with` block; end the process at the second signal.
 
     The main thread handles the first signal. A second thread ends the process at the second one, even if the main thread is
     blocked. Signals that are ignored, as under nohup, stay ignored. Outside the main thread, nothing is changed, because Python
@@ -73,7 +73,7 @@ def _raise_interrupt(number: int, _frame: object) -> None:
 
 @contextmanager
 def _thread_that_counts_signals(format_message: Callable[[int], str]) -> Iterator[None]:
-    """Run `_exit_on_second_signal` in a second thread within the block."""
+    """Run `_exit_on_second_signal` in a second thread within the `with` block."""
     # Python writes the number of each received signal to `sender`; the thread reads it from `receiver`
     receiver, sender = socket.socketpair()
     sender.setblocking(False)

@@ -289,7 +289,8 @@ class _TableReader:
 
         items : columns that name the items; no column names the models
 
-        Raises: ImportFormatError [scores-columns] if a column `model` has numbers, and each differs between the rows of an item.
+        Raises: ImportFormatError [scores-columns] if a column of numbers is named `model`, items have several rows, and all
+            rows of an item have different numbers in this column.
         """
         item_ids = self.make_ids(items)
         if len(set(item_ids)) == self.n_rows:
@@ -304,7 +305,7 @@ class _TableReader:
                 raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
     def make_unnamed_rows_error(self, text_columns: Sequence[str]) -> ImportFormatError:
-        """Make the error that no column names models or items; it proposes the first of the columns of texts."""
+        """Make the error for a table in which no column names models or items; it proposes the first column of texts."""
         problem = f"its columns do not state whether a row is a model or an item: got {_format_names(self.columns)}."
         remedy = "Add a column `model` or `item` that names each row."
         models = [name for name in self.columns if is_model_name(name)]
@@ -339,7 +340,8 @@ class _TableReader:
     def check_words(self, scores: Sequence[str], *, highest: float) -> None:
         """Raise ImportFormatError [scores-scale] if there are words such as yes (1) and no (0), and a score may be above 1.
 
-        A word that is read as 0, such as "fail", is accepted in a column that also has numbers, because 0 occurs in each unit.
+        A word that is read as 0, such as "fail", is accepted in a column that also has numbers, because 0 is the same score
+        as a fraction and as a percentage.
 
         scores : columns of scores
         highest : highest score, or highest possible score
@@ -360,15 +362,16 @@ class _TableReader:
     ) -> None:
         """Check that the columns of scores have the same unit: percentages with a percent sign, or other numbers.
 
-        Percentages have been divided by 100. If other columns contain scores above 1, or if the range exceeds 1, these are
-        probably percentages without a sign, so that columns, or scores and range, would not be comparable.
+        Percentages have been divided by 100. If other columns contain scores above 1, or if the range exceeds 1, these
+        numbers are probably percentages without a sign. The columns, or the scores and the range, would then have different
+        units.
 
         scores : columns of scores
         highest : highest score, after division of percentages by 100
         score_range : lowest and highest possible score; None if the user did not set them
 
         Raises ImportFormatError [scores-percent] if only some columns have percent signs, and a score or the range is above 1;
-            or if all columns have percent signs and no score is above 1, as the range is.
+            or if all columns have percent signs and no score is above 1, but the range is.
         """
         with_sign = [name for name in scores if any(map(is_percentage, self.columns[name].converted))]
         without_sign = [name for name in scores if name not in with_sign]
@@ -536,7 +539,8 @@ class _TableReader:
         scores : columns of scores
         is_given : whether the user named these columns; a loss among them is then noted
 
-        Raises: ImportFormatError [scores-direction] if a column seems to be a loss or an error rate that the user did not name.
+        Raises: ImportFormatError [scores-direction] if a column that the user did not name seems to be a loss or an error
+            rate.
         """
         loss = next((name for name in scores if is_loss(name, self.numbers[name])), None)
         if loss is None:
@@ -650,7 +654,7 @@ class _TableReader:
                 raise import_error(self.locate(column, position), problem, slug="scores-value")
 
     def check_percentages(self, name: str) -> None:
-        """Check that all scores of a column have a percent sign, for a column in which some have one.
+        """Check a column in which some scores have a percent sign: all its scores must have one.
 
         name : column of scores
 
@@ -699,7 +703,8 @@ class _TableReader:
     ) -> ScoreTable:
         """Average the scores of each cell (model and item), and check names, size, units, directions and range.
 
-        Models and items with a name such as "average" or "total" are left out, unless the user named the column of scores so.
+        Models and items with a name such as "average" or "total" are left out, unless the user chose a column of this name
+        for the scores.
 
         models, items : ids of the model and the item of each score (n_scores,)
         values : scores (n_scores,); NaN if missing

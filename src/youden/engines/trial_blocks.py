@@ -483,7 +483,8 @@ class TrialsByItem:
         kinds : kinds of trials to use: "paired", and optionally "independent" and "follow-up"
 
         The result has two sets of rates. `rates` uses all independent trials, and `clean` only those that training scores
-        may use. The two are the same object if no cell is held out, or if `kinds` does not contain "independent".
+        may use. The two are the same object if no cell (an agent on an item) is held out, or if `kinds` does not contain
+        "independent".
         """
         items = slice(start, stop)
         with_follow_ups = "follow-up" in kinds

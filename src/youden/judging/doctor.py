@@ -156,7 +156,7 @@ def _report_failed_call(config: JudgeConfig, error: CallError, key_finding: Find
 async def _send_test(config: JudgeConfig, connection: Connection) -> tuple[Completion, bool]:
     """Send a test request that asks for log-probabilities. If it is rejected, send it again without asking for them.
 
-    If the backend is known not to support log-probabilities, only the second request is sent.
+    If the backend is known not to support log-probabilities, only the request without them is sent.
 
     config : judge with one server
     connection : address, key and settings of the server

@@ -66,7 +66,7 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
 
 
 def _fit_rounds(trials: TrialsByItem, target: Target, mean_score: float, last_round: int) -> Abilities | None:
-    """Estimate abilities by an additive fit of the answers of the first rounds, minus false-positive rates.
+    """Estimate abilities by an additive fit of the answers of the first rounds of a search, minus false-positive rates.
 
     target : population that the intervals refer to
     mean_score : mean answer of the average agent, which is added to the effects of the agents

@@ -350,7 +350,7 @@ def _format_unreached_goal(plan: Plan) -> str:
     """Name the goal that a plan in rounds did not reach, as the end of a sentence about its spent budget.
 
     The goal is narrow intervals, or a selection of the best agents (`top` of them). The selected agents are to be
-    significantly better than all others, or to have a regret of at most `max_regret`.
+    significantly better than all others, or to be at most `max_regret` worse than the best ones (their regret).
     """
     if plan.design == FixedWidth.name:
         return " before intervals were as narrow as requested"

@@ -83,14 +83,14 @@ def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool
 def count_free_independent(n_paired: int, eligible: Bools) -> int:
     """Return the number of independent trials for `n_paired` paired ones if calls cost nothing.
 
-    eligible : bool array (n_agents, n_items), cells that may be used
+    eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be used
     """
     max_different = int(MAX_POSSIBLE_FRACTION * _count_possible(eligible))
     return min(FREE_PER_PAIRED * n_paired, MAX_FREE, max_different)
 
 
 def _count_possible(eligible: Bools) -> int:
-    """Count the different independent trials: ordered pairs of texts of two agents on two items.
+    """Count the possible independent trials: ordered pairs of texts of two agents on two items.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) whose texts may be used
     """
@@ -234,7 +234,7 @@ def _draw_different_items(
     Up to `_MAX_TRIES` draws are made. Pairs without a new comparison are then left out.
 
     first, second : int64 array (n_pairs,), the agents
-    eligible : bool array (n_agents, n_items), cells that may be used
+    eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be used
     codes : int64 array, numbers of the earlier comparisons, as made by `_encode_comparisons`
 
     Returns the comparisons (item, first, second, other_item), int64 array (n, 4); their codes, int64 array (n,); and
@@ -285,8 +285,8 @@ class EligibleItems(NamedTuple):
 def _find_new_comparisons(comparisons: Positions, eligible: Bools, codes: Positions) -> tuple[Positions, Bools]:
     """Return a number for each comparison, and whether the comparison is new.
 
-    A comparison is new if it is of two different items, if its number is not in `codes`, and if no comparison before it
-    is the same.
+    A comparison is new under three conditions: its two items differ, its number is not in `codes`, and it does not repeat
+    an earlier row of `comparisons`.
 
     comparisons : int64 array (n, 4), columns item, first, second and other_item
     codes : int64 array, numbers of the earlier comparisons
@@ -327,7 +327,7 @@ def draw_scored_trials(
     trial counts only for the scored agent. There are fewer than `n` trials if no new comparison is found for some pairs.
 
     plan : plan whose independent trials are not repeated
-    eligible : bool array (n_agents, n_items), cells that may be used
+    eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be used
     rng : source of the partners and items
     scored, partners : int arrays, positions of the agents; an agent is not compared with itself
     n : number of trials; below 1, there are none

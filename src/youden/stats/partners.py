@@ -412,8 +412,8 @@ def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_an
     An answer is first centred: the mean of its item is replaced by the mean of all answers. Its residual is the centred
     answer minus the effects of its two agents.
 
-    answer_share : float array (n_agents, n_agents), share, in the ability of the agent (row), of an answer of weight 1 to
-        a comparison with the partner (column)
+    answer_share : float array (n_agents, n_agents), share that one answer of weight 1 has in the ability of the agent
+        (row), if it compares this agent with the partner (column)
     effect : float array (n_agents,), effects of the agents
     mean_answer : mean of all answers
     """

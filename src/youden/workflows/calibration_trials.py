@@ -202,7 +202,7 @@ def _split_in_two(rows: Positions) -> tuple[Positions, Positions]:
 
 
 def _split_independent(plan: Plan, added: Positions, rng: np.random.Generator) -> tuple[Positions, Positions]:
-    """Divide the independent trials of a plan at random into two halves, for trials of two kinds.
+    """Divide the independent trials of a plan at random into two halves, one for each of two kinds of trials.
 
     The first half is used for a random sample. From the second half, trials are selected by the lengths of their texts
     (the kind "balanced").
@@ -250,8 +250,8 @@ def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Gen
     paired : paired trials that may be extended; those without a third agent are skipped
     n_triples : maximum number of triples
 
-    Returns two trials per triple, so that each of the three texts comes first once; and the rows in `paired` of the
-    extended trials, int array (n_trials,), each of them twice.
+    Returns two trials per triple. In these trials and the extended one, each of the three texts comes first once. Also
+    returns the row in `paired` of the trial that each returned trial extends, int array (n_trials,).
     """
     third_agent = _draw_third_agents(paired, plan, rng)
     rows = np.flatnonzero(third_agent >= 0)[:n_triples]
@@ -311,7 +311,7 @@ def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> 
 
 
 def _find_planned_partners(plan: Plan, item: Ids, agent: Ids) -> Bools:
-    """Return with which agents the plan of a run compares an agent on an item, for several items and agents.
+    """Find the agents with which the plan of a run compares a given agent on a given item, for n such combinations.
 
     item, agent : int arrays (n,), item and agent of each of the n combinations
 

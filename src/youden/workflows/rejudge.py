@@ -148,7 +148,7 @@ def _check_has_trials(run: RunFolder) -> None:
     """Check that a run has trials with answers, so that another judge can answer the same trials.
 
     Raises RunFolderError [rejudge-import] if the run was imported without trials, [run-unjudged] if it has no answers, and
-    other errors if it asks for preferences or does not compare agents.
+    other errors if the run asks for preferences or does not compare agents.
     """
     if not run.has("plan.parquet"):
         run.read_pool()

@@ -68,7 +68,7 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, options: E
     Raises
     ------
     ConfigError
-        [export-source]: if the source is a pool; [export-exists]: if `out` is not an empty or new folder.
+        [export-source]: if the source is a pool; [export-exists]: if `out` is a file or is not empty.
     RunFolderError
         If the run is not fitted.
     """

@@ -34,7 +34,8 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
     key : str
         Key of the config, such as "pool", "judge" or "extensions".
     value : object
-        Its value. Lists of extensions and the parts of an extension are converted as well.
+        Its value. An extension adds agents, items or calls to a run. The paths in each extension of a list, and in an
+        unfinished extension, are converted as well.
     folder : Path
         Folder of the config file, to which the paths are relative; absolute, or relative to the current directory.
 
@@ -90,8 +91,9 @@ def _resolve_prompt_path(judge: dict[str, object], folder: Path) -> dict[str, ob
 def _is_user_path(key: str, value: object, *, folder: Path) -> bool:
     """Return whether the value of a config key is the path of a file or folder of the user.
 
-    False for all keys but `pool`, `judge`, `store`, `out` and `trials_from`, for the name of a judge, for the URL of a
-    store, and for the path of a pool or judge that is shipped with youden.
+    Only the keys `pool`, `judge`, `store`, `out` and `trials_from` can have such a path; the result is False for all other
+    keys. It is also False for the name of a judge, for the URL of a store, and for the path of a pool or judge that is
+    shipped with youden.
 
     folder : folder to which the value is relative. A path such as datasets/NAME is a path of the user if it exists in this
         folder.

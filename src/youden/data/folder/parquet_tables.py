@@ -247,7 +247,7 @@ class ParquetTable(Generic[M]):
     def _check_range(self, column: TableColumn, values: Floats) -> None:
         """Check that shares are from 0 to 1, and that bits are 0 or 1. Missing values (NaN) are accepted.
 
-        Raises: RunFolderError [run-file-damaged] if a value is not.
+        Raises: RunFolderError [run-file-damaged] if the column contains another value.
         """
         match column.kind:
             case "share":

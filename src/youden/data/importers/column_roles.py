@@ -414,9 +414,10 @@ class _RoleSearch(WideTableSearch):
     def has_ambiguous_locations(self, agent_candidates: Sequence[str], item_columns: Sequence[str]) -> bool:
         """Return whether the folders and the files could equally well be the agents.
 
-        The shared cells (`count_max_shared_cells`) are counted with the folders as agents, and again with the files as
-        agents. The folders and files are ambiguous if the two numbers are equal and greater than 0. They are not ambiguous if
-        another column may name the agents.
+        A shared cell is an agent and an item to which this agent and another agent responded. The shared cells are counted
+        (`count_max_shared_cells`) with the folders as agents, and again with the files as agents. The folders and files are
+        ambiguous if the two numbers are equal and greater than 0. They are not ambiguous if another column may name the
+        agents.
 
         agent_candidates : columns other than folders and files that may name agents
         item_columns : columns of ids or prompts, also combined with folders or files
@@ -545,8 +546,9 @@ class _RoleSearch(WideTableSearch):
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts that identifies items; None without candidates.
 
-        The column with the most shared cells is chosen, see `find_column_of_shared_items`. If no column has shared cells, or if
-        each agent has its own column, the first column with at least 90% of the largest number of distinct values is chosen.
+        A shared cell is an agent and an item to which this agent and another agent responded. The column with the most
+        shared cells is chosen (`find_column_of_shared_items`). If no column has shared cells, or if each agent has its own
+        column, the first column with at least 90% of the largest number of distinct values is chosen.
 
         agents : columns that together name an agent; empty if each agent has its own column
         candidates : columns to choose from, the most reliable first

@@ -442,8 +442,8 @@ class PoolBuilder:
     def _build_pool(self) -> Pool:
         """Make the pool of all added responses.
 
-        The repeats of a cell (agent and item) are ordered by their labels if all of these are numbers. Otherwise they have
-        the order in which they were added.
+        Repeats are several responses of an agent to an item. If all their labels are numbers, the repeats are ordered by
+        label. Otherwise, the repeats keep the order in which they were added.
         """
         agents = []
         for name, group in self._groups.items():

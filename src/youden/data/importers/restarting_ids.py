@@ -70,9 +70,9 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
     Raises
     ------
     ImportFormatError
-        [import-ids]: if a column may either make ids unique or number repeats, and neither its name nor a prompt
-        decides; or if items would be identified by prompts, and the prompts of more than a quarter of the rows are used by
-        only one agent.
+        [import-ids]: if a column may either make ids unique or number repeats, and neither its name nor a prompt shows
+        which; or if only prompts can identify the items, but more than a quarter of the rows have a prompt that only one
+        agent has.
     """
     table = TableColumns(rows)
     roles = _remove_run_columns(roles, table)
@@ -84,7 +84,7 @@ def _remove_run_columns(roles: Roles, table: TableColumns) -> Roles:
     """Remove columns that number runs from the columns that name agents, so that all runs of a model are one agent.
 
     A column numbers runs if its name has the word "run", and its values differ only in a number at the end, such as 1 and 2
-    or run-1 and run-2. The roles are returned unchanged if no column would remain whose name suggests models.
+    or run-1 and run-2. The roles are returned unchanged if none of the remaining columns has a name that suggests models.
     """
     run_columns = set()
     for name in roles.agents:
@@ -338,7 +338,7 @@ def _list_group_candidates(roles: Roles, responses: _Responses) -> tuple[list[st
     Returns two lists: the columns whose names suggest groups of items, and all others. Columns whose names suggest repeats
     are in neither list. The columns of folders and files are in the first list only if the table has prompts.
     """
-    # folders and files have these columns whatever they contain, so that only prompts show whether they are groups
+    # tables from folders and files always have these columns; only prompts show whether they are groups of items
     unreliable = () if responses.has_prompts else (FOLDER, FILE)
     named_like_groups = []
     other_columns = []

@@ -138,7 +138,7 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 
 
 def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
-    """Read tables in which the columns of responses and items are known, row by row.
+    """Read tables row by row. Their columns of responses and items are known.
 
     If there is a single file and its column of agents is not known, this column is inferred. If no column names the agents of a
     file, the file is one agent.
@@ -558,8 +558,8 @@ def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
 def _check_no_text_in_objects(column: str, nested_names: Sequence[str], located_rows: Rows) -> None:
     """Check that each row has its response in a column, and not in an object in this column.
 
-    A name of the object, such as "answer.score", holds further information about a response if some row has both a value under
-    this name and a text in the column. The other names may hold responses.
+    A nested column such as "answer.score" holds further information about a response if some row has both a value in it and
+    a text in the column of responses ("answer"). The other nested columns may hold responses.
 
     column : column of responses
     nested_names : columns with the values of objects in this column, such as "answer.text" for the column "answer"
@@ -709,7 +709,7 @@ def _check_named_columns_exist(path: Path, columns: Mapping[str, str], tables: S
 def _check_files_share_items(
     path: Path, pool: Pool, tables: Sequence[SourceTable], location_columns: Sequence[str]
 ) -> None:
-    """Check that an agent that is named after a file or folder shares an item with another agent.
+    """Check that each agent that is named after a file or folder shares an item with another agent.
 
     Without shared items, agents cannot be compared. Files may have been taken as agents by mistake, for example if one of
     several files contains other items than the rest. If no agents share an item at all, no error is raised.

@@ -69,7 +69,7 @@ class Spool:
         self._store_encoded(joined)
 
     def to_array(self, cells: Positions, shape: tuple[int, int]) -> Objects:
-        """Return the texts as an array of objects, with None in cells without a text.
+        """Return the texts as an array of objects, with None at each position without a text.
 
         If the texts are in a file, the result is a `TextsInFile`, which is indexed like an array and reads texts from
         the file when needed.
@@ -107,9 +107,9 @@ class Spool:
     def _store_encoded(self, data: bytes | memoryview) -> None:
         """Store the bytes of further texts after those of the earlier texts.
 
-        Texts are kept in memory up to a total of `MAX_BYTES_IN_MEMORY`. Then all of them are moved to a temporary
-        file, to which further texts are added. If the system has no `os.pread`, which is needed to read from the file, all texts
-        stay in memory.
+        Texts are kept in memory up to a total of `MAX_BYTES_IN_MEMORY`. Above this total, all texts are moved to a
+        temporary file, to which further texts are added. If the system has no `os.pread`, which is needed to read from the
+        file, all texts stay in memory.
 
         data : one text in UTF-8, or several texts that are joined by SEPARATOR
         """
@@ -277,7 +277,7 @@ class Source:
 
         number : number of the row in the file, from 1, for the error
 
-        Raises: PoolError [pool-text] if it is neither a string nor None.
+        Raises: PoolError [pool-text] if the response is neither a string nor None.
         """
         if value is None:
             return ""

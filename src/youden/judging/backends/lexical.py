@@ -194,8 +194,8 @@ def _weight_words(
 ) -> tuple[csr_array[np.int8], Floats]:
     """Select the words that can count, and compute their weights.
 
-    A word can count if at least two texts contain it, and if the texts of at least one item that a model is fitted on do not
-    contain it.
+    A word can count under two conditions: at least two texts contain it, and, for at least one model, some item that the
+    model is fitted on has no text with the word.
 
     matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
     item_of : int array (n_texts,), item of each text

@@ -46,6 +46,8 @@ class BatchLeases:
     async def hold(self, *, on_failure: Callable[[YoudenError], None]) -> AsyncIterator[None]:
         """Renew all leases while the `with` block runs, and release them at its end.
 
+        A lease is the exclusive right of this process to send a request, or to poll a batch.
+
         on_failure : function that is called with the error if the leases are lost
         """
         renewing = asyncio.create_task(self._renew_repeatedly(on_failure))

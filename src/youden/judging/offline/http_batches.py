@@ -413,8 +413,8 @@ class AnthropicBatches(_HttpBatches):
     def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
         """Parse Anthropic's description of a batch, an object with `id`, `processing_status` and `request_counts`.
 
-        The id of an ended batch is also the id of its results. Every request of it gets a result line, also if the batch was
-        cancelled or has expired, so the number of lines (`n_lines` of the state) is not set.
+        The id of an ended batch is also the id of its results. Every request of an ended batch gets a result line, even if
+        the batch was cancelled or has expired. Therefore, the number of lines (`n_lines` of the state) is not set.
 
         reply : JSON object with the description
         batch : id of the batch that was requested

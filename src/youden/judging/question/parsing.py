@@ -77,7 +77,7 @@ def make_decision_hint(decision: Decision, labels: Sequence[str]) -> str:
 
 
 def find_json_label(text: str, labels: Sequence[str]) -> str | None:
-    """Return the label that a JSON answer gives, as the value of "answer"; None if it gives none or more than one.
+    """Return the label in the field "answer" of a JSON object; None if the text has no such label, or several answers.
 
     Examples
     --------
@@ -134,8 +134,8 @@ def compute_label_probabilities(
     Returns
     -------
     dict of str to float or None
-        Probability of every label, 0 without a token, normalized to a sum of 1. None if no token belongs to a label, or if
-        the labels have less than `min_probability`.
+        Probability of every label, normalized to a sum of 1; it is 0 for a label to which no token belongs. None if no
+        token belongs to a label, or if the labels have less than `min_probability`.
 
     Examples
     --------

@@ -182,7 +182,7 @@ class RequestLoop:
 
         An answer ends the call. After a failure, the call is sent again, ends, or is left to another process if the lease may
         have expired during the attempt. If the budget does not allow the call, the run ends. If the call may itself be the
-        cause of an outage, a request that was answered before first tests whether the server works.
+        cause of an outage, a request that was already answered is sent again first, to test whether the server works.
 
         call : call whose request this process may send
         """

@@ -244,7 +244,7 @@ class StopReason:
     def record_failure(self, make_error: Callable[[], YoudenError], *, n_requests: int) -> None:
         """Record that a request failed and is not sent again; end the run if none of the first 3 requests was answered.
 
-        The run ends by `request_stop(make_error)`; this method raises nothing.
+        To end the run, this method calls `request_stop(make_error)`; it raises nothing itself.
 
         Parameters
         ----------
@@ -270,7 +270,7 @@ class StopReason:
         Raises
         ------
         YoudenError
-            The error of the recorded reason (`request_stop`, `request_stop_with_error`).
+            The error that `request_stop` or `request_stop_with_error` recorded as the reason.
         """
         if self._make_error is None:
             return

@@ -109,7 +109,7 @@ def _report_prompt_copying(sample: SampledTexts, agents: Positions, medians: Flo
 
 
 def _describe_copied_share(medians: Floats, *, is_reworded: bool) -> str:
-    """State which share of the median response of some agents is copied from the prompt, or is common to both.
+    """State which share of the median response of some agents is copied from the prompt or shared with it.
 
     medians, is_reworded : as in `_report_prompt_copying`
     """
@@ -400,7 +400,7 @@ class _NgramTable:
         return max_similarity
 
     def count_contained_responses(self) -> Floats:
-        """Count the responses of other agents that an average response of each agent contains, float array (n_agents,).
+        """Count how many responses of other agents a response of each agent contains on average, float array (n_agents,).
 
         A long response contains a clearly shorter one to the same item if at least the share `MIN_CONTAINED_SHARE` of the
         n-grams of the short response occurs in the long one. The count is 0 for an agent without responses.
@@ -421,7 +421,7 @@ class _NgramTable:
         A response contains a clearly shorter one if most n-grams (sequences of five words) of the shorter one occur in
         it. An agent whose responses contain those of several others has probably joined copies of them.
 
-        start, end : range of the positions of the responses to the item, without `end`
+        start, end : position of the first response to the item, and position after the last one
 
         Returns a bool array (n_responses, n_responses): whether the response of the row contains that of the column.
         """

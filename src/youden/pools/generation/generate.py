@@ -161,7 +161,7 @@ def collect_requests(
 def _with_max_tokens(file: AgentsFile) -> dict[str, JudgeConfig]:
     """Return the config of each model by name, with the largest `max_tokens` of the agents that use the model.
 
-    The maximum cost of a call is computed from `max_tokens`. It is reserved before the call is sent.
+    The maximum cost of a call is computed from `max_tokens`. This cost is reserved before the call is sent.
     """
     configs = {}
     for name, config in file.models.items():
@@ -231,7 +231,8 @@ async def _query_agents(
 
     query : function that sends requests and returns the completions by key
     texts : responses of the agents on which these agents are based
-    notes : notes of the agents, for the instruction that uses them; None for the instruction that produces notes
+    notes : notes of the agents, which are the answers to their first instruction and are inserted into the second one; None
+        to send the first instruction
     generation : agents, items and instructions
     agents : agents with a model whose inputs exist
     """

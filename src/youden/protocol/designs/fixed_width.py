@@ -122,7 +122,7 @@ class FixedWidth(TrialDesign):
         Parameters
         ----------
         eligible : bool array (n_agents, n_items)
-            Cells that may be compared.
+            Cells (agent, item) that may be compared.
         rng : numpy.random.Generator
             Source of all random numbers, in the state in which `draw` got it.
         n_done : int

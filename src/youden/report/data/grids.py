@@ -335,8 +335,8 @@ def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) ->
 
     Notes
     -----
-    Intervals are Clopper–Pearson intervals at the level 1 − .05/K (Bonferroni), so that all K intervals cover
-    simultaneously with 95%.
+    The intervals of K agents are Clopper–Pearson intervals at the level 1 − .05/K (Bonferroni). With a probability of at
+    least 95%, all K intervals together contain the true rates.
     """
     agents_with_alarm = {position for alarm in counts.find_alarms() for position in alarm.agents}
 

@@ -117,10 +117,10 @@ def iter_cell_influence(
     Yields
     ------
     CellInfluence
-        Result for the largest group of agents in a component that stay linked after the removal of any single cell.
-        Groups of one agent are skipped. The fields are the positions of the agents, int array (n_linked,), the
-        influence of each item on their abilities, float array (n_linked, n_items), and the share of each item in the
-        weight of each agent, an array of the same shape.
+        One result per component, for the largest group of its agents that stay linked after the removal of any single cell.
+        Groups of one agent are skipped. The fields are the positions of the agents, int array (n_linked,), the influence of
+        each item on their abilities, float array (n_linked, n_items), and the share of each item in the weight of each
+        agent, an array of the same shape.
     """
     for group in _iter_groups(cells, weight, residual, component=component):
         influence_chunks, share_chunks = zip(*group.iter_chunks(), strict=True)

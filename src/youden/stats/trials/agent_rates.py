@@ -148,8 +148,8 @@ class AgentRates(ReadOnly):
         covariance : CentredCovariance
             Covariance of the abilities. Only its NaN entries are used: they mark pairs of agents that cannot be compared.
         reference : bool array (n_agents,), optional
-            Agents over which the mean is taken, as far as they can be compared with an agent. Default: for each agent, all
-            that can be compared with it.
+            Agents over which the mean is taken. For each agent, only those that can be compared with it are used. Default:
+            for each agent, all that can be compared with it.
 
         Returns
         -------
@@ -549,10 +549,10 @@ class _Posterior(NamedTuple):
         return np.asarray(self.variance + (self.mean - rate) ** 2)
 
     def compute_squared_error_variance(self, rate: Floats, weight: Floats) -> Floats:
-        """Compute the variance of the squared error of each estimated rate, over κ and the rate itself.
+        """Compute the variance of the squared error of each estimated rate. Both κ and the rate itself are uncertain.
 
-        By the law of total variance, it is the variance over κ of the expected squared error, plus the mean over κ of the
-        variance of the squared error.
+        κ is the coefficient of variation of the rates of all agents. By the law of total variance, the result is the
+        variance over κ of the expected squared error, plus the mean over κ of the variance of the squared error.
 
         rate : float array (n_agents,), estimated rates
         weight : float array (n_kappa, 1) or (n_kappa, n_agents), probabilities of κ
@@ -759,7 +759,7 @@ def _update_gamma(prior_mean: float, prior_shape: Floats | float, n_yes: Floats,
 
 
 def _mix_moments(regular: _Moments, outlier: _Moments, p_outlier: Floats) -> _Moments:
-    """Compute mean and variance of each rate from those of a regular rate and of an outlier.
+    """Compute mean and variance of each rate from the means and variances of regular rates and of outliers.
 
     p_outlier : float array (n_kappa, n_agents), probability that the rate is an outlier
     """

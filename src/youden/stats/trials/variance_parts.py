@@ -251,7 +251,8 @@ def _can_estimate_response_variance(
 ) -> bool:
     """Return whether the trials allow an estimate of the variance between an agent's responses to one item.
 
-    They do if some agents have several responses to an item, and if some responses are shown more than once.
+    The estimate needs two things: some agents have several responses to an item, and some responses are shown more than
+    once.
 
     first, second, item : int arrays (n_trials,), agents and item of each trial
     responses : int arrays (n_trials,), numbers of the responses of the first and of the second agent; different agents
