@@ -728,7 +728,7 @@ def test_a_percent_sign_behind_the_error_belongs_to_the_score(tmp_path: Path) ->
     assert sorted(table.score.ravel().tolist()) == pytest.approx([0.452, 0.516, 0.564, 0.581])
 
 
-def test_a_loss_beside_columns_of_models_is_noted(tmp_path: Path) -> None:
+def test_a_loss_next_to_columns_of_models_is_noted(tmp_path: Path) -> None:
     rows = "".join(f"q{k},{k % 2},{(k + 1) % 2},1,{10 + k}.5\n" for k in range(6))
     table = read_scores(write(tmp_path, "t.csv", "item,m1,m2,m3,perplexity\n" + rows))
     assert any("'perplexity' is read as a model; if it is not one" in note for note in table.notes)

@@ -532,7 +532,8 @@ class _RoleSearch(WideTableSearch):
         """
         if role in self.given:
             return self.given[role]
-        candidates = [name for name in self.table.names if infer_role(name) == role and name not in excluded]
+        # also columns that have values only in rows without a response
+        candidates = [name for name in self.columns_by_role.get(role, []) if name not in excluded]
         if not candidates:
             return None
         if role == "group" and not self.is_constant_per_agent(agents, candidates[0]):
