@@ -140,11 +140,12 @@ def test_unanswered_trials_are_counted_for_both_agents_of_a_pair() -> None:
     assert table.loc[list(plan.agent_ids), "n_unanswered"].tolist() == expected.tolist()
 
 
-def test_trials_that_were_not_sent_yet_are_not_unanswered() -> None:
+@pytest.mark.parametrize(("reason", "counts"), [("pending", False), ("not_asked", True)])
+def test_pending_trials_are_not_unanswered_and_trials_that_cannot_be_sent_are(reason: str, counts: bool) -> None:
     result = RESULTS["missing"]()
-    not_sent = np.int8(MISSING_REASONS.index("not_asked"))
-    pending = replace(result, missing_reason=np.where(result.answered, 0, not_sent).astype(np.int8))
-    assert youden.rank(pending)["n_unanswered"].sum() == 0
+    code = np.int8(MISSING_REASONS.index(reason))
+    changed = replace(result, missing_reason=np.where(result.answered, 0, code).astype(np.int8))
+    assert bool(youden.rank(changed)["n_unanswered"].sum()) is counts
 
 
 def test_rank_uses_the_named_estimator() -> None:

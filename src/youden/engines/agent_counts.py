@@ -12,7 +12,7 @@ from youden.types import MISSING_REASONS, PAIRED
 from youden.types.trials import FOLLOW_UP
 
 _ANSWERED = 0
-_NOT_ASKED = MISSING_REASONS.index("not_asked")
+_PENDING = MISSING_REASONS.index("pending")
 
 
 class AgentCounts:
@@ -28,7 +28,8 @@ class AgentCounts:
     Attributes
     ----------
     n_unanswered : int array (n_agents,)
-        Paired trials of each agent that were sent to the judge and have no answer, for example because it refused.
+        Paired trials of each agent that have no answer, for example because the judge refused, or because the request was
+        too long. Pending trials of an unfinished run are not counted.
     """
 
     def __init__(self, n_agents: int) -> None:
@@ -42,7 +43,8 @@ class AgentCounts:
         columns : arrays (n_trials,) by name of the column, as in verdicts.parquet
         """
         is_paired = (columns["trial_type"] == PAIRED) & (columns["role"] != FOLLOW_UP)
-        was_sent = columns["missing_reason"] != _NOT_ASKED
-        is_unanswered = is_paired & was_sent & (columns["missing_reason"] != _ANSWERED)
+        has_answer = columns["missing_reason"] == _ANSWERED
+        is_pending = columns["missing_reason"] == _PENDING
+        is_unanswered = is_paired & ~has_answer & ~is_pending
         for agent in (columns["first"], columns["second"]):
             self.n_unanswered += np.bincount(agent[is_unanswered], minlength=len(self.n_unanswered))
