@@ -251,7 +251,7 @@ def _make_config_value(key: str, value: object) -> Json:
 def _make_config_changes(overrides: Overrides) -> dict[str, Any]:
     """Convert the options of the command line to new values of config keys, which replace the values in the config file.
 
-    Some keys exclude each other, such as `robust` and `trusted`. An option that sets one of them therefore also resets the
+    Some keys exclude each other, for example `robust` and `trusted`. An option that sets one of them therefore also resets the
     other one, because the config file may contain it.
 
     overrides : values of the options that the user set, by config key

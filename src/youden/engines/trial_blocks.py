@@ -518,7 +518,7 @@ class TrialsByItem:
     def _select_for_training(self, independent: Columns, start: int) -> Columns:
         """Return the independent trials that training scores may use, which depends on the held-out cells of the plan.
 
-        independent : columns of the trials, as `_read_trials` returns them: `item`, the item of the first text, is numbered
+        independent : columns of the trials that `_read_trials` returns: `item`, the item of the first text, is numbered
             from 0 in the chunk, and `other_item`, the item of the second text, in the run
         start : position of the first item of the chunk in the run
         """

@@ -174,7 +174,7 @@ def _to_score_details(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
     name : name of the ranking: "plain", or an alternative ranking such as "robust"
     row : the agent's row in this ranking
 
-    Returns the ability as `score`, the `details`, and the `uncertainty` if the ability has a standard error or an interval.
+    Returns the ability (key `score`), the `details`, and the `uncertainty` if the ability has a standard error or an interval.
     """
     facts = run.facts
     details: dict[str, Json] = {

@@ -155,7 +155,7 @@ def _infer_role_of_last_parts(parts: Sequence[str]) -> str | None:
 
     parts : normalized parts of the path, at least one; a name that is not a path has one part
 
-    Returns the same values as `infer_role`.
+    Returns one of the roles that `infer_role` returns, or None.
     """
     last_part = parts[-1]
     joined_last_parts = "_".join(parts[-2:])  # such as "user_input" for the path user.input

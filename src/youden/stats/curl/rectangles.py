@@ -189,7 +189,7 @@ def _select_shared_columns(row_pairs: _RowPairs, sampled: Positions, ranks: Posi
 
 
 def _select_shared_columns_at_once(row_pairs: _RowPairs, sampled: Positions, ranks: Positions) -> Positions:
-    """Select the columns of sampled rectangles as `_select_shared_columns` does, without chunks."""
+    """Select the columns of sampled rectangles in one step, without the chunks of `_select_shared_columns`."""
     pairs, index_of_pair = np.unique(sampled, return_inverse=True)
     n_shared = row_pairs.n_shared[pairs]
 
