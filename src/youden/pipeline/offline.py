@@ -336,8 +336,8 @@ def resolve_placement(
     Returns
     -------
     RayPlacement
-        Number of workers (one per node if neither `workers` nor the config sets it), and the CPUs, GPUs and other resources
-        of each. Whether the cluster has these resources is not checked.
+        Number of workers, and the CPUs, GPUs and other resources of each. The number is None, which means one worker per
+        node, if neither `workers` nor the config sets it. The cluster is not contacted, so that it may lack these resources.
     """
     overrides = {"workers": workers} if workers else {}
     return RayPlacement(config.ray.model_copy(update=overrides), on_status=on_message)

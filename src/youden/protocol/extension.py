@@ -617,13 +617,14 @@ class _PlanExtender:
     ) -> Plan:
         """Return the plan with its own trials first, then the drawn paired trials, and independent trials for them.
 
-        The plan gets a note with the numbers of new trials. The note also states if the drawn trials are fewer than
-        requested by at least one block.
+        The plan refers to the whole pool, with the added agents or items. It gets a note with the numbers of new trials. The
+        note also states if the drawn trials are fewer than requested by at least one block. The number of independent trials
+        follows from the number of the paired ones (`draw_independent_trials`).
 
         kind : what is added: "agents", "items", "repeats" or "calls"
         drawn : tables of paired trials
         n_requested : number of paired calls that were requested
-        calls : number of calls of both trial types that was requested; None for the default
+        calls : number of calls of both trial types that was requested, which is only recorded in the plan; None for the default
         scored : positions of the agents whose abilities these trials measure; () for all
         search : number of agents to select and maximum regret, if the extension is part of a search
 

@@ -49,8 +49,8 @@ class TableMetadata(StrictFile):
 def encode_table(columns: Sequence[TableColumn], values: Mapping[str, NDArray[Any] | None], names: Names) -> pa.Table:
     """Convert the arrays of a result to a table that can be written to a Parquet file.
 
-    Arrays contain numbers only. A text, such as the id of an agent, is represented by a whole number: its index in the list
-    of all possible texts of the column. The table contains the texts.
+    Arrays contain numbers, and the bytes of hashes. A text, such as the id of an agent, is represented by a whole number: its
+    index in the list of all possible texts of the column. The table contains the texts.
 
     Parameters
     ----------

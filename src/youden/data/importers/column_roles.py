@@ -436,8 +436,10 @@ class _RoleSearch(WideTableSearch):
     def check_single_text_column(self, roles: Roles, unshared_prose: Sequence[str]) -> None:
         """Raise UnclearColumnsError if another column may hold the responses instead of the chosen column.
 
-        The other column may hold the responses if it has no role, does not come from a nested value, and its texts seldom recur.
-        Nothing is checked if the user named the column of texts, or if the table has several files.
+        The columns to check are those of `list_rival_text_columns`: columns of prose and, if the name of the chosen column is
+        unusual, also other columns with a usual name of responses. Such a column may hold the responses if it has no role, does
+        not come from a nested value, and its texts seldom recur. Nothing is checked if the user named the column of texts, or if
+        the table has several files.
 
         roles : all roles; the chosen column has the role "text"
         unshared_prose : columns of prose in which no two agents have the same text

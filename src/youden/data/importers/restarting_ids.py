@@ -169,8 +169,9 @@ class _Responses:
         """Read the agents, ids, prompts, repeats and responses of all rows of a table.
 
         The responses are in the column of the role "text" or, if each agent has a column, in the columns
-        `roles.agent_columns`. If no column names agents, the agent of each row is an empty text. Without a column of prompts,
-        all prompts are None. Without a column of repeats, all repeats are empty texts.
+        `roles.agent_columns`. Each row has a tuple of responses, one per column; a missing response is the text "None". If no
+        column names agents, the agent of each row is an empty text. Without a column of prompts, all prompts are None. Without
+        a column of repeats, all repeats are empty texts.
 
         roles : columns by role, among them a column of the role "item"
         table : columns of the table
