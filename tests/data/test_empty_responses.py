@@ -95,7 +95,7 @@ def test_the_config_decides_whether_empty_responses_are_judged(youden: Youden, t
         (tmp_path / "c.yaml").write_text(config, encoding="utf-8")
         planned = youden("plan", "c.yaml").well()
         assert (NOTE in planned.out + planned.err) is (rule == "failure")
-        youden("run", "c.yaml").well()
+        assert (NOTE in youden("run", "c.yaml").well().err) is (rule == "failure")
         pool = RunFolder(tmp_path / "runs" / rule).read_judged_pool()
         assert pool.n_missing == n_missing
     (tmp_path / "c.yaml").write_text("pool: mine.csv\nempty: skip\n", encoding="utf-8")
@@ -141,6 +141,23 @@ def test_init_leaves_out_a_record_without_the_key_of_the_response(
     assert NOTE in youden("init", "t.jsonl").well().out
     pool = read_pool(tmp_path / "pools" / "t")
     assert (pool.n_empty, pool.n_missing) == (3, 1)
+
+
+def test_an_item_without_any_response_is_left_out_of_a_wide_frame() -> None:
+    frame = wide("")
+    frame.loc[4, list(AGENTS)] = [None, "", " ", float("nan")]
+    pool = read_pool(frame)
+    assert (pool.n_items, pool.n_empty) == (N_ITEMS - 1, 3)
+
+
+def test_self_trials_of_one_agent_state_empty_responses_too() -> None:
+    rows = [
+        ("a", f"q{n}", repeat, "" if (n, repeat) == (2, 1) else f"text {n} {repeat}")
+        for n in range(8)
+        for repeat in (1, 2)
+    ]
+    pool = read_pool(pd.DataFrame(rows, columns=["agent", "item", "repeat", "text"]))
+    assert any(note.startswith("1 empty response counts as a failure") for note in youden.make_plan(pool).notes)
 
 
 def test_an_unknown_rule_is_refused() -> None:

@@ -231,8 +231,8 @@ def print_plan(
     planned : PlannedRun
         Run with its plan.
     output_mode : {"short", "quiet", "verbose", "json"}
-        "quiet" prints nothing. "short" prints one line. It adds a line if the pool is too small for the requested calls, and
-        a line if the cost cap does not pay for all calls. The other modes print all details.
+        "quiet" prints nothing. "short" prints one line. It adds a line each if the pool is too small for the requested
+        calls, if it has empty responses, and if the cost cap does not pay for all calls. The other modes print all details.
     plan, cost : Plan, Cost, optional
         Trials that will be judged, and their cost. Default: those of the whole run.
     forecast : PrecisionForecast, optional
@@ -240,7 +240,7 @@ def print_plan(
     half_width : str, optional
         Expected half-width of the intervals, which the mode "short" prints.
     """
-    from youden.protocol.plan import find_shortfall
+    from youden.protocol.plan import find_shortfall, note_empty_responses
 
     if output_mode == "quiet":
         return
@@ -250,9 +250,9 @@ def print_plan(
 
     if output_mode == "short":
         lines = [_format_short_plan(planned, plan, cost, half_width)]
-        shortfall = find_shortfall(plan) if is_whole_run else None
-        if shortfall is not None:
-            lines.append(shortfall)
+        if is_whole_run:
+            empty_note = note_empty_responses(plan.pool) if plan.source is not None else ""
+            lines += filter(None, [find_shortfall(plan), empty_note])
     else:
         lines = _describe_plan(planned, plan, cost, forecast)
     for line in [*lines, *_describe_cap(planned, cost)]:

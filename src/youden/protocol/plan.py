@@ -327,7 +327,7 @@ def make_plan(
     trials = assign_repeats(all_trials, pool, seed)
     notes = [
         *_check_paired_trials(drawn.trials, pool, design_name=drawer.name, n_paired=independent_trials.n_paired),
-        *_describe_empty_responses(pool),
+        *filter(None, [note_empty_responses(pool)]),
         *drawn.notes,
         *_describe_additions(split, n_holdout_trials, len(independent_trials.probes), len(added)),
     ]
@@ -435,7 +435,7 @@ def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> P
         item_ids=tuple(item.id for item in pool.items),
         request=PlanRequest(budget=budget or len(trials)),
         characters=count_characters(pool, trials),
-        notes=(_explain_self_trials(pool),),
+        notes=(*filter(None, [note_empty_responses(pool)]), _explain_self_trials(pool)),
         source=pool,
     )
     return _with_shortfall(plan)
@@ -458,6 +458,14 @@ def _with_shortfall(plan: Plan) -> Plan:
     """Return the plan with a first note if it has fewer calls than were requested."""
     shortfall = find_shortfall(plan)
     return plan if shortfall is None else replace(plan, notes=(shortfall, *plan.notes))
+
+
+def note_empty_responses(pool: Pool) -> str:
+    """State how many responses are empty; an empty string if none is.
+
+    A pool without any text also gets an empty string, because its answers are recorded or simulated.
+    """
+    return describe_empty_responses(pool.n_empty) if pool.lengths.any() else ""
 
 
 def find_shortfall(plan: Plan) -> str | None:
@@ -569,12 +577,6 @@ def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> D
             slug="plan-empty",
         )
     return drawn
-
-
-def _describe_empty_responses(pool: Pool) -> list[str]:
-    """Return a note if some responses are empty; none for a pool without texts, whose answers are recorded or simulated."""
-    note = describe_empty_responses(pool.n_empty) if pool.lengths.any() else ""
-    return [note] if note else []
 
 
 def _check_paired_trials(trials: Trials, pool: Pool, *, design_name: str, n_paired: int | None) -> list[str]:

@@ -275,6 +275,8 @@ def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
 def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
     """Convert a frame with one column per agent to one row per response; return any other frame unchanged.
 
+    Items to which no agent responded are left out.
+
     Raises: PoolError [pool-columns] if a column has a name that is not the name of an agent, such as group or question.
     """
     if frame.index.name == "item":
@@ -291,7 +293,10 @@ def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
             "Remove the column, name it prompt if it contains the prompts, or pass one row per response.",
             slug="pool-columns",
         )
-    return frame.melt(id_vars=keys, var_name="agent", value_name="text")
+    responses = frame.drop(columns=keys)
+    is_response = responses.notna() & responses.map(lambda cell: not isinstance(cell, str) or bool(cell.strip()))
+    answered = frame[is_response.any(axis=1)]  # an item without any response is no failure of an agent
+    return answered.melt(id_vars=keys, var_name="agent", value_name="text")
 
 
 def _get_column_values(frame: pd.DataFrame, name: str) -> list[Any]:

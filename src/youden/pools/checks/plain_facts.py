@@ -161,10 +161,10 @@ def _find_blank(pool: Pool) -> Iterator[Finding]:
 
     yield Finding(
         "blank",
-        f"{format_count(int(n_blank.sum()), 'response', 'is', 'are')} empty or white space, most of them by "
+        f"{format_count(int(n_blank.sum()), 'response', 'is', 'are')} empty or consist of spaces, most of them by "
         f"{format_names(reported)}.",
-        "A blank response is judged like any other: the answer to its paired trials is no, which lowers the agent's score.",
-        "If the agent did not respond, remove the row, so that the cell is missing. If it refused, keep the row.",
+        "An empty response counts as a failure: the answer to its paired trials is no, which lowers the agent's score.",
+        "If the agent did not get the item, set `empty: missing` in the config. If it failed or refused, keep the responses.",
         agents=reported,
         facts={"share": float((n_blank / n_responses).max())},
     )
