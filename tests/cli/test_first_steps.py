@@ -165,6 +165,7 @@ def test_check_counts_no_words_in_scripts_that_are_written_without_spaces(youden
     assert "words on average" not in checked
 
 
+@pytest.mark.slow
 def test_check_describes_one_agent_in_the_singular(youden: Youden, tmp_path: Path) -> None:
     texts = make_texts(5, 20)
     parts = [text.split()[:12] for text in texts["a1"]], [text.split()[:12] for text in texts["a2"]]

@@ -59,10 +59,10 @@ def other_server(server: WireServer) -> Iterator[WireServer]:
     "keys",
     [
         {},
-        {"backend": "wire"},
+        pytest.param({"backend": "wire"}, marks=pytest.mark.slow),
         {"backend": "wire", "api_key_env": "GITHUB_TOKEN"},
-        {"backend": "anthropic", "api_key_env": "ANTHROPIC_API_KEY"},
-        {"backend": "groq", "api_key_env": "OPENAI_API_KEY"},
+        pytest.param({"backend": "anthropic", "api_key_env": "ANTHROPIC_API_KEY"}, marks=pytest.mark.slow),
+        pytest.param({"backend": "groq", "api_key_env": "OPENAI_API_KEY"}, marks=pytest.mark.slow),
     ],
     ids=str,
 )
@@ -196,7 +196,7 @@ def test_a_judge_file_passed_from_python_needs_permission_and_a_mapping_does_not
     assert package.judge(plan, judge=written, store="s.db").answered.all()
 
 
-@pytest.mark.parametrize("backend", ["openai", "wire"])
+@pytest.mark.parametrize("backend", [pytest.param("openai", marks=pytest.mark.slow), "wire"])
 def test_a_base_url_in_the_environment_allows_its_host_for_that_key_only(
     backend: str, clone: Clone, youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,7 +374,7 @@ def test_plan_run_and_judge_name_host_and_key(clone: Clone, youden: Youden) -> N
 # --- files that are read instead of others --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["link", "fifo"])
+@pytest.mark.parametrize("kind", ["link", pytest.param("fifo", marks=pytest.mark.slow)])
 @pytest.mark.posix
 def test_a_dot_env_symlink_out_of_the_project_is_not_read(
     kind: str, clone: Clone, youden: Youden, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory

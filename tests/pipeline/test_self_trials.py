@@ -272,6 +272,7 @@ def test_the_next_step_of_similar_versions_is_a_new_run_and_bounds_are_possible(
         assert -1 <= not_none(row.low) < not_none(row.high) <= 1
 
 
+@pytest.mark.slow
 def test_remedies_for_one_agent_name_responses_and_not_other_agents() -> None:
     prompt = " ".join(f"word{number}" for number in range(60))
     pool = make_pool(1, 12)

@@ -64,6 +64,7 @@ def test_truncate_takes_words_or_a_fraction_and_one_chinese_character_is_a_word(
     assert transform("truncate", "河水上涨。", words=2) == "河水"
 
 
+@pytest.mark.slow
 def test_synonyms_change_words_and_keep_capitals_and_the_rest() -> None:
     result = transform("synonyms", "River towns are OLD, 1953.", share=1.0)
     assert result != "River towns are OLD, 1953."
