@@ -626,7 +626,7 @@ def test_a_column_may_be_ignored_twice(tmp_path: Path) -> None:
 
 def test_what_a_file_reader_changed_is_noted(tmp_path: Path) -> None:
     infinite = write(tmp_path, "t.json", '[{"model":"a","x":Infinity,"y":1},{"model":"b","x":1,"y":0.5}]')
-    assert "1 number was NaN or infinite and is treated as missing" in " ".join(read_scores(infinite).notes)
+    assert "1 number was NaN or infinite and is read as empty" in " ".join(read_scores(infinite).notes)
     twice = write(tmp_path, "t.csv", "model,x,x\na,1,0\nb,0,1\n")
     table = read_scores(twice)
     assert table.item_ids == ("x", "x (3)")

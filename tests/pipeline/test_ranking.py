@@ -140,6 +140,18 @@ def test_unanswered_trials_are_counted_for_both_agents_of_a_pair() -> None:
     assert table.loc[list(plan.agent_ids), "n_unanswered"].tolist() == expected.tolist()
 
 
+def test_an_unanswered_self_trial_counts_once() -> None:
+    rows = [("a", f"q{n}", repeat, f"text {n} {repeat}") for n in range(8) for repeat in (1, 2)]
+    frame = pd.DataFrame(rows, columns=["agent", "item", "repeat", "text"])
+    plan = youden.make_plan(youden.read_pool(frame))
+    answers = iter(range(len(plan)))
+    result = youden.judge(plan, judge=lambda a, b: None if next(answers) % 4 == 0 else True, max_missing=0.9)
+    n_paired = int((plan.trial_type == PAIRED).sum())
+    row = youden.rank(result).iloc[0]
+    assert row["n_unanswered"] > 0
+    assert row["n_trials"] + row["n_unanswered"] == n_paired
+
+
 @pytest.mark.parametrize(("reason", "counts"), [("pending", False), ("not_asked", True)])
 def test_pending_trials_are_not_unanswered_and_trials_that_cannot_be_sent_are(reason: str, counts: bool) -> None:
     result = RESULTS["missing"]()

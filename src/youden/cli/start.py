@@ -15,7 +15,7 @@ from youden.errors import YoudenError
 from youden.progress_bar import progress_bar
 from youden.resources import find_resource
 from youden.text.printable import format_command, printable
-from youden.text.sentences import format_count, format_responses, format_with_interval
+from youden.text.sentences import describe_empty_responses, format_count, format_responses, format_with_interval
 from youden.text.tables import make_table
 
 if TYPE_CHECKING:
@@ -340,6 +340,8 @@ def _print_new_config(first_config: FirstConfig) -> None:
     if first_config.imported is not None:
         written = f"{first_config.pool_path.as_posix()} and {written}"
     click.echo(printable(f"wrote {written}: {_describe_planned_run(first_config)}"))
+    if first_config.imported is None and (note := describe_empty_responses(first_config.pool.n_empty)):
+        click.echo(note)
 
     for finding in first_config.findings:
         output.print_note(f"warning: {finding.message} {finding.remedy} [{finding.slug}]")

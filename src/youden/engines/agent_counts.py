@@ -46,5 +46,7 @@ class AgentCounts:
         has_answer = columns["missing_reason"] == _ANSWERED
         is_pending = columns["missing_reason"] == _PENDING
         is_unanswered = is_paired & ~has_answer & ~is_pending
-        for agent in (columns["first"], columns["second"]):
-            self.n_unanswered += np.bincount(agent[is_unanswered], minlength=len(self.n_unanswered))
+        first, second = columns["first"][is_unanswered], columns["second"][is_unanswered]
+        # in a pool of one or two agents, both responses are of the same agent
+        agents = np.append(first, second[second != first])
+        self.n_unanswered += np.bincount(agents, minlength=len(self.n_unanswered))

@@ -49,7 +49,7 @@ class Replacements:
         Examples
         --------
         >>> Replacements(n_nonfinite=2, first="a.json").describe()
-        '2 numbers were NaN or infinite and are treated as missing (first: a.json)'
+        '2 numbers were NaN or infinite and are read as empty (first: a.json)'
         >>> Replacements(n_texts=1, first="a.jsonl, line 7").describe()
         '1 text had an unpaired surrogate, replaced by U+FFFD (first: a.jsonl, line 7)'
         """
@@ -57,7 +57,7 @@ class Replacements:
         if self.n_nonfinite:
             count = format_count(self.n_nonfinite, "number", "was", "were")
             verb = "is" if self.n_nonfinite == 1 else "are"
-            notes.append(f"{count} NaN or infinite and {verb} treated as missing")
+            notes.append(f"{count} NaN or infinite and {verb} read as empty")
         if self.n_texts:
             notes.append(f"{format_count(self.n_texts, 'text')} had an unpaired surrogate, replaced by U+FFFD")
         if not notes:
