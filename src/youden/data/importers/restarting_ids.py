@@ -519,17 +519,6 @@ def _describe_ambiguity(column: str, item: str, responses: _Responses) -> str:
     )
 
 
-def is_computed_column(name: str, columns: Collection[str]) -> bool:
-    """Return whether a column that the user named is not in the table, but must be computed for each row.
-
-    Such a column is the folder or the file of the row, or a combination of several columns, such as `subject+id`.
-
-    name : column, as the user wrote it
-    columns : names of all columns of the table
-    """
-    return FILE in name or FOLDER in name or split_composite(name, columns) is not None
-
-
 def split_composite(text: str, columns: Collection[str]) -> tuple[str, ...] | None:
     """Split a text such as `subject+id` into the names of the columns that it joins.
 
