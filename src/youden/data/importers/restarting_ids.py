@@ -415,9 +415,7 @@ def _with_unnamed_groups_or_prompts(
 
 
 def _check_prompts_are_shared(item: str, responses: _Responses, *, location: str) -> None:
-    """Check that prompts can identify the items: at most a quarter of the rows have a prompt that only one agent has.
-
-    Agents can be compared only by items to which several of them responded.
+    """Check that prompts can identify the items: agents can be compared only by items to which several of them responded.
 
     item : column of ids, for the error message
     responses : rows of the table, with their prompts

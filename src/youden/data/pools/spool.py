@@ -384,7 +384,7 @@ class PoolCells:
         Whether an empty text, or a text of spaces, counts as a response ("failure") or is left out ("missing").
     """
 
-    def __init__(self, empty: EmptyRule = "failure") -> None:
+    def __init__(self, empty: EmptyRule) -> None:
         self.empty = empty
         self._agent = array("q")
         self._item = array("q")
