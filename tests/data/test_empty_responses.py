@@ -166,7 +166,7 @@ def test_an_unknown_rule_is_refused() -> None:
     assert caught.value.slug == "pool-empty-rule"
 
 
-def test_a_pool_in_memory_keeps_its_texts(tmp_path: Path) -> None:
+def test_a_pool_with_empty_responses_is_read_back(tmp_path: Path) -> None:
     pool: Pool = read_pool(responses(""))
     write_pool(pool, tmp_path / "p")
     assert read_pool(tmp_path / "p").digest == pool.digest

@@ -132,9 +132,7 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
 
 
 def _find_unit_labels(located_rows: Sequence[tuple[str, Mapping[str, object]]], names: Iterable[str]) -> dict[str, str]:
-    """Find the first unit label of each column with labels, and its location, for error messages.
-
-    A unit label is a value such as 80%, True or yes, which means a number from 0 to 1 (`is_unit_label`).
+    """Find the first unit label (`is_unit_label`) of each column with labels, and its location, for error messages.
 
     Returns name of the column → value and location. Columns without a unit label are left out.
     """

@@ -728,7 +728,8 @@ class _TableReader:
         self.check_ids(model_ids.tolist(), item_ids.tolist())
         used_values = values[is_used]
         highest = float(used_values.max())
-        self.check_words(columns, highest=highest if score_range is None else score_range[1])
+        highest_possible = highest if score_range is None else score_range[1]
+        self.check_words(columns, highest=highest_possible)
         self.check_columns_of_percentages(columns, highest=highest, score_range=score_range)
         low, high = determine_range(self.source, used_values, score_range)
 

@@ -507,7 +507,7 @@ class TrialsByItem:
     def _read_paired(self, start: int, stop: int, *, with_follow_ups: bool) -> Columns:
         """Read the paired trials on the items `start` to `stop` − 1 as columns, with items numbered from 0.
 
-        with_follow_ups : whether to append the follow-ups (paired trials that serve only to flag groups of agents) on these items
+        with_follow_ups : whether to append the follow-ups on these items
         """
         paired = self._read_trials("paired", start, stop)
         if not with_follow_ups:

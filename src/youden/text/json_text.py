@@ -74,19 +74,19 @@ def parse_json(text: str | bytes, *, unique_keys: bool = True) -> ParsedJson:
     ParsedJson(value={'answer': 'cut \ufffd', 'score': nan}, n_nonfinite=1, n_replaced_texts=1)
     """
     text = text.removeprefix("\ufeff") if isinstance(text, str) else text.removeprefix(BOM_UTF8)
-    decoded = text if isinstance(text, str) else text.decode("utf-8", "surrogateescape")
-    parsed = _parse_tolerantly(text, decoded)
+    parsed = _parse_tolerantly(text)
     if unique_keys:
-        check_unique_keys(decoded)
+        check_unique_keys(_decode(text))
     return parsed
 
 
-def _parse_tolerantly(text: str | bytes, decoded: str) -> ParsedJson:
-    """Parse JSON, in which the last value of a repeated key counts. Raises JSONDecodeError.
+def _decode(text: str | bytes) -> str:
+    """Return JSON as a string, in which an invalid byte is a lone surrogate."""
+    return text if isinstance(text, str) else text.decode("utf-8", "surrogateescape")
 
-    text : JSON without a byte order mark
-    decoded : the same, in which an invalid byte is a lone surrogate
-    """
+
+def _parse_tolerantly(text: str | bytes) -> ParsedJson:
+    """Parse JSON without a byte order mark; the last value of a repeated key counts. Raises JSONDecodeError."""
     try:
         return ParsedJson(orjson.loads(text))
     except orjson.JSONDecodeError as error:
@@ -102,7 +102,7 @@ def _parse_tolerantly(text: str | bytes, decoded: str) -> ParsedJson:
 
     try:
         value = json.loads(
-            decoded, strict=False, parse_constant=parse_float, parse_float=parse_float, parse_int=_parse_int
+            _decode(text), strict=False, parse_constant=parse_float, parse_float=parse_float, parse_int=_parse_int
         )
         replacer = _SurrogateReplacer()
         encodable = replacer.replace(value)

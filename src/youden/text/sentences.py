@@ -84,8 +84,8 @@ def describe_similar_names(names: Iterable[str]) -> str:
         return ""
     ellipsis = ", …" if len(variants) > _MAX_VARIANTS else ""
     first_variants = variants[:_MAX_VARIANTS]
-    looks = {unicodedata.normalize("NFKC", repr(name)) for name in first_variants}
-    quote = repr if len(looks) == len(first_variants) else ascii  # `ascii` shows how names that look equal differ
+    displayed = {unicodedata.normalize("NFKC", repr(name)) for name in first_variants}
+    quote = repr if len(displayed) == len(first_variants) else ascii  # `ascii` shows how names that look equal differ
     listed = ", ".join(map(quote, first_variants))
     return f"names that differ only in case, spaces, invisible characters or Unicode form count as different: {listed}{ellipsis}"
 

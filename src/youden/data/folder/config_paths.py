@@ -34,8 +34,7 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
     key : str
         Key of the config, such as "pool", "judge" or "extensions".
     value : object
-        Its value. An extension adds agents, items or calls to a run. The paths in each extension of a list, and in an
-        unfinished extension, are converted as well.
+        Its value. The paths in each extension of a list, and in an unfinished extension, are converted as well.
     folder : Path
         Folder of the config file, to which the paths are relative; absolute, or relative to the current directory.
 

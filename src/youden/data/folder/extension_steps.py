@@ -60,7 +60,7 @@ class ExtensionStep(BaseModel):
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
-        """Raise ValueError if the fields that are set do not describe one extension (an addition to a run)."""
+        """Raise ValueError if the fields that are set do not describe one extension."""
         field_names: set[str] = set()
         for required, optional in self.combinations:
             field_names |= required | optional
@@ -145,8 +145,7 @@ class UnfinishedExtension(ExtensionRequest):
     def format_command(self, run: Path) -> str:
         """Return the command line, quoted for the shell, that finishes the extension.
 
-        An extension adds agents, items or calls to a run. The command is the one with which the user started the extension. A
-        repeated command continues an unfinished extension.
+        It is the command with which the user started the extension.
 
         Parameters
         ----------

@@ -111,7 +111,8 @@ def find_subpool(pool: Pool, agents: Sequence[str], items: Sequence[str], *, dig
 
     part_agents = tuple(pool.agents[row] for row in rows)
     part_items = tuple(pool.items[column] for column in columns)
-    texts_by_repeat = _drop_empty_repeats(_select_texts(pool, agents, items))
+    selected_texts = [texts[np.ix_(rows, columns)] for texts in pool.texts_by_repeat]
+    texts_by_repeat = _drop_empty_repeats(selected_texts)
     for n_repeats in range(len(texts_by_repeat), 0, -1):
         part = Pool.from_repeats(part_agents, part_items, texts_by_repeat[:n_repeats], pool.name)
         if part.digest == digest:

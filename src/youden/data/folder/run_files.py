@@ -344,6 +344,7 @@ class _Analyses(StrictFile):
 class GateLedger(StrictFile):
     """Content of `gates.json`: interim analyses of agents against baselines.
 
+    An interim analysis tests, with the answers so far, whether the agent is no worse than the baseline.
     All analyses of one agent against one baseline have the same target.
     """
 
@@ -359,8 +360,6 @@ class GateLedger(StrictFile):
 
     def analysis_number(self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these") -> int:
         """Return the number of an interim analysis of an agent against a baseline.
-
-        An interim analysis tests, with the answers so far, whether the agent is no worse than the baseline.
 
         Parameters
         ----------
@@ -399,7 +398,7 @@ class GateLedger(StrictFile):
     def with_analysis(
         self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these"
     ) -> GateLedger:
-        """Return the ledger, which lists the analyses of a gate, with an analysis added.
+        """Return the ledger with an analysis added.
 
         Parameters
         ----------
@@ -429,8 +428,6 @@ class GateLedger(StrictFile):
 
 def read_ledger(path: Path) -> GateLedger:
     """Read the ledger of a gate: the file that lists the analyses of the gate so far.
-
-    A gate tests whether an agent is no worse than a baseline, and can repeat the test when more answers are available.
 
     Parameters
     ----------

@@ -103,12 +103,10 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
 
 
 def _check_roles(path: Path, columns: Mapping[str, str]) -> None:
-    """Check that the user named columns only for fields that a battle has, such as "winner".
+    """Raise ImportFormatError [battles-columns] if the user named a column for a role that is not one of `_COLUMNS`.
 
     path : file of the battles, for the error message
     columns : column by role, as named by the user
-
-    Raises: ImportFormatError [battles-columns] if a role is not one of `_COLUMNS`.
     """
     unknown_roles = sorted(columns.keys() - _COLUMNS.keys())
     if unknown_roles:
@@ -385,7 +383,7 @@ def _check_preference_range(path: Path, preference: pd.Series[float]) -> None:
     path : file of the battles, for the error message
     preference : float series (n_battles,), preference for model_a; NaN if the battle has no winner, which is accepted
 
-    Raises: ImportFormatError [battles-value] if a preference is less than 0 or greater than 1.
+    Raises: ImportFormatError [battles-value] if a preference is outside this range.
     """
     lowest, highest = preference.min(), preference.max()
     if lowest < 0 or highest > 1:

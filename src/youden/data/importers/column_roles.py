@@ -100,7 +100,10 @@ def find_roles(
 
 
 class _RoleSearch(WideTableSearch):
-    """One search for the roles of the columns of a table; lists of candidates begin with the most reliable one."""
+    """One search for the roles of the columns of a table; lists of candidates begin with the most reliable one.
+
+    A cell is an agent and an item to which it responded. It is shared if another agent responded to the item, too.
+    """
 
     def find_roles(self) -> Roles:
         """Find the columns of agents and responses, and then the columns of the other roles.
@@ -405,19 +408,14 @@ class _RoleSearch(WideTableSearch):
         return best_columns
 
     def count_max_shared_cells(self, agents: Sequence[str], items: Sequence[str]) -> int:
-        """Return the largest number of shared cells for one of the columns `items`; 0 without columns.
-
-        A cell is one agent's response to one item. It is shared if another agent responded to the item, too.
-        """
+        """Return the largest number of shared cells for one of the columns `items`; 0 without columns."""
         return max((self.table.count_shared_cells(agents, item) for item in items), default=0)
 
     def has_ambiguous_locations(self, agent_candidates: Sequence[str], item_columns: Sequence[str]) -> bool:
         """Return whether the folders and the files could equally well be the agents.
 
-        A shared cell is an agent and an item to which this agent and another agent responded. The shared cells are counted
-        (`count_max_shared_cells`) with the folders as agents, and again with the files as agents. The folders and files are
-        ambiguous if the two numbers are equal and greater than 0. They are not ambiguous if another column may name the
-        agents.
+        The shared cells are counted with the folders as agents, and again with the files as agents. The folders and files are
+        ambiguous if the two numbers are equal and greater than 0. They are not ambiguous if another column may name the agents.
 
         agent_candidates : columns other than folders and files that may name agents
         item_columns : columns of ids or prompts, also combined with folders or files
@@ -455,13 +453,12 @@ class _RoleSearch(WideTableSearch):
     def list_rival_text_columns(self, chosen: str, agents: tuple[str, ...], unshared_prose: Sequence[str]) -> list[str]:
         """List the columns that may hold the responses instead of the column that was chosen for them.
 
-        Agents share questions but not responses. Therefore, a column of prose may hold responses if no two agents have the
-        same text in it. The list depends on the name of the chosen column:
+        Agents share questions but not responses. The list depends on the name of the chosen column:
 
-        - If the name is usual for responses, such as "response", the list has the columns of `unshared_prose`, except those
-          named like a part of a response, such as its reasoning.
-        - Otherwise, the list has all columns of `unshared_prose` and, in addition, the columns with a name such as "output" in
-          which no two agents have the same text.
+        - If the name is usual, such as "response", the list has the columns of `unshared_prose`, except those named like a
+          part of a response, such as its reasoning.
+        - Otherwise, the list has all columns of `unshared_prose`, and the columns with a name such as "output" in which no two
+          agents have the same text.
 
         chosen : column that was chosen for the responses
         agents : columns that together name an agent
@@ -549,9 +546,8 @@ class _RoleSearch(WideTableSearch):
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts that identifies items; None without candidates.
 
-        A shared cell is an agent and an item to which this agent and another agent responded. The column with the most
-        shared cells is chosen (`find_column_of_shared_items`). If no column has shared cells, or if each agent has its own
-        column, the first column with at least 90% of the largest number of distinct values is chosen.
+        The column with the most shared cells is chosen (`find_column_of_shared_items`). If no column has shared cells, or if
+        each agent has its own column, the first column with at least 90% of the largest number of distinct values is chosen.
 
         agents : columns that together name an agent; empty if each agent has its own column
         candidates : columns to choose from, the most reliable first
@@ -571,8 +567,7 @@ class _RoleSearch(WideTableSearch):
     def find_column_of_shared_items(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column by which agents have the most items in common; None if no column gives common items.
 
-        The column with the most shared cells is returned. A cell is an agent and an item to which it responded. It is shared
-        if another agent responded to the item, too (`TableColumns.count_shared_cells`).
+        The column with the most shared cells (`TableColumns.count_shared_cells`) is returned.
 
         Several columns may have the same number of shared cells. Then the first one is returned, unless it holds ids that
         restart for each agent and do not identify items (`has_restarting_ids`). In this case, a column of prompts is returned.

@@ -151,7 +151,7 @@ def _read_archive(path: Path, replaced: Replacements) -> _Log:
     of the returned log is called.
 
     path : the archive
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; `read_samples` updates it, too
+    replaced : counter of replaced values; `read_samples` updates it, too
 
     Raises: ImportFormatError [import-format] if the file is not a log or is damaged.
     """
@@ -183,7 +183,7 @@ def _read_members(path: Path, names: Sequence[str], replaced: Replacements) -> I
     """Yield the objects in members of an archive, with one member in memory at a time.
 
     names : names of the members in the archive
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counter of replaced values
     """
     limit = UnpackLimit(path)
     try:
@@ -420,7 +420,7 @@ def _read_rows_of_first_filter(file: Path, replaced: Replacements) -> Iterator[t
     are read.
 
     file : a file samples_*.jsonl
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counter of replaced values
 
     Yields the location of each sample, for messages, and its values by key.
     """

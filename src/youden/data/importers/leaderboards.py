@@ -413,7 +413,7 @@ def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replace
     file : the file; its suffix determines the format
     tests_by_variables : numbers of the tests that have no number in their file, by the encoded variables of the test; see
         `_read_results`
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counter of replaced values
 
     Returns the results in the order of the file, at least one.
 
@@ -435,7 +435,7 @@ def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Re
 
     tests_by_variables : numbers of the tests that have no number in their file, by the encoded variables of the test; new
         tests are added. Pass the same dictionary for all files, so that a test has the same number in each file.
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counter of replaced values
 
     Raises: ImportFormatError if the file cannot be read or has another layout.
     """
@@ -466,7 +466,7 @@ def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str,
 
     The key `results` of the file has the list of results, or an object that has the list under its own key `results`.
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; changed in place
+    replaced : counter of replaced values; changed in place
 
     Raises: ImportFormatError if the file cannot be read, or if it has no list of objects in one of these places.
     """
@@ -507,7 +507,7 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
     The columns of a file are the variables of the tests and then, for each provider and prompt, a column of outputs called
     "[provider] prompt" and a column "Status".
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counter of replaced values
 
     Raises: ImportFormatError [import-format] if the file has no such columns; [import-csv] if a row has another length.
     """

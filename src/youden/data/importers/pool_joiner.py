@@ -148,8 +148,9 @@ class PoolBuilder:
     ) -> None:
         """Add one response, or a list of responses, which are repeats.
 
-        A response that cannot be used is counted by its reason. It counts as left out if there is nothing to import: if the
-        text is None, or equal to an earlier response that it repeats. It counts as dropped in the other cases:
+        A text of spaces becomes an empty text. A response that cannot be used is counted by its reason. It counts as left out
+        if there is nothing to import: if the text is None, equal to an earlier response that it repeats, or an empty text
+        without a `repeat` next to another response of the agent to the item. It counts as dropped in the other cases:
 
         - The text is not a string.
         - The id of the agent or of the item is missing, has another type than `str` or `int`, or is not a valid name.
@@ -232,6 +233,8 @@ class PoolBuilder:
 
     def _add_text(self, agent_id: str, item_id: str, text: str, *, repeat_label: str | None, location: str) -> bool:
         """Add a response, or count it as left out or dropped if an earlier response has the same label.
+
+        An empty text without a label is left out if the cell has another response, before or after it.
 
         Returns whether it is the first response of the agent to the item.
         """

@@ -241,7 +241,7 @@ def _drop_other_records(rows: Rows, *, is_log: bool, note: Note) -> Rows:
 
 
 def _find_other_kinds(column: str, complete_rows: Rows, incomplete_rows: Rows) -> set[str]:
-    """Return the kinds of incomplete rows if there are complete rows and none of them has one of these kinds; else an empty set.
+    """Return the kinds of the incomplete rows; an empty set if a complete row has one of them, or if no row is complete.
 
     column : column that states what a row records, such as "response" or "rating"
     complete_rows, incomplete_rows : rows with and without a value in a required column, such as the column of models

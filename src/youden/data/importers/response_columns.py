@@ -110,7 +110,10 @@ class ColumnPath:
     def has_cell(self, row: Mapping[str, Json]) -> bool:
         """Return whether a row has a field to which the path leads, even if the field is empty."""
         *parent_steps, last_step = self.steps
-        parent = get_nested(dict(row), *parent_steps) if parent_steps else row
+        parent: Json | Mapping[str, Json] = row
+        if parent_steps:
+            fields = row if isinstance(row, dict) else dict(row)
+            parent = get_nested(fields, *parent_steps)
         if isinstance(parent, list):
             return isinstance(last_step, int) and -len(parent) <= last_step < len(parent)
         return isinstance(parent, Mapping) and last_step in parent

@@ -415,9 +415,7 @@ def _with_unnamed_groups_or_prompts(
 
 
 def _check_prompts_are_shared(item: str, responses: _Responses, *, location: str) -> None:
-    """Check that prompts can identify the items: at most a quarter of the rows have a prompt that only one agent has.
-
-    Agents can be compared only by items to which several of them responded.
+    """Check that prompts can identify the items: agents can be compared only by items to which several of them responded.
 
     item : column of ids, for the error message
     responses : rows of the table, with their prompts
@@ -517,17 +515,6 @@ def _describe_ambiguity(column: str, item: str, responses: _Responses) -> str:
         f"items, use `youden import table` with --column 'item={column}+{item}'; if they are repeats, with --column "
         f"'repeat={column}'."
     )
-
-
-def is_computed_column(name: str, columns: Collection[str]) -> bool:
-    """Return whether a column that the user named is not in the table, but must be computed for each row.
-
-    Such a column is the folder or the file of the row, or a combination of several columns, such as `subject+id`.
-
-    name : column, as the user wrote it
-    columns : names of all columns of the table
-    """
-    return FILE in name or FOLDER in name or split_composite(name, columns) is not None
 
 
 def split_composite(text: str, columns: Collection[str]) -> tuple[str, ...] | None:

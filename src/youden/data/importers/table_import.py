@@ -37,7 +37,7 @@ from youden.data.importers.response_columns import (
     detect_known_layout,
     parse_column_paths,
 )
-from youden.data.importers.restarting_ids import is_computed_column, split_composite, with_unique_items
+from youden.data.importers.restarting_ids import split_composite, with_unique_items
 from youden.data.importers.role_messages import describe_roles, unclear_columns_error
 from youden.data.importers.table_files import (
     PLAIN,
@@ -112,8 +112,8 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 
     - In files with a format in `PLAIN`, and in saved folders, the columns are known in three cases: the user named a path to
       the elements of a list, such as `choices[].text`; the user named the columns, or they have the names of roles, such as
-      "text" and "item"; or they are the columns of a known public data set. If a column that the user named must first be
-      computed (`is_computed_column`), the columns are not known.
+      "text" and "item"; or they are the columns of a known public data set. If the user named the folder or the file of the
+      rows, or a combined column such as `subject+id`, the columns are not known, because their values must be computed.
     - In other files, such as spreadsheets, the columns are known only if the user named a path to the elements of a list.
 
     files : files of the tables; only the first row of the first file is examined
@@ -126,8 +126,9 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 
     _, first_row = next(read_rows(files[0]), ("", {}))
     flat_row = flatten(first_row)
-    if any(is_computed_column(name, flat_row) for name in columns.values()):
-        return False
+    for name in columns.values():
+        if FILE in name or FOLDER in name or split_composite(name, flat_row) is not None:
+            return False
     if has_list_paths:
         return True
 
@@ -531,7 +532,7 @@ def _add_column(rows: Sequence[dict[str, Json]], column: str) -> None:
     A row without a value stays without the column: a row without a text is no response, whereas an empty text is one.
     """
     for row in rows:
-        value = get_value(row, column)
+        value = None if column in row else get_value(row, column)
         if value is not None:
             row[column] = value
 

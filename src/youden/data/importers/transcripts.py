@@ -172,7 +172,7 @@ def _read_traces(paths: Sequence[Path], replaced: Replacements) -> list[tuple[st
     a trace may be in several files.
 
     paths : files, and folders of files, in OTLP JSON
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counter of replaced values
 
     Returns for each trace the location of the span that was read first, for messages, and all spans, sorted by their start.
 
@@ -205,7 +205,7 @@ def _make_span(span: Mapping[str, Json], location: str, replaced: Replacements) 
     """Create a span from an OTLP object; messages that are encoded as JSON are parsed.
 
     location : file and line, for errors
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counter of replaced values
     """
     attributes = _convert_attributes(span.get("attributes"))
     for name in _MESSAGE_ATTRIBUTES.values():
@@ -244,7 +244,7 @@ def _find_agent_name(spans: Sequence[_Span]) -> Json:
 def _read_spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
     """Yield the spans (timed operations) of a file, each with its location.
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counter of replaced values
     """
     for location, export in _read_exports(file, replaced):
         resources = get_nested(export, "resourceSpans")
@@ -265,7 +265,7 @@ def _read_exports(file: Path, replaced: Replacements) -> Iterator[tuple[str, Jso
 
     The file may hold one export, a list of exports, or one export per line.
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counter of replaced values
     """
     text = read_text(file, replaced)
     content = _parse_if_json(text, file, replaced)

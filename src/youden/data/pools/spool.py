@@ -82,7 +82,8 @@ class Spool:
         starts = np.cumsum(n_bytes_with_separator) - n_bytes_with_separator  # Σ over the texts before
         if self._file is None:
             texts = np.full(shape, None, dtype=np.object_)
-            texts.ravel()[cells] = self._decode_texts(starts, starts + n_bytes)
+            bounds = zip(starts.tolist(), (starts + n_bytes).tolist(), strict=True)
+            texts.ravel()[cells] = [self._data[start:end].decode() for start, end in bounds]
             return texts
 
         with _explain_full_disk():
@@ -95,14 +96,6 @@ class Spool:
             lengths=_place_in_cells(lengths, cells, shape, default=0),
         )
         return cast(Objects, texts_in_file)  # which is indexed like an array of objects
-
-    def _decode_texts(self, starts: Positions, ends: Positions) -> list[str]:
-        """Return all texts that are kept in memory.
-
-        starts, ends : int arrays (n_texts,), position of the first byte of each text, and of the byte after its last one
-        """
-        bounds = zip(starts.tolist(), ends.tolist(), strict=True)
-        return [self._data[start:end].decode() for start, end in bounds]
 
     def _store_encoded(self, data: bytes | memoryview) -> None:
         """Store the bytes of further texts after those of the earlier texts.
@@ -388,10 +381,10 @@ class PoolCells:
     Attributes
     ----------
     empty : {"failure", "missing"}
-        Whether an empty text, or a text of spaces, is a response; if it is missing, it is not added.
+        Whether an empty text, or a text of spaces, counts as a response ("failure") or is left out ("missing").
     """
 
-    def __init__(self, empty: EmptyRule = "failure") -> None:
+    def __init__(self, empty: EmptyRule) -> None:
         self.empty = empty
         self._agent = array("q")
         self._item = array("q")
@@ -401,8 +394,6 @@ class PoolCells:
 
     def add(self, agent: int, item: int, text: str, *, number: int, repeat: int | None = None) -> None:
         """Add one response. Several responses of an agent to an item are checked later, by `to_texts`.
-
-        If empty texts count as missing responses (`self.empty`), an empty text is not added.
 
         agent, item : positions of the agent and the item
         number : number of the row in the file, from 1
