@@ -334,13 +334,11 @@ def _divide_or_0(part: Floats, total: Floats) -> Floats:
 def _find_groups_linked_by(free_cells: CellIndex, component: Ids) -> list[Bools]:
     """Find, in each component, the largest group of two or more agents that free cells link.
 
-    A cell links its agent to the other agents with a cell on the same item. A free cell has a leverage below 1: its
-    prediction does not follow its score exactly. If removing a cell would separate agents, its leverage is 1. The agents of
-    a group therefore stay linked after the removal of any single cell.
+    A cell links its agent to the other agents with a cell on the same item. If removing a cell would separate agents, its
+    leverage is 1, and it is not free. The agents of a group therefore stay linked after the removal of any single cell.
 
     free_cells : agents and items of the free cells
-    component : int array (n_agents,), component of each agent: the number of its set of agents that are linked by free or
-        other cells
+    component : int array (n_agents,), component of each agent, by the links of all cells
 
     Returns the members of each group as a mask, bool array (n_agents,). Components without a group are skipped.
     """
