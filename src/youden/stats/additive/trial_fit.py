@@ -167,8 +167,6 @@ class _TrialSums:
 def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
     """Sum all trials into the normal equations of the agents' effects, with the weights and items of each agent.
 
-    An effect group is a set of trials with one common effect: those of an item, or of a block.
-
     chunks : trials in chunks of items; all trials on an item, and all trials of an effect group, must be in one chunk
     """
     sums = _TrialSums(

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from scipy.special import ndtr, stdtr
 
-from youden.stats.base.pair_chunks import ChunkSource, PairChunk, check_trials, sum_by_effect_group
+from youden.stats.base.pair_chunks import ChunkSource, PairChunk, check_trials, sum_by_effect_group, sum_by_pair
 from youden.stats.trials.comparisons import holm
 from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
@@ -250,8 +250,7 @@ def _sum_residuals_by_pair(chunk: PairChunk, residual: Floats, n_anchors: int) -
     pair = lower * n_anchors + higher  # index in a flattened matrix
 
     powers = (np.ones(len(pair)), residual, residual**2)
-    sums = [np.bincount(pair, power, n_anchors**2) for power in powers]
-    return np.reshape(sums, (3, n_anchors, n_anchors))
+    return np.array([sum_by_pair(pair, power, n_anchors) for power in powers])
 
 
 def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
