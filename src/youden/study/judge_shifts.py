@@ -411,8 +411,8 @@ def _estimate_shift(
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
     """Return whether a shift can be distinguished from the effect of a nonlinear relation between the judges.
 
-    A curve instead of a line may shift a family whose agents have similar abilities, although neither judge favours it. The
-    shift can be distinguished from this effect in three cases:
+    A curved relation may shift a family of similar abilities, although neither judge favours it. There are three cases in
+    which the shift can be distinguished from this effect:
 
     - The curve cannot cause a shift of this family.
     - The interval of the shift is outside the range of shifts that the curve may cause.
