@@ -126,8 +126,7 @@ def _get_displayed_address(config: JudgeConfig) -> str:
 def _report_key(config: JudgeConfig, connection: Connection, environment: Mapping[str, str]) -> Finding:
     """Return a finding that names the source of the API key, or states that no key is sent.
 
-    config : judge with one server
-    connection : connection to this server, with the API key that was found
+    connection : connection to the judge's server, with the API key that was found
     environment : environment variables in which the key was searched
     """
     if not connection.api_key:
@@ -141,9 +140,8 @@ def _report_failed_call(config: JudgeConfig, error: CallError, key_finding: Find
 
     The failed step is "key" if the server rejected the API key (HTTP 401 or 403), and "reach" in all other cases.
 
-    config : judge with one server
     error : failure of the test request
-    key_finding : finding that the key was found; the result contains it only if the failed step is "reach"
+    key_finding : finding on the source of the key, used only if the failed step is "reach"
 
     Returns one finding per step of `STEPS`; the steps after the failed one are skipped.
     """

@@ -523,9 +523,9 @@ def _make_verdicts(
 ) -> Verdicts:
     """Convert answers to verdicts, with costs and with findings (messages for the user) about the answers.
 
-    A cost account is a name under which the store keeps the costs of all invocations of a run. If the options have an
-    account, the verdicts get the costs of all invocations. Otherwise, the verdicts get the costs of this invocation. The
-    names of the models that answered are added to the store, unless the store is only read.
+    If the options have a cost account, under which the store keeps the costs of all invocations of a run, the verdicts get
+    these costs, otherwise those of this invocation. The names of the models that answered are added to the store, unless it
+    is only read.
 
     run : plan, options and budget
     config : judge that gave the answers
@@ -552,12 +552,12 @@ def _make_verdicts(
 def _record_answering_models(run: _Run, config: JudgeConfig, store: Store, answers: PlanAnswers) -> tuple[Finding, ...]:
     """Add the names of the models that answered to the store, unless the store is only read, and report a changed model.
 
-    A provider can replace a model by another version under the same name, which may change its answers.
+    A provider can replace a model by another version, which may change its answers.
 
     run : options of the run
     config : judge that gave the answers
-    store : store with the names of the models that answered in earlier runs
-    answers : answers to all trials of the plan, with the names of the models that gave them
+    store : store, which has the names from earlier runs
+    answers : answers to all trials of the plan, with the names of their models
 
     Returns a finding if a model answered that did not answer in earlier runs, else an empty tuple.
     """

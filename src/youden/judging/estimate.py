@@ -314,19 +314,14 @@ def _count_remaining(store: Store, row_keys: Iterator[RowKey], characters: Posit
     n_stored_trials = n_requests = n_characters = 0
     while chunk := list(islice(row_keys, CHUNK)):
         row_by_key = {key: row for row, key in chunk}
-        stored_keys = _find_stored_keys(store, list(row_by_key))
+        outcomes = store.get_outcomes(list(row_by_key))
+        stored_keys = {key for key, outcome in outcomes.items() if is_final(outcome)}
         n_stored_trials += sum(key in stored_keys for _, key in chunk)
 
         remaining_rows = [row for key, row in row_by_key.items() if key not in stored_keys]
         n_requests += len(remaining_rows)
         n_characters += int(characters[remaining_rows].sum())
     return _RemainingRequests(n_stored_trials, n_requests, n_characters)
-
-
-def _find_stored_keys(store: Store, keys: list[str]) -> set[str]:
-    """Return the request hashes whose request need not be sent again, because the store has a final outcome of it."""
-    outcomes = store.get_outcomes(keys)
-    return {key for key, outcome in outcomes.items() if is_final(outcome)}
 
 
 def _find_encoding(model: str, environment: Mapping[str, str]) -> Any | None:

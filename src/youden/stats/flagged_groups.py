@@ -228,9 +228,7 @@ class PairAgreement(NamedTuple):
 def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
     """Grow groups of agents from candidate pairs, beginning with the pair that has the largest corrected agreement.
 
-    A candidate pair agrees far more than the abilities of its agents predict. Its corrected agreement is excess / max_excess:
-    the agreement beyond the prediction, divided by the largest possible one. A pair is skipped if an earlier group contains
-    both agents.
+    A pair is skipped if an earlier group contains both agents.
 
     Yields the positions of the agents of each group, in the order in which they joined. There are at most `MAX_GROUPS`.
     """
@@ -270,10 +268,7 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
 
 
 def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
-    """Find the agent that agrees most with a group, if it agrees about as much as the members do with each other.
-
-    Agreement is measured by the corrected agreement Σ excess / Σ max_excess over pairs of agents. The excess is the
-    agreement beyond what the abilities predict, and `max_excess` is the largest possible excess.
+    """Find the agent with the largest corrected agreement with a group, if the members agree about as much with each other.
 
     pairs : answers to all pairs of agents, and their excess
     group : positions of the members
@@ -307,7 +302,7 @@ def _find_eligible_agents(pairs: PairAgreement, group: list[int]) -> Bools:
     """Find the agents that may join a group, bool array (n_agents,).
 
     An eligible agent was compared with at least half of the members. Each compared pair of the agent and a member is a
-    candidate: a pair that agrees far more than predicted. The members themselves are not eligible.
+    candidate. The members themselves are not eligible.
 
     pairs : answers to all pairs of agents, and the candidates among the pairs
     group : positions of the members

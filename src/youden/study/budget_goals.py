@@ -82,7 +82,6 @@ def parse_goal(text: str) -> Goal:
     Goal
         The measure and its bound.
 
-
     Raises
     ------
     ConfigError

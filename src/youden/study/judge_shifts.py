@@ -411,13 +411,12 @@ def _estimate_shift(
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
     """Return whether a shift can be distinguished from the effect of a nonlinear relation between the judges.
 
-    If the abilities by two judges follow a curve instead of a line, a family whose agents have similar abilities may be
-    shifted although neither judge favours a family. The shift can be distinguished from this effect in three cases:
+    A curved relation may shift a family of similar abilities, although neither judge favours it. There are three cases in
+    which the shift can be distinguished from this effect:
 
     - The curve cannot cause a shift of this family.
-    - The interval of the shift lies entirely outside the range of shifts that the curve may cause.
-    - The shift is not significant, so nothing needs to be explained. In this case, the range must also be finite, and
-      the agents of the family must differ in ability.
+    - The interval of the shift is outside the range of shifts that the curve may cause.
+    - The shift is not significant, the range is finite, and the agents of the family differ in ability.
 
     estimate : shift of the family with its interval
     is_clustered : whether the agents of the family have similar abilities

@@ -1,6 +1,7 @@
 """Answer plans from the recorded answers of a finished run, so that designs can be compared without calls.
 
-A dense run is replayed as it is. A run with fewer answers is a pilot, from which a dense run is simulated.
+A dense run, in which nearly all comparisons were made, is replayed as it is. A run with fewer answers is a pilot, from which a
+dense run is simulated.
 """
 
 from __future__ import annotations
@@ -81,8 +82,6 @@ class RecordedAnswers(ReadOnly):
 
 def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
     """Read the answers of a dense run, so that they can be replayed.
-
-    A dense run is a run in which nearly all comparisons were made.
 
     Parameters
     ----------
@@ -289,8 +288,7 @@ _ROUNDING = 1e-9
 def read_or_simulate_answers(folder: RunFolder, *, seed: int) -> RecordedAnswers:
     """Read the recorded answers of a run, or simulate the answers of a dense run if the run is a pilot.
 
-    A dense run has answers to all pairs of agents on all items; a pilot has too few answers. If a run is nearly dense, nothing is
-    simulated.
+    If a run is nearly dense, nothing is simulated.
 
     Parameters
     ----------

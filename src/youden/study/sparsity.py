@@ -1,6 +1,6 @@
 """Study how few cells or calls predict held-out cells and preserve the ranking (the paper's Tables 3, 4 and Figure 2).
 
-All regimes of a seed use the same holdout.
+All regimes of a seed use the same holdout. A cell is the score of one agent on one item.
 """
 
 from __future__ import annotations
@@ -258,8 +258,6 @@ def _measure_fit(fold: Fold, observation: _Observation, groups: Contrast | None)
 class _Costs(NamedTuple):
     """Measures of the cost of observing the scores of some training cells.
 
-    A cell is the score of one agent on one item.
-
     Attributes
     ----------
     share_of_all, share_of_train : float
@@ -369,7 +367,7 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
     -------
     tuple of str
         A sentence on the holdout rule, two on the cells and the calls of the main regime if `study` has it, and one for
-        each regime that cannot be planned. A cell is the score of one agent on one item.
+        each regime that cannot be planned.
     """
     effect = "calls of held-out cells are used in their partners' scores (the paper's rule), so the holdout error is too low."
     if study.rule == "strict":
@@ -389,8 +387,8 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
 def _describe_main_regime(main: SparsityRow, dense: SparsityRow) -> Iterator[str]:
     """Yield two sentences on a regime: its accuracy, and how many calls it saves.
 
-    A regime is a design with a number of observed cells, that is, of scores of one agent on one item. It is compared with
-    the dense fit, which uses all cells that are not held out (training cells).
+    A regime is a design with a number of observed cells. It is compared with the dense fit, which uses all cells that are
+    not held out (training cells).
 
     main : the regime, with its shares of all cells (`of_all`) and of the training cells (`of_train`)
     dense : the dense fit

@@ -44,18 +44,18 @@ def judge_by_function(function: SameSource, plan: Plan, progress: Progress | Non
     first_rows, second_rows = plan.text_rows
     second_items = np.where(plan.trial_type == PAIRED, plan.item, plan.other_item)
     answer = np.empty(len(plan))
-    if progress:
+    if progress is not None:
         progress.start(len(plan), what=_get_name(function))
     try:
         for trial in range(len(plan)):
             text_a = texts[first_rows[trial], plan.item[trial]]
             text_b = texts[second_rows[trial], second_items[trial]]
             answer[trial] = _call_function(function, text_a, text_b, trial=trial)
-            if progress:
+            if progress is not None:
                 is_missing = bool(np.isnan(answer[trial]))
                 progress.advance(failed=int(is_missing), reason="unparsed" if is_missing else "")
     finally:
-        if progress:
+        if progress is not None:
             progress.stop()
 
     has_answer = ~np.isnan(answer)

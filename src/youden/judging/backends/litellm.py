@@ -150,8 +150,6 @@ def _make_error_from_status(
 ) -> CallError:
     """Make the error for a reply of the server that has an HTTP status of at least 400.
 
-    The kind of the error states whether a retry may help, only this request fails, or the run has to stop ("fatal").
-
     status : HTTP status of the reply
     message : message of the exception that litellm raised
     fatal_code : error code in the message for which the run has to stop; None if the message contains no such code

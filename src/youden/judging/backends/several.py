@@ -82,9 +82,8 @@ class _Server:
     def record_failure(self, reason: str, *, now: float, affects_all_calls: bool, was_probe: bool) -> None:
         """Record a failed call, and decide whether the server is left out.
 
-        A server that is left out gets no requests other than probes, which test whether it works again. The server is left out
-        after one failure that affects all calls, or after three failures in a row. The first probe is sent after 1 second. Each
-        failed probe doubles this time, up to 30 seconds.
+        The server is left out after one failure that affects all calls, or after three failures in a row. The first probe is
+        sent after 1 second. Each failed probe doubles this time, up to 30 seconds.
 
         reason : why the call failed
         now : time by the clock of the judge, in seconds
@@ -170,9 +169,8 @@ class RoundRobin:
     def _select_server(self, tried: Collection[_Server]) -> _Server:
         """Select the server for a request.
 
-        A server that is left out after failures comes first if it is time to probe it, that is, to test whether it works again.
-        Otherwise, the working server with the fewest calls in flight is selected. If no server works, the server that is to be
-        probed next is selected.
+        A server that is left out comes first if it is time to probe it. Otherwise, the working server with the fewest calls in
+        flight is selected. If no server works, the server that is to be probed next is selected.
 
         tried : servers that failed for this request, which are not selected again
         """
@@ -196,8 +194,7 @@ class RoundRobin:
     async def _send_to_server(self, server: _Server, request: Request) -> Completion:
         """Send a request to one server, and record whether the server works.
 
-        A server that fails too often gets no requests other than probes, which test whether it works again. A call that is
-        cancelled because no reply came in time counts as a failure of the server.
+        A call that is cancelled because no reply came in time counts as a failure of the server.
 
         Returns the reply.
         Raises: CallError if the call fails for any reason.

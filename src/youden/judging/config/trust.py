@@ -241,7 +241,7 @@ def _compile_known_hosts() -> Mapping[str, tuple[str, ...]]:
 
 
 def _to_pattern(host: str) -> str:
-    """Convert a host to a regular expression, in which "*" matches any label: a part of the host without a dot."""
+    """Convert a host to a regular expression, in which "*" matches any label."""
     return re.escape(host).replace(r"\*", "[a-z0-9-]+")
 
 

@@ -1,7 +1,8 @@
 """Manage the leases of a run on its batches and their requests, and the records of its batches in the store.
 
 A batch is recorded before any of its requests is sent, so that a later process on any host can resume it. A record has no
-requests, answers or secrets: only which request hashes went into which file of the provider.
+requests, answers or secrets: only which request hashes went into which file of the provider. A lease is the exclusive right of
+a process to send a request, or to poll a batch.
 """
 
 from __future__ import annotations
@@ -46,8 +47,6 @@ class BatchLeases:
     async def hold(self, *, on_failure: Callable[[YoudenError], None]) -> AsyncIterator[None]:
         """Renew all leases while the `with` block runs, and release them at its end.
 
-        A lease is the exclusive right of this process to send a request, or to poll a batch.
-
         on_failure : function that is called with the error if the leases are lost
         """
         renewing = asyncio.create_task(self._renew_repeatedly(on_failure))
@@ -67,9 +66,8 @@ class BatchLeases:
     def acquire(self, calls: Sequence[Call]) -> list[Call]:
         """Acquire leases on the requests of calls, and return the calls that have to be sent.
 
-        A lease is the exclusive right to send a request. A call has to be sent if no other process has leased its request, and if
-        the request has not been answered since the call was looked up. If another process has leased a request, `has_peer_lease`
-        is set.
+        A call has to be sent if no other process has leased its request, and if the request has not been answered since the
+        call was looked up. If another process has leased a request, `has_peer_lease` is set.
 
         Raises: JudgeError [lease-lost] if the leases that this process holds have expired.
         """

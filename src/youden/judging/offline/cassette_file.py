@@ -1,4 +1,4 @@
-"""Read and write cassettes: files of requests and their raw answers, for version control.
+"""Read and write cassettes: files of recorded requests and their raw answers, for version control.
 
 The same entries always make the same bytes, and each key is checked against its request when the file is read.
 """
@@ -219,7 +219,7 @@ def redacted_messages(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, A
 
 
 def write_cassette(path: Path, cassette: Cassette) -> None:
-    """Write a cassette, a file of recorded requests and answers; an existing file is replaced atomically.
+    """Write a cassette; an existing file is replaced atomically.
 
     Equal cassettes give files with equal bytes.
 
@@ -238,7 +238,7 @@ def write_cassette(path: Path, cassette: Cassette) -> None:
 
 
 def read_cassette(path: Path) -> Cassette:
-    """Read a cassette: a file of recorded requests and answers, which can be replayed.
+    """Read a cassette, which can be replayed.
 
     Parameters
     ----------
@@ -273,9 +273,9 @@ def read_cassette(path: Path) -> Cassette:
 def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
     """Read the valid entries of a cassette, and describe the invalid ones.
 
-    A cassette is a file of recorded requests and answers. Its first line, the head, has the version and the judges. Each
-    further line is an entry, with one request and its answer or failure. The request hash of each entry is compared with the hash
-    of its request. The comparison is not possible for a redacted entry, because its texts are replaced by hashes.
+    The first line of a cassette, the head, has the version and the judges. Each further line is an entry, with one request and
+    its answer or failure. The request hash of each entry is compared with the hash of its request. The comparison is not
+    possible for a redacted entry, because its texts are replaced by hashes.
 
     Parameters
     ----------

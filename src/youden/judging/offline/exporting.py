@@ -232,7 +232,7 @@ def export_requests(
     format : {"jsonl", "parquet"}, default "jsonl"
         Format of the files.
     shards : int, default 1
-        Number of files of requests per judge, of equal size; fewer if there are fewer requests.
+        Number of files of requests per judge, of equal size; fewer if there are fewer requests. A number below 1 counts as 1.
 
     Returns
     -------

@@ -111,18 +111,14 @@ class LineReader:
         if not isinstance(result, dict):
             return ResultLine(None, None)
 
-        content = _content_without_ids(result) if _is_rememberable(line) else None
+        is_remembered = len(line) <= _MAX_REMEMBERED_BYTES and b"NaN" not in line and b"Infinity" not in line
+        content = _content_without_ids(result) if is_remembered else None
         outcome: Completion | CallError | None = self._remembered.get(content)
         if outcome is None:
             outcome = parse_outcome(result)
             if content is not None:
                 cache_outcome(self._remembered, content, outcome)
         return ResultLine(result.get("custom_id"), outcome)
-
-
-def _is_rememberable(line: bytes) -> bool:
-    """Return whether the outcome of a line may be remembered: the line is short, and has no NaN and no infinity."""
-    return len(line) <= _MAX_REMEMBERED_BYTES and b"NaN" not in line and b"Infinity" not in line
 
 
 def _content_without_ids(result: Mapping[str, Any]) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Replay recorded answers from a cassette, and record the answers to other requests.
+"""Replay answers from a cassette, a file of recorded requests and answers, and record the answers to other requests.
 
 A cassette applies to all backends that are made while `use_cassette` is active, so that no caller has to pass it on.
 """
@@ -117,7 +117,7 @@ _active: ContextVar[CassetteRecorder | None] = ContextVar("youden_cassette", def
 
 @contextmanager
 def use_cassette(recorder: CassetteRecorder) -> Iterator[CassetteRecorder]:
-    """Use a cassette, a file of recorded requests and answers, in the body of a `with` statement, then save it.
+    """Use a cassette in the body of a `with` statement, then save it.
 
     All backends that are made in the body use the cassette, also those in tasks, and in threads that copy this context
     (`asyncio.to_thread`).
@@ -152,8 +152,7 @@ def with_cassette(
 ) -> Backend:
     """Wrap a backend in the active cassette, which answers all requests that it has recorded.
 
-    A cassette is a file of recorded requests and answers. Its mode decides whether other requests are sent and recorded, or
-    refused (`CassetteRecorder`).
+    The mode of the cassette decides whether other requests are sent and recorded, or refused (`CassetteRecorder`).
 
     Parameters
     ----------

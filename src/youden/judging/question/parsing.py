@@ -269,8 +269,8 @@ def read_answer(
         the hard answer, and the graded answer is the expected grade, Σ P(label)·grade. P(label) is the probability of the
         label as the first token, divided by the sum over all labels.
     is_sampled : bool, default False
-        Whether the judge drew its answer at random, with a temperature above 0 or of its provider. Its label may then be
-        another one than the likeliest.
+        Whether the answer was drawn at random, because the temperature is above 0 or the provider's default. Its label then
+        need not be the likeliest.
 
     Returns
     -------

@@ -93,9 +93,9 @@ class CircuitBreaker:
     def record_failure(self, attempts: Attempts, error: CallError) -> bool:
         """Record a failed call, which may open the circuit.
 
-        The circuit is open while the server is unreachable, which is an outage. A failure that opens the circuit, or that happens
-        while the circuit is open, belongs to the outage, and sets `attempts.suspect`. When the circuit opens, `suspect` is also
-        set for the calls that failed before, and their `n_failed` becomes 0. `RetryPolicy.next_wait` counts all other failures.
+        A failure that opens the circuit, or that happens while the circuit is open, belongs to an outage, and sets
+        `attempts.suspect`. When the circuit opens, `suspect` is also set for the calls that failed before, and their `n_failed`
+        becomes 0. `RetryPolicy.next_wait` counts all other failures.
 
         Parameters
         ----------
@@ -150,9 +150,8 @@ class CircuitBreaker:
     async def _admit_probe(self) -> AsyncIterator[None]:
         """Admit one call at a time while the circuit is open, and all waiting calls once it has closed.
 
-        The circuit is open while the server is unreachable. The caller sends its call in the body of the `async with` statement.
-        While the circuit is open, the call is a probe: it tests whether the server is reachable again. The probe holds the
-        probe lock until the body ends, so that all other calls wait for its result.
+        The caller sends its call in the body of the `async with` statement. While the circuit is open, the call is a probe: it
+        holds the probe lock until the body ends, so that all other calls wait for its result.
         """
         async with AsyncExitStack() as held_lock:
             await held_lock.enter_async_context(self._probe_lock)
@@ -177,7 +176,7 @@ class CircuitBreaker:
             attempts.n_failed, attempts.suspect = 0, True
 
     async def _wait_for_probe(self) -> None:
-        """Wait until the next probe (a test call) is due: 0 s before the first probe, then ¼ s, ½ s, 1 s, … up to 5 s."""
+        """Wait until the next probe is due: 0 s before the first probe, then ¼ s, ½ s, 1 s, … up to 5 s."""
         if not self.is_open:
             return
         seconds = 0.0

@@ -2,7 +2,7 @@
 
 Judging, calibration and the generation of texts all use it, one at a time or several at once. `Dispatcher` finds the
 requests to send, `CallQueue` orders them, `Caller` makes one attempt, `Outcomes` decides how a call ends, and a `Work`
-defines the requests.
+defines the requests. A lease is the exclusive right of a process to send a request.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class RequestLoop:
     def release_leases(self) -> None:
         """Release the leases on requests that were not sent, and report how many calls were cut off.
 
-        A lease is the exclusive right to send a request. If the store cannot be written, the leases expire on their own.
+        If the store cannot be written, the leases expire on their own.
         """
         if self._n_cancelled:
             self._log.announce(
@@ -155,9 +155,9 @@ class RequestLoop:
     async def _send_if_leased(self, call: Call) -> None:
         """Send a call once and handle its outcome, provided that this process may still send the request.
 
-        A lease is the exclusive right to send a request. If the lease may have expired, the call is left to the process that may
-        have the lease now. If the run has to end, nothing is sent. The method first waits until most earlier outcomes are on
-        disk, so that few paid answers are lost if the process dies.
+        If the lease may have expired, the call is left to the process that may have the lease now. If the run has to end,
+        nothing is sent. The method first waits until most earlier outcomes are on disk, so that few paid answers are lost if
+        the process dies.
 
         call : call from the queue, which stays open until it has an outcome
         """
@@ -396,9 +396,8 @@ class RequestLoop:
     async def _run_maintenance_round(self) -> None:
         """Run one round of maintenance: store outcomes, renew leases, and divide the rate limits again.
 
-        A lease is the exclusive right to send a request. If the leases may have expired, the calls that are not in flight are
-        left to other processes. If all calls were set aside in an outage of the server, they are queued again, so that one of
-        them is sent as the next probe, a test of the server.
+        If the leases may have expired, the calls that are not in flight are left to other processes. If all calls were set
+        aside in an outage of the server, they are queued again, so that one of them is sent as the next probe.
 
         Raises: YoudenError if the store cannot be written.
         """

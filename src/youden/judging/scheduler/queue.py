@@ -2,7 +2,8 @@
 
 For each row, `Dispatcher` finds out whether its outcome is in the store, whether another process sends its request,
 or whether it is added to the `CallQueue`. There calls wait until they are sent, or until they may be sent again
-after a failure.
+after a failure. A row is the position of a trial; several rows may need the same request. A lease is the exclusive right of
+a process to send a request.
 """
 
 from __future__ import annotations
@@ -184,8 +185,7 @@ class Dispatcher:
     async def dispatch_all(self) -> None:
         """Use the stored outcome of each row, and queue calls for the rows without a stored outcome.
 
-        A row is the position of a trial, and a call is a request that one or more rows need. The method waits while the queue
-        is full, and returns early if the run has to end.
+        The method waits while the queue is full, and returns early if the run has to end.
         """
         await self._announce_batches()
         lookups = look_up(self._work.iter_row_keys(), self._store, make_request=self._work.request, size=CHUNK)
@@ -258,9 +258,8 @@ class Dispatcher:
     async def _queue_calls(self, calls: Sequence[Call]) -> None:
         """Acquire leases on the requests of calls that are to be sent, and queue the calls.
 
-        A lease is the exclusive right to send a request. Several calls may have the same request. If an earlier call of the
-        request has not ended yet (it is queued, in flight, or leased by another process), the new call is not queued. Its rows,
-        the positions of the trials that need the answer, are added to the earlier call.
+        Several calls may have the same request. If an earlier call of the request has not ended yet (it is queued, in flight,
+        or leased by another process), the new call is not queued. Its rows are added to the earlier call.
         """
         new_calls = []
         for call in calls:
@@ -274,9 +273,9 @@ class Dispatcher:
     async def _lease_or_wait(self, calls: Sequence[Call]) -> None:
         """Acquire leases on calls, and decide for each call whether it is queued, waits or ends.
 
-        A lease is the exclusive right to send a request. A call ends if another process has answered it in the meantime,
-        or has sent it in a batch. A call is queued if its lease was acquired here. All other calls are leased by other
-        processes, and wait in `leased_by_others` for their answers.
+        A call ends if another process has answered it in the meantime, or has sent it in a batch. A call is queued if its
+        lease was acquired here. All other calls are leased by other processes, and wait in `leased_by_others` for their
+        answers.
 
         Raises: YoudenError, if the judge cannot be made, for example JudgeError [judge-no-key].
         """

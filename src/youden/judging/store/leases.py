@@ -77,8 +77,7 @@ class Leases:
     def acquire(self, keys: Sequence[str]) -> set[str]:
         """Acquire leases on requests, and return the request hashes for which this succeeded.
 
-        A lease is the exclusive right to send a request. While a running process holds the lease on a request, no other process
-        can acquire it.
+        While a running process holds the lease on a request, no other process can acquire it.
 
         keys : request hashes
         """

@@ -39,15 +39,6 @@ def max_wait() -> float:
     return MAX_WAIT_AT_SHUTDOWN_SECONDS if shutdown_started.is_set() else MAX_OUTAGE_SECONDS
 
 
-def _check_deadline(last_event_time: float) -> None:
-    """Check that the server has given a sign of life recently enough. Raises: UnresponsiveError otherwise.
-
-    last_event_time : monotonic time of its last sign of life, in seconds
-    """
-    if time.monotonic() - last_event_time >= DEADLINE_SECONDS:
-        raise UnresponsiveError
-
-
 class Watchdog:
     """Warns once when a store stops answering, and once when it answers again.
 
@@ -116,8 +107,9 @@ class Watchdog:
                 if event:
                     last_event_time = time.monotonic()
                     awaited_event = steps.send(event)
+                elif time.monotonic() - last_event_time >= DEADLINE_SECONDS:
+                    raise UnresponsiveError
                 else:
-                    _check_deadline(last_event_time)
                     self.warn_if_late()
         except StopIteration as stop:  # `steps` has ended
             result: T = stop.value

@@ -1,9 +1,9 @@
 """Coordinate the processes that send requests for one run, and divide the run's cost cap among them.
 
-The members are rows in the store, so that any host can join. At most one process is the coordinator, which writes the
-run folder. A member that stops renewing its row has ended; its whole grant counts as spent, because it may have spent it
-after its last report. The cap holds for all members together, because the worst-case cost of each request is reserved in
-the store before it is sent.
+The members are the processes that work on the run. Each has a row in the store, so that any host can join. At most one
+process is the coordinator, which writes the run folder. A member that stops renewing its row has ended; its whole
+grant counts as spent, because it may have spent it after its last report. The cap holds for all members together,
+because the worst-case cost of each request is reserved in the store before it is sent.
 """
 
 from __future__ import annotations
@@ -162,8 +162,8 @@ class WorkerGroup:
     def _exchange_reports(self, needed: int, *, is_leaving: bool) -> None:
         """Report this member's amounts to the store, and learn what the other members of the group have reported.
 
-        A member is a process that works on the run. Each member has a row in the store, with what it has spent and what it may
-        spend. All rows are read and replaced in one transaction, so that all members together keep the cost cap.
+        The row of a member contains what it has spent and what it may spend. All rows are read and replaced in one transaction,
+        so that all members together keep the cost cap.
 
         needed : picodollars that this member needs in addition to those that it has spent and reserved
         is_leaving : whether this member leaves the group, and needs no more of the cap
@@ -262,9 +262,8 @@ class WorkerGroup:
     def _update_other_rows(self, now: float, rows: Sequence[Member]) -> list[Member]:
         """Return the new rows of the other members: one row per living member, and one row for all ended members together.
 
-        A member has ended if its process has ended, or if it did not renew its row in time. The whole amount that an ended member
-        was granted counts as spent, because the member may have spent it after its last report. If a coordinator starts while
-        no other member is alive, all rows are dropped, because the run then starts with the whole cap.
+        A member has ended if its process has ended, or if it did not renew its row in time. If a coordinator starts while no
+        other member is alive, all rows are dropped, because the run then starts with the whole cap.
 
         now : time of the database, in seconds
         rows : rows of all members so far
@@ -329,8 +328,7 @@ def _is_alive(member: Member, *, now: float) -> bool:
 def _merge_ended(ended: Sequence[Member]) -> list[Member]:
     """Merge the rows of ended members into one row without a name; return no row if there are none.
 
-    A member is a process that works on the run. The whole amount that an ended member was granted counts as spent, because the
-    member may have spent it after its last report.
+    The whole amount that an ended member was granted counts as spent.
     """
     if not ended:
         return []

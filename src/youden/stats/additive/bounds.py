@@ -562,6 +562,6 @@ class _Saturated:
         return float(brentq(slope, 0.0, 1.0, xtol=1e-15))
 
     def _compute_plain_slope(self, effects: Effects, step: Effects) -> float:
-        """Compute half the derivative of the plain objective along a step; this objective penalizes every deviation."""
+        """Compute half the derivative of the plain objective along a step."""
         gradient = self._equations.gradient(effects, self._equations.row_total, self._equations.column_total)
         return float(gradient.rows @ step.rows + gradient.columns @ step.columns)

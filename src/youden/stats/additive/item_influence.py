@@ -2,7 +2,7 @@
 
 A cell is one agent on one item. Items are the independent draws: the residuals of all cells of an item are summed
 before they are squared, so that cells of one item may be correlated. The difficulty of an item is a fitted parameter,
-and no error.
+and no error. Agents are linked if they have cells on a common item, directly or through other agents.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ items on its two sides."""
 class CellInfluence(NamedTuple):
     """Influence of the items on the abilities of one set of linked agents.
 
-    Agents are linked if they have cells on a common item, directly or through other agents. These agents stay linked if
-    any single cell is removed.
+    These agents stay linked if any single cell is removed.
 
     Attributes
     ----------
@@ -103,8 +102,6 @@ def iter_cell_influence(
 ) -> Iterator[CellInfluence]:
     """Yield the influence of all items on each group of linked agents.
 
-    Agents are linked if they have cells on a common item, directly or through other agents.
-
     Parameters
     ----------
     cells : CellIndex
@@ -156,8 +153,6 @@ class _LinkedGroup(NamedTuple):
 
 def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> Iterator[_LinkedGroup]:
     """Yield the largest group of agents of each component that stay linked if any single cell is removed.
-
-    Agents are linked if they have cells on a common item, directly or through other agents.
 
     weight, residual : float arrays (n_cells,), weight and residual of each cell
     component : int array (n_agents,), component of each agent; −1 for an agent without a cell
@@ -334,13 +329,11 @@ def _divide_or_0(part: Floats, total: Floats) -> Floats:
 def _find_groups_linked_by(free_cells: CellIndex, component: Ids) -> list[Bools]:
     """Find, in each component, the largest group of two or more agents that free cells link.
 
-    A cell links its agent to the other agents with a cell on the same item. A free cell has a leverage below 1: its
-    prediction does not follow its score exactly. If removing a cell would separate agents, its leverage is 1. The agents of
-    a group therefore stay linked after the removal of any single cell.
+    If removing a cell would separate agents, its
+    leverage is 1, and it is not free. The agents of a group therefore stay linked after the removal of any single cell.
 
     free_cells : agents and items of the free cells
-    component : int array (n_agents,), component of each agent: the number of its set of agents that are linked by free or
-        other cells
+    component : int array (n_agents,), component of each agent, by the links of all cells
 
     Returns the members of each group as a mask, bool array (n_agents,). Components without a group are skipped.
     """

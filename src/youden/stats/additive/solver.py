@@ -211,11 +211,10 @@ def _fit(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
 def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) -> tuple[Ids, int]:
     """Label the sets of agents that chains of cells connect, and count the sets.
 
-    A cell, an agent's score on an item, connects the agent to all agents with a cell on the same item. Abilities can be
-    compared within a set only.
+    A cell connects its agent to all agents with a cell on the same item. Abilities can be compared within a set only.
 
     cells : cells that connect agents and items
-    equations : equations of the least-squares fit to all observed cells, which contain the weight of each agent and item
+    equations : normal equations of all observed cells
     is_complete : whether `cells` are all observed cells
 
     Returns the label of each agent, int32 array (n_agents,), −1 for an agent without a cell, and the number of sets.

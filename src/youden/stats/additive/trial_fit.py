@@ -167,8 +167,6 @@ class _TrialSums:
 def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
     """Sum all trials into the normal equations of the agents' effects, with the weights and items of each agent.
 
-    An effect group is a set of trials with one common effect: those of an item, or of a block.
-
     chunks : trials in chunks of items; all trials on an item, and all trials of an effect group, must be in one chunk
     """
     sums = _TrialSums(
@@ -410,8 +408,7 @@ class _ResidualComponents:
 def _sum_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
     """Sum the values of trials by agent and effect group. The value of a trial is added for each of its two agents.
 
-    An effect group is a set of trials with one common effect: the trials of a block, or those of an item if the plan has no
-    blocks. Most agents have no trial in a given block, so that a sparse array saves memory.
+    Most agents have no trial in a given block, so that a sparse array saves memory.
 
     chunk : trials, with their agents and effect groups
     column : float array (n_trials,), values

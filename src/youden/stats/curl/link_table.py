@@ -78,7 +78,7 @@ class SampledCurl:
         return cls(np.abs((ij - kj) - (im - km)))
 
     def quantiles(self, q: Sequence[float]) -> Estimates:
-        """Estimate quantiles of the curl over all rectangles (two agents and two items).
+        """Estimate quantiles of the curl over all rectangles.
 
         Parameters
         ----------
@@ -346,11 +346,11 @@ def _compute_additive_residuals(index: CellIndex, value: Floats) -> Floats:
 def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFacts:
     """Summarize how additive scores are on the scale of one link function.
 
-    measurement : transformed scores, with their curl (deviation from additivity) and standard deviation
-    index : cells (agent, item) of the scores
+    measurement : transformed scores, with their curl and standard deviation
+    index : cells of the scores
 
-    Returns the median and the 95th percentile of the curl, raw and per standard deviation of the scores, with standard errors if
-    rectangles (two agents and two items) were sampled, and R² of the additive fit.
+    Returns the median and the 95th percentile of the curl, raw and per standard deviation of the scores, with standard
+    errors if rectangles were sampled, and R² of the additive fit.
     """
     quantiles = measurement.curl.quantiles((0.5, 0.95))
     median, p95 = quantiles.value.tolist()

@@ -99,7 +99,7 @@ class _SortedDifferences:
         return _Bound(distance, n_within, first_beyond)
 
     def _list_between(self, low: _Bound, high: _Bound, *, step: int) -> Positions:
-        """List the distances (curls of rectangles) above `low` and up to `high`, or a systematic sample of them.
+        """List the distances above `low` and up to `high`, or a systematic sample of them.
 
         The distances are ordered by the indices of their two differences. For `step` = 1, all of them are listed. For a
         larger step, the sample consists of the distances with the numbers step // 2, step // 2 + step, and so on, counted
@@ -120,7 +120,7 @@ class _SortedDifferences:
         return distances
 
     def find_order_statistic(self, rank: int) -> float:
-        """Find the distance (curl of a rectangle) of the given rank, in the unit of the scores; rank 1 is the smallest.
+        """Find the distance of the given rank, in the unit of the scores; rank 1 is the smallest.
 
         A lower and an upper bound are narrowed until few distances are left between them. These distances are listed.
         """
@@ -500,7 +500,7 @@ def _draw_with_replacement(size: int, rng: np.random.Generator) -> Positions:
 
 
 def _check_parameters(coincident: str, *, n_draws: int, n_rectangles: int) -> None:
-    """Check the parameters of the bootstrap of median curl, which is computed from rectangles: two agents and two items.
+    """Check the parameters of the bootstrap of median curl.
 
     coincident : what to do with rectangles that contain an agent or item twice, because it was drawn twice: "drop" or "keep"
     n_draws : number of bootstrap samples

@@ -246,9 +246,8 @@ def _compute_label_statistics(
 ) -> tuple[Floats, Floats, Floats]:
     """Compute the statistics of a test of whether a label, such as long responses, explains the difference of two judges.
 
-    The test is a score test in a regression on the label and on a parabola in the abilities x, which represents a curved
-    relation of the two judges. For a label f (n_agents,), 1 for agents with the label and 0 for others, the estimated effect
-    is f'score / f'information·f.
+    The test is a score test in a regression on the label and on a parabola in the abilities x. For a label f (n_agents,), 1
+    for agents with the label and 0 for others, the estimated effect is f'score / f'information·f.
 
     design : cross products of trials without the fixed part of the model
     x, x_variance : float arrays (n_agents,), abilities and the variances of their errors

@@ -551,8 +551,8 @@ class _Posterior(NamedTuple):
     def compute_squared_error_variance(self, rate: Floats, weight: Floats) -> Floats:
         """Compute the variance of the squared error of each estimated rate. Both κ and the rate itself are uncertain.
 
-        κ is the coefficient of variation of the rates of all agents. By the law of total variance, the result is the
-        variance over κ of the expected squared error, plus the mean over κ of the variance of the squared error.
+        By the law of total variance, the result is the variance over κ of the expected squared error, plus the mean over κ
+        of the variance of the squared error.
 
         rate : float array (n_agents,), estimated rates
         weight : float array (n_kappa, 1) or (n_kappa, n_agents), probabilities of κ
@@ -618,9 +618,9 @@ class _RateFit:
             self.shrunk_rate = np.full(len(totals.n), self._mean)
 
     def _compute_posterior(self, n: Floats, answer_sum: Floats, dispersion: float) -> _Posterior:
-        """Compute the posterior distribution of each agent's rate, for each coefficient of variation κ of the rates.
+        """Compute the posterior distribution of each agent's rate, for each κ on the grid.
 
-        A rate is either regular, with a gamma prior, or an outlier. The prior probability of an outlier is small.
+        The prior probability of an outlier is small.
 
         n, answer_sum : float arrays (n_agents,), number and sum of the answers to each agent's trials
         dispersion : variance of an answer divided by its mean
@@ -655,8 +655,8 @@ class _RateFit:
     def to_rates(self) -> AgentRates:
         """Estimate the false-positive rates of all agents, with the covariance of their errors.
 
-        Rates and covariance are averages over the posterior distribution of κ, the coefficient of variation of the rates.
-        The prior probability that all rates are equal (κ = 0) shrinks the rates, but not the covariance.
+        Rates and covariance are averages over the posterior distribution of κ. The prior probability that all rates are equal
+        (κ = 0) shrinks the rates, but not the covariance.
 
         Without training trials, all rates are 0. For at most two agents, all rates are equal, with a covariance of 0.
         """
@@ -684,7 +684,7 @@ class _RateFit:
         """Estimate the false-positive rates of agents that joined later, with the fitted distribution as their prior.
 
         Each rate depends only on the agent's own trials and on the fit to the first agents. It is averaged over the
-        posterior distribution of κ, the coefficient of variation of the rates, which the agent's own trials update.
+        posterior distribution of κ, which the agent's own trials update.
 
         n, answer_sum : float arrays (n_linked,), number and sum of the answers to the independent trials of each agent that
             joined later

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from scipy.special import ndtr, stdtr
 
-from youden.stats.base.pair_chunks import ChunkSource, PairChunk, check_trials, sum_by_effect_group
+from youden.stats.base.pair_chunks import ChunkSource, PairChunk, check_trials, sum_by_effect_group, sum_by_pair
 from youden.stats.trials.comparisons import holm
 from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
@@ -218,7 +218,7 @@ class AnchorScale:
 def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) -> Floats:
     """Multiply the two residuals of each anchor in each block, and sum the products.
 
-    An anchor (an agent of the original run) appears at most twice in a block. If it appears only once, it has no product.
+    An anchor appears at most twice in a block. If it appears only once, it has no product.
 
     chunk : trials between anchors, whose effect groups are the blocks
     residual : float array (n_trials,), residual of each trial
@@ -239,8 +239,6 @@ def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) 
 def _sum_residuals_by_pair(chunk: PairChunk, residual: Floats, n_anchors: int) -> Floats:
     """Compute number, sum and sum of squares of the residuals of each unordered pair of anchors.
 
-    Anchors are the agents of the original run. Agents that are added later are placed on the scale of the anchors.
-
     chunk : trials between anchors
     residual : float array (n_trials,), residual of each trial
     n_anchors : number of anchors
@@ -252,8 +250,7 @@ def _sum_residuals_by_pair(chunk: PairChunk, residual: Floats, n_anchors: int) -
     pair = lower * n_anchors + higher  # index in a flattened matrix
 
     powers = (np.ones(len(pair)), residual, residual**2)
-    sums = [np.bincount(pair, power, n_anchors**2) for power in powers]
-    return np.reshape(sums, (3, n_anchors, n_anchors))
+    return np.array([sum_by_pair(pair, power, n_anchors) for power in powers])
 
 
 def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
@@ -271,8 +268,7 @@ def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
 def _estimate_pair_variance(n_residuals: Floats, total: Floats, squares: Floats) -> float:
     """Estimate the variance of the effects of pairs of anchors on their answers.
 
-    Anchors are the agents of the original run. The effect of a pair is the expected value of its residuals. Its mean over
-    pairs is 0.
+    The effect of a pair is the expected value of its residuals. Its mean over pairs is 0.
 
     n_residuals, total, squares : float arrays (n_anchors, n_anchors), number, sum and sum of squares of the residuals
         of each unordered pair, above the diagonal
@@ -427,8 +423,6 @@ class _ClusterSums(NamedTuple):
 def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats, n: Floats) -> _ClusterSums:
     """Compute the sums over blocks and items that are needed for the variances of agents' effects on the anchors' scale.
 
-    Anchors are the agents of the original run. Agents that are added later are placed on the scale of the anchors.
-
     chunks : function that yields the anchor trials in chunks of items at each call
     scale : scale of the anchors, with the effects of the items
     effect, n : float arrays (n_agents,), effects of the agents on this scale, and their numbers of trials
@@ -568,9 +562,8 @@ def compute_linked_influence(
 def _average_item_shrinkage(chunks: LinkingChunkSource, scale: AnchorScale, n_trials: Positions) -> Floats:
     """Compute, for each linked agent, the mean shrinkage factor β of the items in its trials.
 
-    A linked agent is placed on the scale by its trials with anchors, the agents of the original run. The effect of an item is
-    estimated as β times the mean residual of the anchors' answers to it. The factor, in [0, 1], is larger for items with more
-    trials; it is set to 0 if the mean residual is 0.
+    The effect of an item is estimated as β times the mean residual of the anchors' answers to it. The factor, in [0, 1], is
+    larger for items with more trials; it is set to 0 if the mean residual is 0.
 
     chunks : function that yields the anchor trials in chunks of items
     scale : scale of the anchors, with the effect and the mean residual of each item

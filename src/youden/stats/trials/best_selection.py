@@ -253,10 +253,9 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 def _compute_t_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
     """Compute critical values of Dunnett's test, which compares all other agents with a control.
 
-    Each agent is the control in turn.
-
-    The test assumes normal errors with known standard errors. Because the standard errors are estimated, its quantile is replaced
-    by the quantile of Student's t with the same tail probability and the degrees of freedom of the other agent.
+    Each agent is the control in turn. The test assumes normal errors with known standard errors. Because they are estimated,
+    its quantile is replaced by the quantile of Student's t with the same tail probability and the degrees of freedom of the
+    other agent.
 
     std_error, df : float arrays (n_agents,), standard errors and degrees of freedom
     level : confidence level of all comparisons with one control
