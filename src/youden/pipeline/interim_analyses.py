@@ -217,11 +217,7 @@ def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
 
 
 def _count_rounds(trials: TrialsByItem) -> int:
-    """Count the rounds of a search that have paired trials.
-
-    A search consists of the trials in blocks. The step of such a trial is the number of its round, from 0. The result is 0
-    if no trial is in a block.
-    """
+    """Count the rounds of a search that have paired trials; 0 if no trial is in a block."""
     n_rounds = 0
     for chunk in trials.iter_chunks():
         round_numbers = chunk.step[chunk.block >= 0]

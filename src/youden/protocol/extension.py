@@ -430,7 +430,7 @@ class _PlanExtender:
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
     ) -> Trials:
-        """Draw blocks that compare the scored agents with anchors (the agents of the first plan).
+        """Draw blocks that compare the scored agents with anchors.
 
         In a block, each scored agent has up to two trials on one item, once as the first and once as the second agent,
         against two different anchors. An agent has fewer trials if its response is missing or held out, or if no new
@@ -473,7 +473,7 @@ class _PlanExtender:
     def order_items(self) -> Ids:
         """Order the items by first use in the plan; items without trials come last, in random order.
 
-        New agents are therefore first compared on items for which the anchors (the agents of the first plan) have answers.
+        New agents are therefore first compared on items for which the anchors have answers.
 
         Returns an int32 array (n_items,) of positions.
         """
@@ -488,9 +488,9 @@ class _PlanExtender:
     def draw_complete_blocks(self, n_paired: int, set_sizes: dict[int, int]) -> list[Trials]:
         """Draw as many blocks as fit `n_paired` calls, divided among sets of items in proportion to their sizes.
 
-        A block compares all anchors, the agents of the first plan, on one item. For each of these blocks, each group of
-        agents that joined later gets another block, which compares the group with anchors. Eligible cells and random
-        numbers are those of the plan; block numbers continue, and `next_block` is updated.
+        A block compares all anchors on one item. For each of these blocks, each group of agents that joined later gets
+        another block, which compares the group with anchors. Eligible cells and random numbers are those of the plan;
+        block numbers continue, and `next_block` is updated.
 
         n_paired : maximum number of paired calls
         set_sizes : number of items by set number, as in `count_items_by_set`
@@ -521,8 +521,7 @@ class _PlanExtender:
     def _load_block_design(self) -> BlockDesign:
         """Make the design that drew the plan, if it draws its trials in blocks.
 
-        A block compares all agents on one item. A plan without blocks cannot be continued, because there is no sequence
-        of blocks from which to take the next ones.
+        A plan without blocks cannot be continued, because there is no sequence of blocks from which to take the next ones.
 
         Raises PlanError [extend-cell-design] if the design or the plan has no blocks.
         """
@@ -563,13 +562,12 @@ class _PlanExtender:
     def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> Trials:
         """Draw the next `n_blocks` blocks on a set of items, or fewer if fewer are left.
 
-        A block compares all anchors (the agents of the first plan) on one item. All blocks of a set form one random
-        sequence, and the plan already contains the first of them. Block numbers begin at `next_block`, which is updated.
+        A block compares all anchors on one item. All blocks of a set form one random sequence, and the plan already
+        contains the first of them. Block numbers begin at `next_block`, which is updated.
 
         design : design of the plan
         set_number : number of the set, from 0; the number after the last set selects the new items of the pool
         n_blocks : maximum number of blocks
-
         """
         items = self._get_items_of_set(set_number)
         eligible = self.train[: self.extensions.anchors, items.start : items.stop]
@@ -693,9 +691,9 @@ class _PlanExtender:
     def _draw_pooled_for_all_agents(self, paired: Trials) -> Trials:
         """Draw pooled independent trials for an extension that measures all agents.
 
-        Anchors (the agents of the first plan) are compared with each other. Each group of agents that joined later is
-        compared with the anchors. The trials are divided in proportion to the paired trials of the anchors and of each
-        group. The numbers are rounded down, so that all agents of a group have the same number of trials.
+        Anchors are compared with each other. Each group of agents that joined later is compared with the anchors. The
+        trials are divided in proportion to the paired trials of the anchors and of each group. The numbers are rounded
+        down, so that all agents of a group have the same number of trials.
 
         paired : new paired trials, at least one
         """
@@ -715,10 +713,7 @@ class _PlanExtender:
         return Trials.concat(drawn)
 
     def _draw_pooled_for_anchors(self, n: int) -> Trials:
-        """Draw `n` independent trials that compare the anchors, the agents of the first plan, with each other.
-
-        Independent trials that the plan already has are not drawn again.
-        """
+        """Draw `n` independent trials, which the plan does not have yet, that compare the anchors with each other."""
         n_anchors = self.extensions.anchors
         compares_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
         is_independent = self.plan.trial_type == INDEPENDENT

@@ -190,8 +190,6 @@ def _describe_missing_interval(gate: Gate, row: GateResult) -> str:
 def format_next_command(gate: Gate) -> str | None:
     """Format the command that adds the calls needed for the decision of a gate, with their cost.
 
-    A gate tests whether new agents are worse than a baseline.
-
     Parameters
     ----------
     gate : Gate

@@ -117,9 +117,8 @@ def read_answers(
     ConfigError
         [quality-items] if a table labels agents, not answers; [quality-column] if the label's column is missing or not
         unique; [quality-scale] if a label is outside the scale, or is a percentage or a word and the scale is not (0, 1);
-        [quality-none] if no answer of a ranked agent is
-        labelled; [labels-unknown] if a table labels no agent of the run; [labels-alias] if two names in a table refer
-        to one agent.
+        [quality-none] if no answer of a ranked agent is labelled; [labels-unknown] if a table labels no agent of the run;
+        [labels-alias] if two names in a table refer to one agent.
     ImportFormatError
         If a file cannot be read as labels; [labels-id] if an agent or an item of a DataFrame is missing.
     """

@@ -149,7 +149,7 @@ class TrialRows:
         trial_type, hard_answer = self.columns["trial_type"], self.columns["hard_answer"]
         missing_reason = self.columns["missing_reason"]
 
-        # the most surprising kind first; None if the condition is unknown
+        # the most surprising kind first, because the first condition that is True counts; None if a condition is unknown
         conditions: dict[Kind, Bools | None] = {
             "independent yes": (trial_type == INDEPENDENT) & (hard_answer == 1),
             "judges differ": self._find_judge_differences(),
@@ -158,9 +158,7 @@ class TrialRows:
             "paired no": (trial_type == PAIRED) & (hard_answer == 0),
         }
         masks = {KINDS.index(name): mask for name, mask in conditions.items() if mask is not None}
-        kinds = np.select(
-            list(masks.values()), list(masks), default=KINDS.index("ordinary")
-        )  # the first condition counts
+        kinds = np.select(list(masks.values()), list(masks), default=KINDS.index("ordinary"))
         return kinds.astype(np.int8)
 
     def _find_judge_differences(self) -> Bools | None:
