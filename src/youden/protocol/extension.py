@@ -119,9 +119,8 @@ def _compare_with_anchors(
 ) -> list[Comparison]:
     """Compare an agent with two different anchors on an item: once as the first agent, once as the second.
 
-    The anchors (agents of the first plan) are tried in cyclic order: the first one from the position `start`, the second
-    one from half a cycle later. An anchor is skipped if its response to the item may not be compared, or if the comparison is
-    taken.
+    The anchors are tried in cyclic order: the first one from the position `start`, the second one from half a cycle later. An
+    anchor is skipped if its response to the item may not be compared, or if the comparison is taken.
 
     eligible : bool array (n_agents, n_items), cells that may be compared
     taken : comparisons that are not repeated
@@ -419,8 +418,8 @@ class _PlanExtender:
     def count_independent_of_new_agents(self, n_new_agents: int) -> int:
         """Count the independent calls of new agents in a plan with a requested number of independent calls.
 
-        Each new agent gets the mean number of calls of an anchor (an agent of the first plan). The result is 0 if no
-        number was requested, or if the pool has no new agents.
+        Each new agent gets the mean number of calls of an anchor. The result is 0 if no number was requested, or if the pool
+        has no new agents.
         """
         n_of_anchors = self.plan.n_independent
         if n_of_anchors is None or has_default_number(self.plan) or not self.adds_agents:
@@ -721,10 +720,7 @@ class _PlanExtender:
         return draw_pooled_trials(self.train[:n_anchors], n, self.rng, planned=planned)
 
     def _draw_linking_independent(self, scored: tuple[int, ...], n: int) -> Trials:
-        """Draw `n` independent trials that compare scored agents with anchors, the agents of the first plan.
-
-        The trials count only for the scored agents.
-        """
+        """Draw `n` independent trials that compare scored agents with anchors, and count only for the scored agents."""
         trials = draw_scored_trials(
             self.plan,
             self.train,

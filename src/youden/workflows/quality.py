@@ -188,12 +188,12 @@ def _read_labels_of_frame(
     rows = []
     for number, (agent, item, value) in zip(np.flatnonzero(has_label) + 1, labelled.to_numpy().tolist(), strict=True):
         location = f"DataFrame, row {number}"
-        number_of_label = parse_label(value, label, location)
-        if np.isnan(number_of_label):
+        label_value = parse_label(value, label, location)
+        if np.isnan(label_value):
             continue
         if is_unit_label(value):
             _check_unit_label(f"{format_excerpt(value)} ({location})", scale)
-        rows.append((parse_id(agent, "agent", location), parse_id(item, "item", location), number_of_label))
+        rows.append((parse_id(agent, "agent", location), parse_id(item, "item", location), label_value))
     if rows:
         check_labelled_agents("The DataFrame", list(dict.fromkeys(agent for agent, _, _ in rows)), agent_ids)
     return rows

@@ -113,9 +113,9 @@ class CellDesign(TrialDesign, ABC):
     def choose(self, eligible: Bools, rng: np.random.Generator) -> Bools:
         """Choose a random fraction of the eligible cells: the sampling fraction of the options, or 1/3.
 
-        A cell is an agent and an item. Cells with the same agent or the same item are linked, and cells are connected if a chain
-        of links leads to every cell. With the option `repair`, random eligible cells are added until each agent and each item has
-        at least `d_core` cells and all cells are connected.
+        Cells with the same agent or the same item are linked, and cells are connected if a chain of links leads to every cell.
+        With the option `repair`, random eligible cells are added until each agent and each item has at least `d_core` cells and
+        all cells are connected.
 
         Parameters
         ----------
