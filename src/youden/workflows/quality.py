@@ -566,9 +566,8 @@ def add_quality_comparison(
 ) -> GateAnswers:
     """Return the answers of a gate, with a function that compares agents by quality instead of ability.
 
-    A gate decides whether an agent is better or worse than a baseline agent. The quality is estimated from the labels and from
-    the abilities of the run, so that agents without labels can be compared, too. The digest of the result covers the labels, so
-    that new labels count as new answers in the ledger of the gate.
+    The quality is estimated from the labels and from the abilities of the run, so that agents without labels can be compared,
+    too. The digest of the result covers the labels, so that new labels count as new answers in the ledger of the gate.
 
     gate_answers : answers of the run, by which a gate compares agents by ability
     folder : folder of the run
