@@ -120,7 +120,7 @@ def read_answers(
         [quality-none] if no answer of a ranked agent is labelled; [labels-unknown] if a table labels no agent of the run;
         [labels-alias] if two names in a table refer to one agent.
     ImportFormatError
-        If a file cannot be read as labels; [labels-id] if an agent or an item of a DataFrame is missing.
+        If a file cannot be read as labels; [labels-id] if an agent or an item of a DataFrame is not an id.
     """
     folder.check_information()
     check_fit(folder)
@@ -287,7 +287,7 @@ def _check_unit_label(unit_label: str | None, scale: tuple[float, float] | None)
     unit_label : the label and its location, for the error message; None if all labels are numbers
     scale : lowest and highest possible label; None for (0, 1)
 
-    Raises ConfigError [quality-scale] if the scale is another one, or is not two numbers.
+    Raises ConfigError [quality-scale] if there is such a label and the scale is another one, or if the scale is not two numbers.
     """
     low, high = _parse_scale(scale)
     if unit_label is not None and (low, high) != (0, 1):

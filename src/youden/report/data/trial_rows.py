@@ -189,6 +189,9 @@ class TrialRows:
 
         has_one_item = trial["other_item"] in (-1, trial["item"])  # paired trials
         other_item = None if has_one_item else trial["other_item"]
+        other_decision = None
+        if self.against is not None and not np.isnan(self.against[position]):
+            other_decision = float(self.against[position])
         return TrialLine(
             row=row,
             item=trial["item"],
@@ -197,7 +200,7 @@ class TrialRows:
             second=trial["second"],
             trial_type=TRIAL_TYPES[trial["trial_type"]],
             kind=KINDS[self.kind[position]],
-            against=self._get_other_decision(position),
+            against=other_decision,
             **self._get_outcome(position),
             **repeats,
         )
@@ -213,12 +216,6 @@ class TrialRows:
         answer = float(self.columns["answer"][position])
         hard_answer = bool(self.columns["hard_answer"][position] == 1)
         return {"answer": answer, "hard_answer": hard_answer, "missing_reason": None}
-
-    def _get_other_decision(self, position: int) -> float | None:
-        """Return the decision of the other judge, 0 or 1, on the trial at a position of these rows; None if there is none."""
-        if self.against is None or np.isnan(self.against[position]):
-            return None
-        return float(self.against[position])
 
     def find(self, condition: TrialFilter, *, by: Column = "kind", descending: bool = False) -> Positions:
         """Find the trials that match a filter, and sort them by a column.
