@@ -155,8 +155,6 @@ def gate_command(
 def _print_analyses(analyses: Iterable[GateAnalysis], baseline: str, *, as_json: bool) -> None:
     """Print the interim analyses that a gate would make: one per agent that is compared with the baseline.
 
-    A gate tests whether a new agent is no worse than the baseline.
-
     The notes are printed to standard error; with `as_json`, the analyses are also printed to standard output.
     """
     if as_json:

@@ -303,9 +303,8 @@ def _make_shifts_table(shifts: JudgeShifts) -> Table:
 def _make_family_row(family: FamilyShift) -> list[str]:
     """Format the shift of a model family as a row of the table of shifts: name, shift, interval and p-value.
 
-    A shift is the rate of yes answers under the second judge minus the rate predicted from the first judge. The name is followed
-    by the number of agents and the judges of the family. A remark is added if a nonlinear relation between the judges may explain
-    the shift. In a run with too few agents, this cannot be tested, and there is no remark.
+    The name is followed by the number of agents and the judges of the family. A remark is added if a nonlinear relation between
+    the judges may explain the shift. In a run with too few agents, this cannot be tested, and there is no remark.
     """
     description = str(family.n_agents)
     if family.judges:

@@ -348,7 +348,8 @@ def _print_new_config(first_config: FirstConfig) -> None:
     file = format_command([str(first_config.file)])
     click.echo(f"next: youden check {file}    (checks the pool for problems; sends no request)")
     would_fail = any(finding.severity == "failed" for finding in first_config.findings)
-    click.echo(f"then: youden run {file}" + would_fail * "    (when you have solved the problem above)")
+    remark = "    (when you have solved the problem above)" if would_fail else ""
+    click.echo(f"then: youden run {file}{remark}")
 
 
 def _describe_planned_run(first_config: FirstConfig) -> str:

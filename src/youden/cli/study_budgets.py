@@ -391,10 +391,9 @@ def _make_sparsity_part(study: SparsityStudy, name: str, lines: tuple[str, ...],
 def _sparsity_table(study: SparsityStudy, name: str) -> Table:
     """Tabulate the cost and accuracy of each regime, with the dense regime in the first row.
 
-    A regime is a design with a number of observed cells (a cell is an agent and an item). In the dense regime, all training cells
-    are observed. Three columns state the cost of a regime: the percentage of all cells that are observed, the percentage of the
-    training cells that are observed, and the number of calls. The column "unordered" has the number of calls if each pair is
-    compared in one order only.
+    In the dense regime, all training cells (agent, item) are observed. Three columns state the cost of a regime: the percentage
+    of all cells that are observed, the percentage of the training cells that are observed, and the number of calls. The column
+    "unordered" has the number of calls if each pair is compared in one order only.
 
     name : name of the run, for the title
     """

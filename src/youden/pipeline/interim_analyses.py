@@ -143,8 +143,8 @@ def analyse_rounds(
 def _average_pilot_answers(trials: TrialsByItem) -> float:
     """Compute the mean answer to the paired trials of the pilot, which is the first round of a search.
 
-    The rounds of a search consist of trials in blocks, and the step of such a trial is the number of its round. The trials
-    of the pilot therefore have the step 0. Trials outside blocks have the block number −1 and are left out.
+    The step of a trial in a block is the number of its round, so it is 0 in the pilot. Trials outside blocks have the block
+    number −1 and are left out.
     """
     n_answers, total = 0, 0.0
     for chunk in trials.iter_answered():
@@ -217,11 +217,7 @@ def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
 
 
 def _count_rounds(trials: TrialsByItem) -> int:
-    """Count the rounds of a search that have paired trials.
-
-    A search consists of the trials in blocks. The step of such a trial is the number of its round, from 0. The result is 0
-    if no trial is in a block.
-    """
+    """Count the rounds of a search that have paired trials; 0 if no trial is in a block."""
     n_rounds = 0
     for chunk in trials.iter_chunks():
         round_numbers = chunk.step[chunk.block >= 0]

@@ -224,9 +224,7 @@ def _iter_item_influence(
 ) -> Iterator[ItemMatrices]:
     """Yield the influence of each item on all abilities, and its share in the trials of each agent, in chunks of items.
 
-    An anchor is an agent of the first plan. A complete block compares all anchors on one item, and a linking trial compares an
-    agent with an anchor. Influence and share are computed twice, from complete blocks and from linking trials, and their
-    weighted means are yielded.
+    Influence and share are computed twice, from complete blocks and from linking trials, and their weighted means are yielded.
 
     iter_linked_influence : function that yields the positions of a chunk's items, and their influence and shares by linking
         trials

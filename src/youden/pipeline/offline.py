@@ -399,7 +399,6 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
     ImportedRun
         What was written: a pool or a run, its numbers of agents and items, and remarks about the import.
 
-
     Raises
     ------
     ImportFormatError

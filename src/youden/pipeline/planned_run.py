@@ -126,7 +126,7 @@ def _continue_plan(config: RunConfig, folder: RunFolder, stored: Plan, pools: Se
     """Extend a stored plan by the trials or steps that the config requests and the plan lacks.
 
     A run may take its trials from another run (`trials_from`). In that case, trials are added if the config selects more than
-    the plan has. Otherwise, the missing extensions are added: steps that add agents, items, repeats or calls.
+    the plan has. Otherwise, the missing extensions are added.
 
     stored : plan in the folder, which otherwise fits the config
     pools : pool of the first plan, and one for each extension of the config
@@ -151,8 +151,6 @@ def _with_own_pool(plan: Plan, pools: Sequence[Pool]) -> Plan:
 def _add_missing_steps(config: RunConfig, folder: RunFolder, stored: Plan, pools: Sequence[Pool]) -> RunPlan:
     """Extend a stored plan by those extensions of the config that it lacks.
 
-    An extension is a step that adds agents, items, repeats (further responses of the same agents) or calls to a run.
-
     pools : pool of the first plan, and one for each extension of the config
 
     Raises RunFolderError [run-extended] if the stored plan has more extensions than the config.
@@ -173,8 +171,6 @@ def _add_missing_steps(config: RunConfig, folder: RunFolder, stored: Plan, pools
 
 def _run_extended_error(folder: RunFolder, n_stored: int) -> RunFolderError:
     """Return the error for a run folder whose plan has more extensions than the config.
-
-    An extension is a step that adds agents, items, repeats (further responses of the same agents) or calls to a run.
 
     The error suggests the command that finishes an unfinished extension. If all are finished, it suggests `youden run`
     with the config in the folder.

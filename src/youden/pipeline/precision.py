@@ -817,8 +817,8 @@ def _format_of_100(regret: ReferenceRange) -> str:
 def _format_search(forecast: PrecisionForecast, max_regret: float, usd_per_call: float | None) -> Iterator[str]:
     """Yield sentences about the calls that a search for the best agent takes until it reaches its maximum regret.
 
-    The regret is the ability of the best agent minus that of the selected one. The search stops when the upper confidence
-    bound on it reaches the maximum regret. If the items are too few for that, the first sentence states how many suffice.
+    The search stops when the upper confidence bound on the regret reaches the maximum regret. If the items are too few for
+    that, the first sentence states how many suffice.
 
     forecast : forecast of a plan with a maximum regret
     max_regret : maximum regret, at which the search stops

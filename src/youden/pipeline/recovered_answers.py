@@ -195,21 +195,12 @@ def _combine_answers(
     judge["response_models"] = [*sorted(served_models)]
 
     n_saved = int((saved_row >= 0).sum())
-    warnings = (_make_kept_finding(n_saved, store), *metadata_source.warnings)
-    return replace(metadata_source, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
-
-
-def _make_kept_finding(n_saved: int, store: str) -> Finding:
-    """Make the warning that the raw texts of saved answers are lost, because only the run's folder has the answers.
-
-    n_saved : number of answers that were taken from the verdicts.parquet of the run
-    store : name of the store, which lacks these answers
-    """
     message = (
         f"{n_saved:,} answers were taken from the run's own verdicts.parquet, because the store {store} does not hold them. "
         "They are not requested again, but their raw texts are lost."
     )
-    return Finding("kept", message, facts={"n": n_saved})
+    warnings = (Finding("kept", message, facts={"n": n_saved}), *metadata_source.warnings)
+    return replace(metadata_source, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
 
 
 def _combine_trial_columns(saved: Verdicts, saved_row: Positions, new: Verdicts | None) -> dict[str, Any]:

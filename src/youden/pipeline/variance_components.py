@@ -174,7 +174,7 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
         float(np.sqrt(error_variance)),
         difference_error,
         agent_variance,
-        _summarize_components(in_interval, error_variance, agent_variance, judges, n_items=n_items),
+        _summarize_components(in_interval, error_variance, judges, n_items=n_items),
     )
 
 
@@ -368,7 +368,6 @@ def _compute_width_ratio(new_variance: float, variance: float) -> float:
 def _summarize_components(
     in_interval: Sequence[ComponentFacts],
     error_variance: float,
-    agent_variance: float,
     judges: JudgeSpread | None,
     *,
     n_items: int,
@@ -377,7 +376,6 @@ def _summarize_components(
 
     in_interval : components that the intervals contain; the first three are those of items, responses and calls
     error_variance : sum of these components
-    agent_variance : variance of the abilities between agents, without errors
     judges : variance between judges; None if it is unknown
     n_items : number of items of the run
     """

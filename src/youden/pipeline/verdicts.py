@@ -212,7 +212,8 @@ async def judge_async(
     verdicts = await query_judge(plan, judge=judge, store=store or usual_store() or project_store(), options=options)
     if callable(judge):
         _check_function_answers(verdicts, max_missing)
-    check_answered(verdicts, max_missing=max_missing)
+    else:
+        check_answered(verdicts, max_missing=max_missing)
     return verdicts
 
 

@@ -1,6 +1,7 @@
 """Export the requests and answers of a run or of a generated pool as a cassette, import them, and find missing ones.
 
-A cassette is a file of recorded requests and answers, with which a run or pool can be repeated without calls.
+A cassette is a file of recorded requests, each with its outcome (an answer or a failure). With it, a run or pool can be
+repeated without calls.
 """
 
 from __future__ import annotations
@@ -78,8 +79,6 @@ class _JudgedRun:
 def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> CassetteExport:
     """Write the requests and outcomes of a run, or of a pool, as a cassette.
 
-    A cassette is a file of recorded requests, each with its outcome: an answer or a failure.
-
     Parameters
     ----------
     path : Path
@@ -119,8 +118,6 @@ def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> Cassett
 def import_cassette(file: Path, store: str | Path) -> CassetteImport:
     """Add the entries of a cassette to a store.
 
-    A cassette is a file of recorded requests, each with its outcome: an answer or a failure.
-
     Parameters
     ----------
     file : Path
@@ -158,8 +155,6 @@ def import_cassette(file: Path, store: str | Path) -> CassetteImport:
 def find_missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
     """Find requests of a run, or of a generated pool, whose answers a cassette lacks.
 
-    A cassette is a file of recorded requests and answers. A generated pool has responses of agents that query models.
-
     Parameters
     ----------
     cassette : Cassette
@@ -185,16 +180,9 @@ def find_missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
         generation = _read_generation(path)
         requests = collect_requests(generation, partial(_find_answers, cassette))
         return {key: str(request) for key, request in requests.items() if key not in cassette.entries}
-    return _find_missing_trials(cassette, _read_judged_run(RunFolder(path)))
 
-
-def _find_missing_trials(cassette: Cassette, run: _JudgedRun) -> dict[str, str]:
-    """Find the requests of a judged run whose answers a cassette lacks.
-
-    Returns a mapping from request hash to a description of the trial. If several trials have the same request, the first
-    trial is described.
-    """
-    description_by_key: dict[str, str] = {}
+    run = _read_judged_run(RunFolder(path))
+    description_by_key: dict[str, str] = {}  # of the first trial with each request
     for judge in run.judges:
         for row, key in iter_keys(judge.questions(), run.plan):
             if key not in cassette.entries and key not in description_by_key:

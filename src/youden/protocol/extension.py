@@ -119,9 +119,8 @@ def _compare_with_anchors(
 ) -> list[Comparison]:
     """Compare an agent with two different anchors on an item: once as the first agent, once as the second.
 
-    The anchors (agents of the first plan) are tried in cyclic order: the first one from the position `start`, the second
-    one from half a cycle later. An anchor is skipped if its response to the item may not be compared, or if the comparison is
-    taken.
+    The anchors are tried in cyclic order: the first one from the position `start`, the second one from half a cycle later. An
+    anchor is skipped if its response to the item may not be compared, or if the comparison is taken.
 
     eligible : bool array (n_agents, n_items), cells that may be compared
     taken : comparisons that are not repeated
@@ -419,8 +418,8 @@ class _PlanExtender:
     def count_independent_of_new_agents(self, n_new_agents: int) -> int:
         """Count the independent calls of new agents in a plan with a requested number of independent calls.
 
-        Each new agent gets the mean number of calls of an anchor (an agent of the first plan). The result is 0 if no
-        number was requested, or if the pool has no new agents.
+        Each new agent gets the mean number of calls of an anchor. The result is 0 if no number was requested, or if the pool
+        has no new agents.
         """
         n_of_anchors = self.plan.n_independent
         if n_of_anchors is None or has_default_number(self.plan) or not self.adds_agents:
@@ -430,7 +429,7 @@ class _PlanExtender:
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
     ) -> Trials:
-        """Draw blocks that compare the scored agents with anchors (the agents of the first plan).
+        """Draw blocks that compare the scored agents with anchors.
 
         In a block, each scored agent has up to two trials on one item, once as the first and once as the second agent,
         against two different anchors. An agent has fewer trials if its response is missing or held out, or if no new
@@ -473,7 +472,7 @@ class _PlanExtender:
     def order_items(self) -> Ids:
         """Order the items by first use in the plan; items without trials come last, in random order.
 
-        New agents are therefore first compared on items for which the anchors (the agents of the first plan) have answers.
+        New agents are therefore first compared on items for which the anchors have answers.
 
         Returns an int32 array (n_items,) of positions.
         """
@@ -488,9 +487,9 @@ class _PlanExtender:
     def draw_complete_blocks(self, n_paired: int, set_sizes: dict[int, int]) -> list[Trials]:
         """Draw as many blocks as fit `n_paired` calls, divided among sets of items in proportion to their sizes.
 
-        A block compares all anchors, the agents of the first plan, on one item. For each of these blocks, each group of
-        agents that joined later gets another block, which compares the group with anchors. Eligible cells and random
-        numbers are those of the plan; block numbers continue, and `next_block` is updated.
+        A block compares all anchors on one item. For each of these blocks, each group of agents that joined later gets
+        another block, which compares the group with anchors. Eligible cells and random numbers are those of the plan;
+        block numbers continue, and `next_block` is updated.
 
         n_paired : maximum number of paired calls
         set_sizes : number of items by set number, as in `count_items_by_set`
@@ -521,8 +520,7 @@ class _PlanExtender:
     def _load_block_design(self) -> BlockDesign:
         """Make the design that drew the plan, if it draws its trials in blocks.
 
-        A block compares all agents on one item. A plan without blocks cannot be continued, because there is no sequence
-        of blocks from which to take the next ones.
+        A plan without blocks cannot be continued, because there is no sequence of blocks from which to take the next ones.
 
         Raises PlanError [extend-cell-design] if the design or the plan has no blocks.
         """
@@ -563,13 +561,12 @@ class _PlanExtender:
     def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> Trials:
         """Draw the next `n_blocks` blocks on a set of items, or fewer if fewer are left.
 
-        A block compares all anchors (the agents of the first plan) on one item. All blocks of a set form one random
-        sequence, and the plan already contains the first of them. Block numbers begin at `next_block`, which is updated.
+        A block compares all anchors on one item. All blocks of a set form one random sequence, and the plan already
+        contains the first of them. Block numbers begin at `next_block`, which is updated.
 
         design : design of the plan
         set_number : number of the set, from 0; the number after the last set selects the new items of the pool
         n_blocks : maximum number of blocks
-
         """
         items = self._get_items_of_set(set_number)
         eligible = self.train[: self.extensions.anchors, items.start : items.stop]
@@ -693,9 +690,9 @@ class _PlanExtender:
     def _draw_pooled_for_all_agents(self, paired: Trials) -> Trials:
         """Draw pooled independent trials for an extension that measures all agents.
 
-        Anchors (the agents of the first plan) are compared with each other. Each group of agents that joined later is
-        compared with the anchors. The trials are divided in proportion to the paired trials of the anchors and of each
-        group. The numbers are rounded down, so that all agents of a group have the same number of trials.
+        Anchors are compared with each other. Each group of agents that joined later is compared with the anchors. The
+        trials are divided in proportion to the paired trials of the anchors and of each group. The numbers are rounded
+        down, so that all agents of a group have the same number of trials.
 
         paired : new paired trials, at least one
         """
@@ -715,10 +712,7 @@ class _PlanExtender:
         return Trials.concat(drawn)
 
     def _draw_pooled_for_anchors(self, n: int) -> Trials:
-        """Draw `n` independent trials that compare the anchors, the agents of the first plan, with each other.
-
-        Independent trials that the plan already has are not drawn again.
-        """
+        """Draw `n` independent trials, which the plan does not have yet, that compare the anchors with each other."""
         n_anchors = self.extensions.anchors
         compares_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
         is_independent = self.plan.trial_type == INDEPENDENT
@@ -726,10 +720,7 @@ class _PlanExtender:
         return draw_pooled_trials(self.train[:n_anchors], n, self.rng, planned=planned)
 
     def _draw_linking_independent(self, scored: tuple[int, ...], n: int) -> Trials:
-        """Draw `n` independent trials that compare scored agents with anchors, the agents of the first plan.
-
-        The trials count only for the scored agents.
-        """
+        """Draw `n` independent trials that compare scored agents with anchors, and count only for the scored agents."""
         trials = draw_scored_trials(
             self.plan,
             self.train,

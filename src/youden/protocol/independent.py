@@ -94,14 +94,12 @@ def _find_positions(ids: Sequence[str], reference_ids: Sequence[str]) -> Positio
 def _encode_questions(plan: Plan, agent_numbers: Positions, item_numbers: Positions) -> Positions:
     """Describe by eight numbers what each trial of a plan asks, so that equal questions have equal numbers.
 
-    The numbers are: first agent, second agent, item, other item (−1 for paired trials), trial type, replicate (number of the
-    trial among trials of the same comparison), and which response of the first and of the second agent the trial shows.
+    The numbers are: first agent, second agent, item, other item (−1 for paired trials), trial type, replicate, and which
+    response of the first and of the second agent the trial shows.
 
-    To compare the questions of two plans, pass numbers that give an agent or item the same number in both plans, and −1 if
-    only this plan has it.
-
-    agent_numbers : int array (n_agents,), number of each agent of the plan
-    item_numbers : int array (n_items,), number of each item of the plan
+    agent_numbers : int array (n_agents,), number of each agent of the plan, or −1. If two plans are compared, an agent that both
+        have must have the same number in both
+    item_numbers : int array (n_items,), number of each item of the plan, by the same rule
 
     Returns an int64 array (n_trials, 8), one row per trial.
     """

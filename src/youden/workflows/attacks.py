@@ -168,10 +168,7 @@ class AttackContext:
 
 
 def _compute_mean_jaccard_index(words: set[str], word_sets: Sequence[set[str]]) -> float:
-    """Compute the mean similarity of a response to several responses, by their sets of words.
-
-    The Jaccard index of two sets is the size of their intersection divided by the size of their union, from 0 (no common
-    word) to 1 (equal sets).
+    """Compute the mean Jaccard index, from 0 to 1, of a response and several responses, by their sets of words.
 
     words : words of the response, at least one
     word_sets : words of each response to compare with, at least one set

@@ -101,7 +101,7 @@ class Bill:
 def compute_measures(trials: CalibrationTrials, result: Verdicts) -> Measures:
     """Compute the error rates and biases of a judge from its answers to trials with known answers.
 
-    A judge is asked in each trial whether two texts respond to the same item. The trials are of several kinds, such as
+    In each trial, the judge answers whether two texts respond to the same item. The trials are of several kinds, such as
     copies of one text, or the same two texts in the opposite order. Each measure is a rate of yes or of changed answers
     on trials of one kind, or the difference of two of these rates.
 

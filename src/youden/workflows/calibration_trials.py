@@ -211,8 +211,8 @@ def _split_independent(plan: Plan, added: Positions, rng: np.random.Generator) -
     added : int array, rows of independent trials that were added to those of the run
     rng : source of the random order
 
-    Returns the rows of both halves. The added trials are also divided in two: the first half gets every second one. The second
-    half gets the others, but only if it has fewer than `_MIN_BALANCED_POOL` trials of the run.
+    Returns the rows of both halves. Every second added trial joins the first half. The others join the second half, but only if
+    it has fewer than `_MIN_BALANCED_POOL` trials of the run.
     """
     is_usable = (plan.trial_type == INDEPENDENT) & (plan.role != PROBE)
     rows = rng.permutation(np.flatnonzero(is_usable))
@@ -294,34 +294,22 @@ def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> 
 
     Returns an int32 array (n_trials,), −1 if no third agent has a response.
     """
-    can_be_drawn = plan.pool.present.T[paired.item]  # (n_trials, n_agents)
-    trial = np.arange(len(paired))
-    can_be_drawn[trial, paired.first] = False
-    can_be_drawn[trial, paired.second] = False
+    planned = plan.trials.take((plan.trial_type == PAIRED) & np.isin(plan.item, paired.item))
+    planned_codes = _pair_codes(planned.item, planned.first, planned.second, plan.n_agents)
 
     # the candidate with the smallest sort key is drawn: a random number below 1, plus 1 for each planned comparison
+    candidates = np.arange(plan.n_agents)
     sort_key = rng.random((len(paired), plan.n_agents))
-    sort_key += _find_planned_partners(plan, paired.item, paired.first)
-    sort_key += _find_planned_partners(plan, paired.item, paired.second)
+    can_be_drawn = plan.pool.present.T[paired.item]  # (n_trials, n_agents)
+    for agent in (paired.first, paired.second):
+        codes = _pair_codes(paired.item[:, None], agent[:, None], candidates, plan.n_agents)
+        sort_key += np.isin(codes, planned_codes)
+        can_be_drawn[np.arange(len(paired)), agent] = False
     sort_key[~can_be_drawn] = np.inf
 
     third_agent: Ids = sort_key.argmin(axis=1).astype(np.int32)
     third_agent[~can_be_drawn.any(axis=1)] = -1
     return third_agent
-
-
-def _find_planned_partners(plan: Plan, item: Ids, agent: Ids) -> Bools:
-    """Find the agents with which the plan of a run compares a given agent on a given item, for n such combinations.
-
-    item, agent : int arrays (n,), item and agent of each of the n combinations
-
-    Returns a bool array (n, n_agents): whether a paired trial compares `agent[k]` on `item[k]` with each agent of the plan.
-    """
-    planned = plan.trials.take((plan.trial_type == PAIRED) & np.isin(plan.item, item))
-    planned_codes = _pair_codes(planned.item, planned.first, planned.second, plan.n_agents)
-    partners = np.arange(plan.n_agents)
-    codes = _pair_codes(item[:, None], agent[:, None], partners, plan.n_agents)
-    return np.isin(codes, planned_codes)
 
 
 def _pair_codes(item: Ids, first: Ids, second: Ids | Positions, n_agents: int) -> Positions:

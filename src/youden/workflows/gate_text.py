@@ -89,9 +89,8 @@ def describe_result(gate: Gate, row: GateResult) -> str:
 def _format_comparison(gate: Gate, row: GateResult) -> str:
     """Format the difference of an agent from the baseline, with its interval, as a clause without a full stop.
 
-    A difference in ability is stated per 100 comparisons: in how many more comparisons does the judge recognize the agent's
-    responses than those of the baseline? A difference in preference is also stated per 100 comparisons: the wins of the agent
-    minus its losses. Other differences are stated on their own scale.
+    Differences in ability and preference are stated per 100 comparisons: in how many more of them the judge recognizes the
+    responses of the agent, or the wins of the agent minus its losses. Other differences are stated on their own scale.
     """
     if gate.is_of_self_consistency or gate.by == "quality":
         return _format_scale_comparison(gate, row)
@@ -189,8 +188,6 @@ def _describe_missing_interval(gate: Gate, row: GateResult) -> str:
 
 def format_next_command(gate: Gate) -> str | None:
     """Format the command that adds the calls needed for the decision of a gate, with their cost.
-
-    A gate tests whether new agents are worse than a baseline.
 
     Parameters
     ----------

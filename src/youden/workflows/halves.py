@@ -100,12 +100,10 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
 def _compare_halves(halved: Verdicts, n_agents: int) -> list[tuple[bool, bool]]:
     """Compare the two halves of each agent.
 
-    The halves of an agent do not really differ, so that every finding is a false positive.
-
     halved : answers with two agents per agent of the run: the first halves of all `n_agents` agents, then the second halves
 
-    Returns for each agent whether its halves differ significantly, and whether a gate calls the second half worse. A gate tests
-    whether an agent is no worse than a baseline, here the first half. Agents whose difference has no interval are left out.
+    Returns for each agent whether its halves differ significantly, and whether a gate with the first half as the baseline calls
+    the second half worse. Agents whose difference has no interval are left out.
     """
     differences = differences_from_verdicts(halved, target="items-like-these")
     forecast = make_forecaster(halved, None)

@@ -187,8 +187,8 @@ def describe_unknown_items(labelled: Iterable[str], item_ids: Collection[str], *
     if not unknown:
         return []
     quoted = ", ".join(shorten_list(f"'{name}'" for name in unknown))
-    verb = "is" if len(unknown) == 1 else "are"
-    return [f"{format_count(len(unknown), 'labelled item')} {verb} not in this run; {consequence}: {quoted}."]
+    items_are = format_count(len(unknown), "labelled item", "is", "are")
+    return [f"{items_are} not in this run; {consequence}: {quoted}."]
 
 
 def shorten_list(names: Iterable[str]) -> list[str]:

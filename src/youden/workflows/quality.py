@@ -117,11 +117,10 @@ def read_answers(
     ConfigError
         [quality-items] if a table labels agents, not answers; [quality-column] if the label's column is missing or not
         unique; [quality-scale] if a label is outside the scale, or is a percentage or a word and the scale is not (0, 1);
-        [quality-none] if no answer of a ranked agent is
-        labelled; [labels-unknown] if a table labels no agent of the run; [labels-alias] if two names in a table refer
-        to one agent.
+        [quality-none] if no answer of a ranked agent is labelled; [labels-unknown] if a table labels no agent of the run;
+        [labels-alias] if two names in a table refer to one agent.
     ImportFormatError
-        If a file cannot be read as labels; [labels-id] if an agent or an item of a DataFrame is missing.
+        If a file cannot be read as labels; [labels-id] if an agent or an item of a DataFrame is not an id.
     """
     folder.check_information()
     check_fit(folder)
@@ -189,12 +188,12 @@ def _read_labels_of_frame(
     rows = []
     for number, (agent, item, value) in zip(np.flatnonzero(has_label) + 1, labelled.to_numpy().tolist(), strict=True):
         location = f"DataFrame, row {number}"
-        number_of_label = parse_label(value, label, location)
-        if np.isnan(number_of_label):
+        label_value = parse_label(value, label, location)
+        if np.isnan(label_value):
             continue
         if is_unit_label(value):
             _check_unit_label(f"{format_excerpt(value)} ({location})", scale)
-        rows.append((parse_id(agent, "agent", location), parse_id(item, "item", location), number_of_label))
+        rows.append((parse_id(agent, "agent", location), parse_id(item, "item", location), label_value))
     if rows:
         check_labelled_agents("The DataFrame", list(dict.fromkeys(agent for agent, _, _ in rows)), agent_ids)
     return rows
@@ -288,7 +287,7 @@ def _check_unit_label(unit_label: str | None, scale: tuple[float, float] | None)
     unit_label : the label and its location, for the error message; None if all labels are numbers
     scale : lowest and highest possible label; None for (0, 1)
 
-    Raises ConfigError [quality-scale] if the scale is another one, or is not two numbers.
+    Raises ConfigError [quality-scale] if there is such a label and the scale is another one, or if the scale is not two numbers.
     """
     low, high = _parse_scale(scale)
     if unit_label is not None and (low, high) != (0, 1):
@@ -567,9 +566,8 @@ def add_quality_comparison(
 ) -> GateAnswers:
     """Return the answers of a gate, with a function that compares agents by quality instead of ability.
 
-    A gate decides whether an agent is better or worse than a baseline agent. The quality is estimated from the labels and from
-    the abilities of the run, so that agents without labels can be compared, too. The digest of the result covers the labels, so
-    that new labels count as new answers in the ledger of the gate.
+    The quality is estimated from the labels and from the abilities of the run, so that agents without labels can be compared,
+    too. The digest of the result covers the labels, so that new labels count as new answers in the ledger of the gate.
 
     gate_answers : answers of the run, by which a gate compares agents by ability
     folder : folder of the run

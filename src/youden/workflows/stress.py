@@ -258,9 +258,8 @@ def _rank_planted_agents(
 def _list_newly_flagged(planned: PlannedStress, findings: list[Finding], baseline: _Baseline) -> tuple[str, ...]:
     """List the agents that findings name only under an attack, except the planted agents and the base agent.
 
-    The attack starts from the responses of the base agent.
-
-    A check that accuses honest agents because of an attack is a weakness of the check.
+    The planted agents copy or change responses of the base agent. A check that accuses other agents because of an attack is a
+    weakness of the check.
 
     findings : findings on the attacked pool
 

@@ -526,7 +526,7 @@ def _find_reusing_agents(table: _NgramTable, included: Bools, is_clone: Bools) -
     included : bool array (n_agents,), agents that are compared; others are not reported
     is_clone : bool array (n_agents,), agents that are compared, but not reported
 
-    Returns the larger of the two medians by position of the agent.
+    Returns the larger of the medians that reach their limits, by position of the agent.
     """
     is_compared = included.copy()
     measures = _measure_reuse(table, is_compared)

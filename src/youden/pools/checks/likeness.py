@@ -219,9 +219,6 @@ def _count_duplicates(pool: Pool, agents: Sequence[int]) -> Counter[int]:
 def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) -> Iterator[Finding]:
     """Yield one finding per ring: three or more agents that share private words on at least half of the items.
 
-    A word is private to a group if all its agents, and no others, use the word in their responses to an item (see
-    `_count_ring_items`).
-
     A set of agents is skipped if at least half of them are clones, because clones share all their words.
 
     clones : ids of agents with a finding as clones
@@ -272,8 +269,7 @@ def _count_ring_items(sample: SampledTexts) -> Counter[tuple[int, ...]]:
 def _find_groups_with_private_word(sample: SampledTexts, responses: slice, is_new_word: Bools) -> set[tuple[int, ...]]:
     """Find the groups of agents that use a private word in their responses to one item, as colluding agents may do.
 
-    All agents of a group use the word in their responses, and no other agent does. Groups that are too small or too
-    large for a ring do not count; see `_count_ring_items`.
+    Groups that are too small or too large for a ring do not count; see `_count_ring_items`.
 
     responses : range of the responses to the item in the sample
     is_new_word : bool array (n_distinct_words,), whether a word occurs neither on other items nor in the prompt
@@ -426,11 +422,10 @@ def _report_template(agent: str, message: str, share: float) -> Finding:
 def _compute_relative_specificity(sample: SampledTexts) -> Floats:
     """Compute how specific the responses of each agent are to their items, relative to the median agent.
 
-    A response is specific if it uses words that the prompt of its item contains. The overlap of a response with its prompt is the
-    weighted share of these words. The specificity of an agent is the median overlap of its responses, divided by that of the
-    median agent. Good responses may avoid the words of the prompt. Therefore, an agent has the specificity 1 if its overlap with
-    other responses to the same item is at least `NORMAL_RELATIVE_OVERLAP` times that of the median agent. If an item of the
-    sample has no prompt, the specificity of all agents is their overlap with other responses.
+    The specificity of an agent is the median overlap of its responses with their prompts (the weighted share of words that the
+    prompt contains), divided by that of the median agent. Good responses may avoid the words of the prompt. Therefore, an agent
+    has the specificity 1 if its overlap with other responses to the same item is at least `NORMAL_RELATIVE_OVERLAP` times that of
+    the median agent. If an item has no prompt, the specificity of all agents is their relative overlap with other responses.
 
     Returns a float array (n_agents,): 1 for the median agent, less for less specific agents, NaN if it is unknown.
     """

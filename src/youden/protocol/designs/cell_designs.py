@@ -113,9 +113,9 @@ class CellDesign(TrialDesign, ABC):
     def choose(self, eligible: Bools, rng: np.random.Generator) -> Bools:
         """Choose a random fraction of the eligible cells: the sampling fraction of the options, or 1/3.
 
-        A cell is an agent and an item. Cells with the same agent or the same item are linked, and cells are connected if a chain
-        of links leads to every cell. With the option `repair`, random eligible cells are added until each agent and each item has
-        at least `d_core` cells and all cells are connected.
+        Cells with the same agent or the same item are linked, and cells are connected if a chain of links leads to every cell.
+        With the option `repair`, random eligible cells are added until each agent and each item has at least `d_core` cells and
+        all cells are connected.
 
         Parameters
         ----------
@@ -251,10 +251,8 @@ class CellDesign(TrialDesign, ABC):
     def _complete_or_check(self, sampled: Bools, eligible: Bools, random_key: Floats) -> Bools:
         """Return connected cells that include at least `d_core` cells of each agent and of each item.
 
-        A cell is an agent and an item. Two cells are linked if they have the same agent or the same item. Cells are
-        connected if a chain of links leads from each cell to every other cell. Otherwise, some agents could not be ranked
-        against others. With the option `repair`, missing cells are added to the sampled ones. Without it, the sampled
-        cells are only checked.
+        If cells are not connected (see `choose`), some agents cannot be ranked against others. With the option `repair`,
+        missing cells are added to the sampled ones. Without it, the sampled cells are only checked.
 
         sampled : bool array (n_agents, n_items), the cells that the design has chosen
         eligible : bool array (n_agents, n_items), cells that may be added
@@ -340,7 +338,7 @@ class _LineDesign(CellDesign):
 
         Returns a float array (n_agents, n_items), inf for cells that are not eligible.
         """
-        # the order of an order is the rank; cells that are not eligible come last
+        # `argsort`, applied twice, ranks the cells of a line; cells that are not eligible come last
         eligible_key = np.where(eligible, random_key, np.inf)
         order = eligible_key.argsort(axis=self.axis)
         rank = order.argsort(axis=self.axis).astype(np.float64)
@@ -528,7 +526,7 @@ class NLogN(CellDesign):
 
         Returns a float array (n_agents, n_items), inf for cells that are not eligible.
         """
-        # the order of an order is the rank
+        # `argsort`, applied twice, returns ranks
         rank = random_key[eligible].argsort().argsort()
         threshold = np.full(eligible.shape, np.inf)
         threshold[eligible] = rank / len(rank)

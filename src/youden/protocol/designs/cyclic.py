@@ -268,11 +268,7 @@ class _ShiftsOnItem:
         return n_shifts // 2 if self._is_unordered else n_shifts
 
     def take_first_unused(self, candidates: Sequence[int]) -> int | None:
-        """Return the first candidate that is an unused shift of the item, and mark it as used; None if there is none.
-
-        A shift is the distance between the two agents of a comparison in the cyclic order. It must be smaller than the number of
-        agents on the item.
-        """
+        """Return the first candidate that is an unused shift of the item, and mark it as used; None if there is none."""
         n_agents = len(self.agents)
         unused = (shift for shift in candidates if shift < n_agents and shift not in self._used)
         shift = next(unused, None)

@@ -67,7 +67,7 @@ _CHUNK_CELLS = 1 << 24
 def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None, pairs: PairRule) -> int:
     """Count the comparisons that `draw_comparisons` makes.
 
-    A cell is an agent and an item. The partners of a cell are cells of other agents on the same item.
+    The partners of a cell are cells of other agents on the same item.
 
     Parameters
     ----------

@@ -226,9 +226,8 @@ def _make_holdout_chart(points: HoldoutPoints) -> alt.LayerChart:
 def draw_quality(data: ReportData) -> Iterator[Figure]:
     """Draw the labels of each agent against its ability.
 
-    Labels are ratings of some responses, for example by people. The quality of an agent is its expected label, estimated from
-    its labels and its ability. Each agent has a dot at the mean of its labels and a line for the interval of its quality. A
-    dashed line shows the label that is predicted from the ability alone. Yields nothing if no quality was estimated.
+    Labels are ratings of some responses, for example by people. A dashed line shows the label that is predicted from the ability
+    alone. Yields nothing if no quality was estimated.
     """
     quality = data.summary.quality
     if quality is None:

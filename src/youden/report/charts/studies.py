@@ -302,12 +302,8 @@ def _draw_recall(study: BudgetStudy) -> Figure:
 def _make_recall_frame(study: BudgetStudy) -> Frame:
     """Make the data of the figure that shows the recall of the best agents at each budget.
 
-    The study ranks the agents by all comparisons, and again by the calls that a design makes with a budget. The recall is the
-    share of the k best agents by all comparisons that are also among the k best by the design. For comparison, the items are
-    divided into two halves, and the agents are ranked by each half. The column `halves` has the share of the k best agents that
-    both rankings have in common. This share does not depend on the design.
-
-    Returns a frame with one row per design, budget and number k, and the columns design, calls, top, recall and halves.
+    Returns a frame with one row per design, budget and number k of best agents, and the columns design, calls, top (k), recall,
+    and halves, which is the share of the best agents that both halves of the items have in common.
     """
     columns: dict[str, list[str | float | None]] = {name: [] for name in ("design", "calls", "top", "recall", "halves")}
     for design, budgets in study.designs.items():

@@ -236,9 +236,9 @@ class _SortedAnswers(NamedTuple):
         return _count_same(is_repeated, self.is_yes[1:] == self.is_yes[:-1])
 
     def count_swapped(self) -> tuple[int, int]:
-        """Count the questions that were also asked with the texts in the other order, and those with equal answers.
+        """Count the questions with an answer to the texts in the other order too, and those whose two answers are equal.
 
-        If a question was asked several times, its first answer counts.
+        If a question has several answers, the first one counts.
         """
         starts = np.flatnonzero(np.diff(self.question, prepend=-1))
         question = self.question[starts]

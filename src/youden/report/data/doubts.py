@@ -485,34 +485,31 @@ def _check_group_influence(groups: Sequence[GroupLine]) -> Iterator[Finding]:
 def _check_coalitions(groups: Sequence[GroupLine]) -> Iterator[Finding]:
     """Report how large a coalition must be to rank above each group.
 
-    A coalition consists of agents that always agree with each other.
+    A coalition consists of agents that always agree with each other. The attribute `losing_share` of a group is the
+    fraction of the pool that a coalition must reach to rank above the group. It is None if the agents of the group do not
+    agree more with each other than with other agents.
 
     groups : groups with a known agreement; nothing is reported if there are none
     """
-    if groups:
-        message = " ".join(_describe_coalitions(groups))
-        yield _make_finding("coalition", message, is_problem=False)
+    if not groups:
+        return
 
-
-def _describe_coalitions(groups: Sequence[GroupLine]) -> Iterator[str]:
-    """Yield the sentences on how large a coalition must be to rank above each group, and on groups that agree little.
-
-    groups : at least one group with a known agreement. The attribute `losing_share` of a group is the fraction of the
-        pool that a coalition must reach to rank above the group. It is None if the agents of the group do not agree more
-        with each other than with other agents.
-    """
+    sentences = []
     groups_with_limit = [group for group in groups if group.losing_share is not None]
     if groups_with_limit:
         limits = [f"“{group.group}” from {group.losing_share:.0%} of the pool on" for group in groups_with_limit]
-        yield f"Agents that always agree would rank above {', above '.join(limits)}."
+        sentences.append(f"Agents that always agree would rank above {', above '.join(limits)}.")
 
     divided_groups = [group.group for group in groups if group.losing_share is None]
     if divided_groups:
-        yield f"Agents of {_quote_all(divided_groups)} agree less with each other than with other agents."
+        sentences.append(f"Agents of {_quote_all(divided_groups)} agree less with each other than with other agents.")
 
     weaker_groups = [group.group for group in groups_with_limit if (group.outside or 0.0) > (group.inside or 0.0)]
     if weaker_groups:
-        yield f"At present, agents outside {_quote_all(weaker_groups)} agree more with each other than those inside."
+        sentences.append(
+            f"At present, agents outside {_quote_all(weaker_groups)} agree more with each other than those inside."
+        )
+    yield _make_finding("coalition", " ".join(sentences), is_problem=False)
 
 
 def _quote_all(names: Sequence[str]) -> str:

@@ -121,7 +121,7 @@ def _group_by_agent(cells: CellIndex) -> list[Positions]:
 
 
 _SLUGS_OF_SENTENCES = ("pairs", "halves")
-"""Slugs of warnings about flagged groups and partners, in place of which each agent gets a sentence of its own."""
+"""Slugs of warnings about flagged groups and partners, which are replaced by one sentence for each agent."""
 
 
 def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> Iterator[str]:

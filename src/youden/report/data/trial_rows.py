@@ -149,7 +149,7 @@ class TrialRows:
         trial_type, hard_answer = self.columns["trial_type"], self.columns["hard_answer"]
         missing_reason = self.columns["missing_reason"]
 
-        # the most surprising kind first; None if the condition is unknown
+        # the most surprising kind first, because the first condition that is True counts; None if a condition is unknown
         conditions: dict[Kind, Bools | None] = {
             "independent yes": (trial_type == INDEPENDENT) & (hard_answer == 1),
             "judges differ": self._find_judge_differences(),
@@ -158,9 +158,7 @@ class TrialRows:
             "paired no": (trial_type == PAIRED) & (hard_answer == 0),
         }
         masks = {KINDS.index(name): mask for name, mask in conditions.items() if mask is not None}
-        kinds = np.select(
-            list(masks.values()), list(masks), default=KINDS.index("ordinary")
-        )  # the first condition counts
+        kinds = np.select(list(masks.values()), list(masks), default=KINDS.index("ordinary"))
         return kinds.astype(np.int8)
 
     def _find_judge_differences(self) -> Bools | None:
@@ -191,6 +189,9 @@ class TrialRows:
 
         has_one_item = trial["other_item"] in (-1, trial["item"])  # paired trials
         other_item = None if has_one_item else trial["other_item"]
+        other_decision = None
+        if self.against is not None and not np.isnan(self.against[position]):
+            other_decision = float(self.against[position])
         return TrialLine(
             row=row,
             item=trial["item"],
@@ -199,7 +200,7 @@ class TrialRows:
             second=trial["second"],
             trial_type=TRIAL_TYPES[trial["trial_type"]],
             kind=KINDS[self.kind[position]],
-            against=self._get_other_decision(position),
+            against=other_decision,
             **self._get_outcome(position),
             **repeats,
         )
@@ -215,12 +216,6 @@ class TrialRows:
         answer = float(self.columns["answer"][position])
         hard_answer = bool(self.columns["hard_answer"][position] == 1)
         return {"answer": answer, "hard_answer": hard_answer, "missing_reason": None}
-
-    def _get_other_decision(self, position: int) -> float | None:
-        """Return the decision of the other judge, 0 or 1, on the trial at a position of these rows; None if there is none."""
-        if self.against is None or np.isnan(self.against[position]):
-            return None
-        return float(self.against[position])
 
     def find(self, condition: TrialFilter, *, by: Column = "kind", descending: bool = False) -> Positions:
         """Find the trials that match a filter, and sort them by a column.

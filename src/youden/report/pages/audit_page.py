@@ -23,7 +23,7 @@ RESIDUAL = TableColumn(
 def check_audit_folder(folder: Path) -> None:
     """Check that an audit would replace only files that an earlier audit has written.
 
-    Raises: InputError [audit-out] if `folder` contains a file that an audit would replace, but no audit.json.
+    Raises: InputError [audit-out] if `folder` contains a file that an audit would replace, but no audit.json of youden.
     """
     names = ("report.html", "ranking.csv", "items.csv", AUDIT_FILE)
     replaced_files = [name for name in names if (folder / name).exists()]

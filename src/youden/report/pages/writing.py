@@ -435,7 +435,7 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
 
 
 def _write_preference_comparison(path: Path, first: RunFolder, second: RunFolder) -> None:
-    """Write a comparison of two runs that both ask for preferences (which response is better?) as HTML.
+    """Write a comparison of two runs that both ask for preferences as HTML.
 
     path : file to write, which is replaced if it exists
     """
