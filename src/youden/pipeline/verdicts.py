@@ -238,7 +238,7 @@ def _check_function_answers(verdicts: Verdicts, max_missing: float) -> None:
     """Raise TooManyMissingError [too-many-missing] if the function that is the judge returned None for too many trials."""
     n_trials = len(verdicts)
     n_missing = n_trials - int(verdicts.answered.sum())
-    if n_missing == n_trials:
+    if 0 < n_trials == n_missing:
         problem = f"None of the {n_trials:,} trials was answered: the function returned None. Correct the function."
     elif n_missing > max_missing * n_trials:
         problem = (
