@@ -293,7 +293,7 @@ def test_an_irregular_file_is_ranked_without_edits(youden: Youden, tmp_path: Pat
     if set(by_place) == set(AGENTS):
         for row in range(N):
             texts = {agent: pool.texts[by_place[agent], row] for agent in AGENTS}
-            own = [{response(i, j), ""} for i in range(len(AGENTS)) for j in (_item_of(texts),)]
+            own = [{response(i, j), "", None} for i in range(len(AGENTS)) for j in (_item_of(texts),)]
             assert all(texts[agent] in (*expected, "7", "42") for agent, expected in zip(AGENTS, own, strict=True)), (
                 texts
             )
