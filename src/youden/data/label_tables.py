@@ -58,7 +58,7 @@ class LabelTable(ReadOnly):
         Columns that are ignored because they contain no number.
     aliases : tuple of str or None
         Other name of each row's agent, None if the row has none.
-    called : mapping
+    id_by_name : mapping
         Name of an agent in the file → its id in the run, for names that differ from the id.
     unit_labels : mapping
         Name of a label → its first value that only means a number from 0 to 1 (`is_unit_label`), with its location.
@@ -72,7 +72,7 @@ class LabelTable(ReadOnly):
     value: Floats
     left_out: tuple[str, ...]
     aliases: tuple[str | None, ...]
-    called: Mapping[str, str] = field(default_factory=dict)
+    id_by_name: Mapping[str, str] = field(default_factory=dict)
     unit_labels: Mapping[str, str] = field(default_factory=dict)
 
 

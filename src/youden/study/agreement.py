@@ -77,15 +77,15 @@ class OrderComparison:
         self.reversed_pairs = [(agent_ids[i], agent_ids[k]) for i, k in first_pairs]
 
     def describe(self, names: tuple[str, str], target: Target) -> str:
-        """Describe in a sentence how many pairs of agents differ significantly in each run and in both, and in which order.
+        """Describe how many pairs of agents differ significantly in each run and in both, and whether in the same order.
 
         Parameters
         ----------
         names : (str, str)
             Names of the two runs.
         target : {"items-like-these", "these-items", "items-and-judges"}
-            Population to which the significance of these pairs refers. It only sets the wording of the sentence: the pairs
-            were counted before.
+            Population of items to which the significant differences refer. It only sets the wording, because the pairs are
+            counted already.
 
         Returns
         -------
@@ -101,10 +101,12 @@ class OrderComparison:
             return f"{counts}so their orders cannot be compared."
         if not self.n_reversed:
             return f"{counts}all in the same order."
+
         examples = ", ".join(f"{winner} above {loser}" for winner, loser in self.reversed_pairs)
         n_omitted = self.n_reversed - len(self.reversed_pairs)
-        remainder = f" and {n_omitted} more" if n_omitted else ""
-        return f"{counts}{self.n_reversed:,} of them in opposite orders: {name_a} ranks {examples}{remainder}."
+        if n_omitted:
+            examples += f" and {n_omitted} more"
+        return f"{counts}{self.n_reversed:,} of them in opposite orders: {name_a} ranks {examples}."
 
 
 MAX_SHOWN = 5
@@ -473,8 +475,8 @@ def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator
     """Yield sentences on how well two judges agree on the ranking, on single answers and on significant differences.
 
     pair : agreement of the two judges
-    units : name of what both judges answered, such as "trials", for display
-    target : population that the intervals refer to
+    units : plural noun for what both judges answered, "trials" or "ordered pairs"
+    target : population of items that the intervals refer to
     """
     names = f"{pair.judge_a} and {pair.judge_b}"
     if pair.ranking is None:

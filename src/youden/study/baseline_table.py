@@ -149,15 +149,18 @@ def study_baselines(
     all_names = list(dict.fromkeys(["clipped-linear", *(names or BASELINES)]))
     factories = {name: BASELINES.load(name) for name in all_names}
     folds = draw_folds(recorded, n_seeds, rule=rule, kind=kind, holdout=holdout)
-    cells = [_choose_cells(recorded, fold.split.train, c=c, seed=seed) for seed, fold in enumerate(folds)]
+    chosen_cells = [_choose_cells(recorded, fold.split.train, c=c, seed=seed) for seed, fold in enumerate(folds)]
 
     def compute_measures(make_model: Callable[[], Baseline], seed: int) -> list[float]:
-        """Fit a model at one seed; return RMSE, ρ, τ and AUC, then the sum and number of its squared errors by item."""
+        """Fit a model to the chosen cells at one seed, and measure how well it predicts the held-out cells.
+
+        Returns one list: RMSE, ρ, τ and AUC; then the sum of squared errors of each item; then their number for each item.
+        """
         fold = folds[seed]
         model = make_model()
-        observed_scores = np.where(cells[seed], fold.train, np.nan)
+        observed_scores = np.where(chosen_cells[seed], fold.train, np.nan)
         measures = fold.evaluate(model, observed_scores, groups)
-        squared_error = (model.predict() - fold.held_out) ** 2
+        squared_error = (model.predict() - fold.held_out) ** 2  # NaN for cells that are not held out
         sums_by_item = np.nansum(squared_error, axis=0).tolist()
         counts_by_item = (~np.isnan(squared_error)).sum(axis=0).tolist()
         return [*measures, *sums_by_item, *counts_by_item]
@@ -169,24 +172,26 @@ def study_baselines(
             if isinstance(table, PlanError):
                 raise table
             tables[name] = table
-    coverage = np.array([chosen.sum() / recorded.pool.present.sum() for chosen in cells])
+    n_cells = recorded.pool.present.sum()
+    coverage = np.array([chosen.sum() / n_cells for chosen in chosen_cells])
     return BaselinesStudy(rule, kind, SeedSummary.from_values(coverage), _summarize_models(tables))
 
 
 def _summarize_models(tables: Mapping[str, Floats]) -> tuple[BaselineRow, ...]:
     """Summarize the prediction errors of models over seeds, and compare each model with the first one.
 
-    tables : by name of the model, float array (n_seeds, 4 + 2 · n_items). Each row has the RMSE, Spearman's ρ,
-        Kendall's τ and the AUC at one seed, then the sums of squared errors by item, and then the numbers of squared
-        errors by item.
+    tables : results by name of the model, float arrays (n_seeds, 4 + 2 · n_items). The columns are the RMSE, Spearman's ρ,
+        Kendall's τ and the AUC; then the sum of squared errors of each item; then the number of squared errors of each item.
 
     Returns one row per model. The significance of a difference in RMSE is corrected for the number of comparisons
     (Bonferroni).
     """
-    by_model = np.stack(list(tables.values()), axis=1)  # (n_seeds, n_models, 4 + 2 · n_items)
-    measures = by_model[:, :, :4]
-    squares, counts = np.split(by_model[:, :, 4:], 2, axis=2)
-    se_items = _compute_item_std_error(np.ascontiguousarray(squares), np.ascontiguousarray(counts)).tolist()
+    results = np.stack(list(tables.values()), axis=1)  # (n_seeds, n_models, 4 + 2 · n_items)
+    n_items = (results.shape[2] - 4) // 2
+    measures = results[:, :, :4]
+    error_sums = np.ascontiguousarray(results[:, :, 4 : 4 + n_items])
+    error_counts = np.ascontiguousarray(results[:, :, 4 + n_items :])
+    item_std_errors = _compute_item_std_error(error_sums, error_counts).tolist()
 
     # two-sided normal quantile with the error rate divided by the number of comparisons
     n_comparisons = max(len(tables) - 1, 1)
@@ -194,32 +199,37 @@ def _summarize_models(tables: Mapping[str, Floats]) -> tuple[BaselineRow, ...]:
 
     rmse = measures[:, :, 0]  # (n_seeds, n_models)
     rmse_difference = rmse - rmse[:, :1]
-    return tuple(
-        _make_row(name, measures[:, k], rmse_difference[:, k], se_items=se_items[k], critical_value=critical_value)
-        for k, name in enumerate(tables)
-    )
+    rows = []
+    for k, name in enumerate(tables):
+        row = _summarize_model(
+            name, measures[:, k], rmse_difference[:, k], se_items=item_std_errors[k], critical_value=critical_value
+        )
+        rows.append(row)
+    return tuple(rows)
 
 
 def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: int) -> Bools:
-    """Choose training cells (one agent on one item each) at random by the n log n design.
+    """Choose training cells at random by the n log n design; a cell is a combination of an agent and an item.
 
+    recorded : recorded answers, with the ids of the agents and items
     train : bool array (n_agents, n_items), the training cells
-    c : constant of the design, which determines the number of cells
+    c : constant of the design; a larger one gives more cells
     seed : seed of the random choice
 
     Returns a bool array of the same shape. Raises StarvedError if an agent or item has too few cells; the message contains the id
     of this agent or item.
     """
+    design = NLogN(c=c)
     try:
-        return NLogN(c=c).choose(train, stream("trials", seed))
+        return design.choose(train, stream("trials", seed))
     except StarvedError as error:
         agents_or_items = recorded.pool.agents if error.side == "agent" else recorded.pool.items
-        starved = agents_or_items[error.position]
-        raise error.with_name(starved.id) from error
+        agent_or_item = agents_or_items[error.position]
+        raise error.with_name(agent_or_item.id) from error
 
 
 def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
-    """Estimate the standard errors of differences in RMSE over items of this kind, by a bootstrap of the items.
+    """Estimate the standard errors of differences in RMSE that are due to the choice of the items, by a bootstrap of the items.
 
     A difference is the mean RMSE of a model over seeds minus that of the first model.
 
@@ -228,25 +238,31 @@ def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
 
     Returns a float array (n_models,), 0 for the first model.
     """
+    # how often each resample contains each item, (n_resamples, n_items)
     n_items = counts.shape[2]
     equal_probabilities = np.full(n_items, 1 / n_items)
-    draws = standalone_stream(0).multinomial(n_items, equal_probabilities, size=N_RESAMPLES)
-    weights = draws.astype(np.float64)
+    multiplicities = standalone_stream(0).multinomial(n_items, equal_probabilities, size=N_RESAMPLES)
+    weights = multiplicities.astype(np.float64)
 
     # RMSE in each resample, (n_seeds, n_models, n_resamples), and its mean over seeds, (n_models, n_resamples)
-    mean_squares = (squares @ weights.T) / np.maximum(counts @ weights.T, 1)
+    resampled_counts = np.maximum(counts @ weights.T, 1)
+    mean_squares = (squares @ weights.T) / resampled_counts
     mean_rmse = np.sqrt(mean_squares).mean(axis=0)
-    return np.asarray((mean_rmse - mean_rmse[0]).std(axis=1, ddof=1))
+
+    rmse_difference = mean_rmse - mean_rmse[0]
+    return np.asarray(rmse_difference.std(axis=1, ddof=1))
 
 
-def _make_row(
+def _summarize_model(
     name: str, measures: Floats, rmse_difference: Floats, *, se_items: float, critical_value: float
 ) -> BaselineRow:
     """Summarize one estimator over seeds, and decide whether its RMSE differs significantly from that of clipped-linear.
 
+    The outcome is "open" if the difference is not significant.
+
     measures : float array (n_seeds, 4) with the columns RMSE, ρ, τ and AUC
     rmse_difference : float array (n_seeds,), RMSE minus the RMSE of clipped-linear
-    se_items : standard error of the mean of `rmse_difference`, for other items of this kind
+    se_items : standard error of the mean of `rmse_difference` due to the choice of the items
     critical_value : number of standard errors above which a difference is significant
     """
     rmse, rho, tau, auc = measures.T
@@ -255,11 +271,12 @@ def _make_row(
     if n_seeds > 1:
         se_seeds = float(rmse_difference.std(ddof=1)) / n_seeds**0.5
 
-    mean = float(rmse_difference.mean())
+    # both errors are independent, so their variances are added
     std_error = hypot(se_items, se_seeds or 0.0)
+    mean_difference = float(rmse_difference.mean())
     order: Order = "open"
-    if abs(mean) > critical_value * std_error:
-        order = "better" if mean < 0 else "worse"
+    if abs(mean_difference) > critical_value * std_error:
+        order = "better" if mean_difference < 0 else "worse"
     return BaselineRow(
         name=name,
         rmse=SeedSummary.from_values(rmse),
@@ -284,40 +301,46 @@ def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The first sentence states the holdout rule, the share of cells and the number of seeds. Then follows one sentence each on
-        the estimators that are better, worse, and not significantly different, if there are any. The last sentence explains the
-        standard errors.
+        The first sentence states the holdout rule, the share of cells and the number of seeds. The next sentences list the
+        estimators that are better than clipped-linear, those that are worse, and those that do not differ significantly. The
+        last sentence explains the standard errors.
     """
     n_seeds = study.coverage.n
-    plural, condition = ("s", "") if n_seeds > 1 else ("", "On this one holdout, ")
-    sentences = [f"Rule `{study.rule}`, {study.coverage.mean:.1%} of all cells, paired over {n_seeds} seed{plural}."]
+    if n_seeds > 1:
+        better, worse, seeds = "Better", "Worse", f"{n_seeds} seeds"
+    else:
+        better, worse, seeds = "On this one holdout, better", "On this one holdout, worse", "1 seed"
+    sentences = [f"Rule `{study.rule}`, {study.coverage.mean:.1%} of all cells, paired over {seeds}."]
 
     # one sentence per outcome of the comparison with clipped-linear, which is the first row
     heading_by_outcome: dict[Order, str] = {
-        "better": f"{condition}better than clipped-linear",
-        "worse": f"{condition}worse than clipped-linear",
-        "open": "not significantly different from clipped-linear",
+        "better": f"{better} than clipped-linear",
+        "worse": f"{worse} than clipped-linear",
+        "open": "Not significantly different from clipped-linear",
     }
     for outcome, heading in heading_by_outcome.items():
         rows = [row for row in study.rows[1:] if row.order == outcome]
         if rows:
             differences = [f"{row.name} ({row.rmse_difference.mean:+.4f} ± {row.se_items:.4f})" for row in rows]
-            sentences.append(f"{heading[0].upper()}{heading[1:]}: {', '.join(differences)}.")
+            sentences.append(f"{heading}: {', '.join(differences)}.")
     sentences.append(_explain_differences(n_seeds))
     return tuple(sentences)
 
 
 def _explain_differences(n_seeds: int) -> str:
-    """Explain the differences in RMSE and their standard errors, which follow the name of an estimator in parentheses.
+    """Explain the numbers in parentheses after the name of an estimator: a difference in RMSE and its standard error.
 
     n_seeds : number of random holdouts; a single holdout allows no conclusion about other holdouts
     """
-    caveat = f"A difference counts as significant at {LEVEL:.0%} over all models, by this standard error and the one over seeds."
-    if n_seeds == 1:
-        caveat = "One seed is one holdout and one draw of cells: nothing follows for others. Set --n-seeds 10."
-    return (
+    explanation = (
         "In parentheses: the RMSE minus the RMSE of clipped-linear, and the standard error of this difference over items of "
-        f"this kind, which is estimated by resampling the items. {caveat}"
+        "this kind, which is estimated by resampling the items."
+    )
+    if n_seeds == 1:
+        return f"{explanation} One seed is one holdout and one draw of cells: nothing follows for others. Set --n-seeds 10."
+    return (
+        f"{explanation} A difference counts as significant at {LEVEL:.0%} over all models, by this standard error and the one "
+        "over seeds."
     )
 
 

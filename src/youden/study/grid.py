@@ -64,19 +64,20 @@ def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None
         )
 
     def evaluate_row(compute_measures: Callable[[int], Sequence[float]]) -> Floats | PlanError:
-        """Compute the measures of one row of the study, such as a design, at every seed.
+        """Compute the measures of one row of the study, such as a design, at each of the `n_seeds` seeds.
 
         compute_measures : function that takes a seed, 0 to n_seeds − 1, and returns the measures
 
-        Returns a float array (n_seeds, n_measures), or the PlanError that the function raised. The receiver of progress
-        updates is advanced after each seed.
+        Returns a float array (n_seeds, n_measures). If the function raises a PlanError, because the row is impossible, this error
+        is returned instead, so that the study can report it. The progress is advanced after each seed.
         """
         measures_by_seed = []
         for seed in range(n_seeds):
             try:
-                measures_by_seed.append(compute_measures(seed))
+                measures = compute_measures(seed)
             except PlanError as error:
                 return error
+            measures_by_seed.append(measures)
             if progress is not None:
                 progress.advance()
         return np.array(measures_by_seed, dtype=np.float64)
@@ -199,8 +200,8 @@ def draw_folds(
     n_seeds : int
         Number of seeds: 0 to n_seeds − 1.
     rule : {"strict", "paper"}
-        Use of the trials in which the cell of one agent is held out, but the cell of the other agent is not: "strict"
-        leaves them out of all training scores, "paper" uses them in the score of the other agent.
+        Rule for trials that compare an agent whose cell is held out with an agent whose cell is not. "strict" leaves them
+        out of all training scores; "paper" uses them in the score of the agent whose cell is not held out.
     kind : {"symmetric", "row"}
         Kind of the scores: the mean of an agent's trials in both orders of the responses ("symmetric"), or of those that
         show its response first ("row").
@@ -221,11 +222,11 @@ def draw_folds(
     folds = []
     for seed in range(n_seeds):
         split = draw_split(recorded.pool.present, fraction=holdout, rule=rule, seed=seed)
-        rates = replace(recorded.rates, split=split)
-        train = rates.training_scores(kind=kind).value
-        held_out = rates.holdout_scores(kind=kind).value
+        split_rates = replace(recorded.rates, split=split)
+        training_scores = split_rates.training_scores(kind=kind).value
+        held_out_scores = split_rates.holdout_scores(kind=kind).value
 
         # abilities by all training cells, with which those by fewer cells are compared
-        dense_fit = ClippedLinear(constraint="clip").fit(train)
-        folds.append(Fold(split, train, held_out, dense_fit.ability_))
+        dense_fit = ClippedLinear(constraint="clip").fit(training_scores)
+        folds.append(Fold(split, training_scores, held_out_scores, dense_fit.ability_))
     return folds

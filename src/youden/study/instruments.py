@@ -64,19 +64,25 @@ class InstrumentsStudy:
         return (f"Information and preference rank {len(self.agents)} agents with ρ = {rho}.", *(flagged or [none]))
 
     def table(self) -> Table:
-        """Tabulate the abilities of each agent by information and by preference, with rank intervals and its flag."""
+        """Tabulate both abilities of each agent with their rank intervals, and its flag.
+
+        One ability is from the run that asks for information, the other from the run that asks for preferences. The flag shows
+        that one of them is significantly above the average, and the other one below it.
+        """
         rows = []
         for agent, row in self.agents.items():
-            columns = []
-            for ranked in (row.information, row.preference):
-                columns += [format_decimal(ranked.ability), format_rank_range(ranked.rank_low, ranked.rank_high)]
-            rows.append([agent, *columns, row.flag or "–"])
-        heads = ["information", "ranks", "preference", "ranks", "flag"]
-        return make_table("Two instruments", ["agent"], heads, rows)
+            cells = [agent]
+            for result in (row.information, row.preference):
+                cells.append(format_decimal(result.ability))
+                cells.append(format_rank_range(result.rank_low, result.rank_high))
+            cells.append(row.flag or "–")
+            rows.append(cells)
+        headings = ["information", "ranks", "preference", "ranks", "flag"]
+        return make_table("Two instruments", ["agent"], headings, rows)
 
 
 def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy:
-    """Compare two instruments: a run that asks a judge for information, and a run that asks it for preferences.
+    """Compare the rankings of two instruments: a run that asks a judge for information, and a run that asks it for preferences.
 
     An agent gets a flag if it is significantly above the average agent in one ranking, and below it in the other.
 
@@ -96,17 +102,19 @@ def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy
         [compare-preferences]: if both runs ask the same question, or have fewer than 3 agents in common. Other slugs if a file is
         missing or damaged.
     """
-    information, preference = sorted((first, second), key=lambda run: run.asks_preference)
+    information, preference = (second, first) if first.asks_preference else (first, second)
     by_information, by_preference = read_ranked_agents(information), read_ranked_agents(preference)
     common = [agent for agent in by_preference if agent in by_information]
     _check_comparable(first, second, n_common=len(common))
 
-    flags = {(-1, 1): PREFERRED, (1, -1): INFORMATIVE}  # by the signs by information and by preference
+    # flag by the two significant differences from the average agent: 1 for above, −1 for below
+    flag_by_signs = {(-1, 1): PREFERRED, (1, -1): INFORMATIVE}
     sign_by_information = _compare_with_average(by_information)
     sign_by_preference = _compare_with_average(by_preference)
     agents = {}
     for agent in common:
-        flag = flags.get((sign_by_information[agent], sign_by_preference[agent]), "")
+        signs = (sign_by_information[agent], sign_by_preference[agent])
+        flag = flag_by_signs.get(signs, "")
         agents[agent] = InstrumentRow(by_information[agent], by_preference[agent], flag)
 
     information_ability = np.array([by_information[agent].ability for agent in common])

@@ -15,8 +15,8 @@ MAX_NAMED = 6
 def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
     """Describe the differences between two judges in sentences.
 
-    The sentences state how well the rankings agree, which agents have a yes rate that differs from the rate predicted from the
-    first judge's answers (their shift), and whether a judge prefers agents of its own model family.
+    The sentences state how well the rankings agree; which agents have a shift, a yes rate by the second judge that differs from
+    the one predicted from the first judge's answers; and whether a judge prefers agents of its own model family.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
     Yields
     ------
     str
-        One sentence or several.
+        A text of one or more sentences.
     """
     first, second = shifts.first_judge, shifts.second_judge
     if shifts.rho is not None and shifts.rho_seen is not None and shifts.rho_same is not None:
@@ -39,7 +39,9 @@ def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
             "agents in the pool's agents.jsonl."
         )
         return
-    yield from dict.fromkeys(_describe_self_preference(judge, shifts) for judge in (first, second))
+
+    texts = [_describe_self_preference(judge, shifts) for judge in (first, second)]
+    yield from dict.fromkeys(texts)  # two judges of one family have the same text
     if any(family.favoured_by for family in shifts.families):
         yield (
             f"A preference is relative: {second} favouring a family and {first} disfavouring it cannot be distinguished. "
@@ -47,32 +49,43 @@ def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
         )
 
 
-def _describe_rankings(shifts: JudgeShifts, rho: RankAgreement, rho_seen: float, rho_same: float) -> Iterator[str]:
-    """Yield sentences on how well the rankings of two judges agree, and how well the first judge would agree with itself.
+def _describe_rankings(
+    shifts: JudgeShifts, predicted: RankAgreement, rho_of_second: float, rho_of_first: float
+) -> Iterator[str]:
+    """Yield texts on how well the rankings of two judges agree, and how well the first judge would agree with itself.
 
-    Each ρ is the correlation with the ranking by all answers of the first judge.
+    Each ρ is Spearman's correlation of a ranking with the ranking by all answers of the first judge.
 
     shifts : differences of the second judge from the first
-    rho : predicted ρ of the ranking by the second judge if it answered all trials of the first judge
-    rho_seen : ρ of the ranking by the second judge's answers to the trials that both judges answered
-    rho_same : ρ of the ranking by the first judge's answers to the same trials
+    predicted : predicted ρ of the ranking by the second judge if it answered all trials of the first judge
+    rho_of_second : ρ of the ranking by the second judge's answers to the trials that both judges answered
+    rho_of_first : ρ of the ranking by the first judge's answers to the same trials
     """
     first, second = shifts.first_judge, shifts.second_judge
-    no_interval = "none: the shared answers allow no other order"
-    predicted_rho = format_with_interval(rho.rho, rho.low, rho.high, method=no_interval)
-    yield (
-        f"On the {shifts.n_trials:,} {shifts.units} that both answered, the ranking by {second} has ρ = {rho_seen:.2f} with the "
-        f"ranking by all answers of {first}; the ranking by {first} on these alone has ρ = {rho_same:.2f}. If {second} answered "
-        f"all trials of {first}, the prediction is ρ = {predicted_rho}. By the standard errors of {first}, the same judge "
-        f"would reach about ρ = {rho.ceiling:.2f} if it judged again: only an interval below that shows that the judges rank "
-        "differently."
+    observed = (
+        f"On the {shifts.n_trials:,} {shifts.units} that both answered, the ranking by {second} has ρ = {rho_of_second:.2f} with "
+        f"the ranking by all answers of {first}; the ranking by {first} on these alone has ρ = {rho_of_first:.2f}."
     )
+
+    # the text in place of an interval if all orders that the shared answers allow are the same
+    no_interval = "none: the shared answers allow no other order"
+    rho_with_interval = format_with_interval(predicted.rho, predicted.low, predicted.high, method=no_interval)
+    prediction = f"If {second} answered all trials of {first}, the prediction is ρ = {rho_with_interval}."
+    reference = (
+        f"By the standard errors of {first}, the same judge would reach about ρ = {predicted.ceiling:.2f} if it judged again: "
+        "only an interval below that shows that the judges rank differently."
+    )
+    yield f"{observed} {prediction} {reference}"
     if shifts.slope < 0.8:
         yield f"Abilities by {second} vary {shifts.slope:.2f} times as much as those by {first}; shifts are relative to that."
 
 
 def _describe_agents(shifts: JudgeShifts) -> str:
-    """Describe which agents have a significantly higher or lower yes rate under the second judge than predicted."""
+    """Describe which agents have a significantly higher or lower yes rate by the second judge than predicted.
+
+    The yes rate is predicted from the answers of the first judge. The difference is the shift of the agent. P-values are
+    corrected for the number of agents by the method of Holm.
+    """
     first, second = shifts.first_judge, shifts.second_judge
     n_agents = len(shifts.agents)
     if all(isnan(agent.p_holm) for agent in shifts.agents):
@@ -100,50 +113,53 @@ def _describe_self_preference(judge: str, shifts: JudgeShifts) -> str:
     The sentence is the same for both judges if they are of one family.
     """
     judge_family = shifts.judge_families[judge]
-    families = ", ".join(family.family for family in shifts.families)
+    families = ", ".join(family.family for family in shifts.families)  # families of the agents
     if judge_family is None:
         return (
             f"{judge}'s own family is unknown, so its self-preference is not tested. Set `family: …` in the judge's config, or "
             f"--family {judge}=NAME; the pool has {families}."
         )
-    own_family = next((family for family in shifts.families if judge in family.judges), None)
-    if own_family is None:
+    shift_of_family = next((family for family in shifts.families if judge in family.judges), None)
+    if shift_of_family is None:
         return f"No agent that both judged is of {judge}'s family, {judge_family}; the pool has {families}."
-    if len(own_family.judges) > 1:
-        judges = " and ".join(own_family.judges)
-        return f"{judges} are of one family, {own_family.family}: a shared preference cannot be observed."
-    return _describe_preference(judge, own_family, shifts)
+    if len(shift_of_family.judges) > 1:
+        judges = " and ".join(shift_of_family.judges)
+        return f"{judges} are of one family, {shift_of_family.family}: a shared preference cannot be observed."
+    return _describe_preference(judge, shift_of_family, shifts)
 
 
 def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -> str:
     """Describe whether a judge prefers its own family, or why this cannot be decided.
 
     A curve predicts the second judge's yes rate of each agent from the first judge's answers. The shift of a family is the
-    mean distance of its agents from this curve.
+    mean distance of its agents from this curve. It is not tested if the family, or the set of all other agents, is small: a
+    difference between single agents would then often be taken for a preference.
 
     judge : name of the judge
     family : shift of the family of this judge, to which the other judge does not belong
     shifts : differences of the second judge from the first
     """
-    figures = _format_family_shift(family, shifts)
+    shift_text = _format_family_shift(family, shifts)
     if _has_too_few_agents(family, shifts):
         return (
             f"{judge}'s family {family.family} has {family.n_agents} of {len(shifts.agents)} agents, too few on one side to "
-            f"claim a preference: shifts of single agents would look like one too often. Observed: {figures}."
+            f"claim a preference: shifts of single agents would look like one too often. Observed: {shift_text}."
         )
 
     if not family.identifiable:
         reason, remedy = _explain_confounding(family, shifts)
         return (
             f"A preference of {judge} for {family.family} cannot be distinguished from a nonlinear relation between the judges: "
-            f"{reason}. Observed beyond the curve: {figures}; the curve may be wrong by more than that. {remedy}"
+            f"{reason}. Observed beyond the curve: {shift_text}; the curve may be wrong by more than that. {remedy}"
         )
 
     if judge not in family.favoured_by:
-        return f"No self-preference of {judge} is shown: agents of {family.family} ({family.n_agents}) have a shift of {figures}."
+        members = f"{family.family} ({family.n_agents})"
+        return f"No self-preference of {judge} is shown: agents of {members} have a shift of {shift_text}."
+    one_sided_p_value = family.p_value / 2
     return (
-        f"{judge} favours agents of its own family {family.family} ({family.n_agents}): {figures}, "
-        f"one-sided p = {family.p_value / 2:.3f}."
+        f"{judge} favours agents of its own family {family.family} ({family.n_agents}): {shift_text}, "
+        f"one-sided p = {one_sided_p_value:.3f}."
     )
 
 

@@ -183,26 +183,29 @@ class JudgeShifts:
         self.judge_families = judge_families
 
 
-def _list_agent_shifts(aligned: AlignedRuns, shift: JudgeShift) -> tuple[AgentShift, ...]:
+def _list_agent_shifts(aligned: AlignedRuns, differences: JudgeShift) -> tuple[AgentShift, ...]:
     """List the shift of each agent under the second judge, the smallest p-value first.
 
-    A shift is the yes rate of an agent by the second judge minus the rate that a curve predicts from its ability under the
-    first judge.
+    A curve, fitted to all agents, predicts the yes rate of an agent by the second judge from its ability under the first judge.
+    The shift of the agent is its yes rate minus this prediction. P-values of shifts are corrected for the number of agents by
+    the method of Holm (`p_holm`).
 
     aligned : runs of the judges, with the ids of the agents
-    shift : differences of the second judge from the first one
+    differences : differences of the second judge from the first one
     """
-    alpha = 1 - shift.level
-    by_p_value = np.argsort(shift.curve.p_value, kind="stable")
+    alpha = 1 - differences.level
+    by_p_value = np.argsort(differences.curve.p_value, kind="stable")
     agent_shifts = []
     for index in by_p_value.tolist():
+        agent_position = differences.agents[index]
+        p_holm = float(differences.p_holm[index])
         agent_shift = AgentShift(
-            agent=aligned.agent_ids[shift.agents[index]],
-            shift=float(shift.shift[index]),
-            low=float(shift.low[index]),
-            high=float(shift.high[index]),
-            p_holm=float(shift.p_holm[index]),
-            significant=bool(shift.p_holm[index] <= alpha),
+            agent=aligned.agent_ids[agent_position],
+            shift=float(differences.shift[index]),
+            low=float(differences.low[index]),
+            high=float(differences.high[index]),
+            p_holm=p_holm,
+            significant=p_holm <= alpha,
         )
         agent_shifts.append(agent_shift)
     return tuple(agent_shifts)
@@ -285,14 +288,14 @@ def _compute_family_shift(
         estimate = replace(estimate, low=-np.inf, high=np.inf)
 
     # lowest and highest shift that the shape of the curve may cause
-    allowance = CURVE_ALLOWANCE
+    relative_error = CURVE_ALLOWANCE
     if is_clustered_second_only or is_unreliable:
-        allowance = WIDE_CURVE_ALLOWANCE
+        relative_error = WIDE_CURVE_ALLOWANCE
     if np.isnan(share_first):
-        allowance = np.inf
-    curve_range = _compute_curve_range(shift, is_member, estimate, allowance=allowance)
+        relative_error = np.inf
+    curve_range = _compute_curve_range(shift, is_member, estimate, relative_error=relative_error)
 
-    side = _compare_with_curve(estimate, curve_range)
+    sign = _compare_with_curve(estimate, curve_range)
     judges = _list_judges_of_family(name, judge_families)
     return FamilyShift(
         family=name,
@@ -307,7 +310,7 @@ def _compute_family_shift(
         together=is_clustered,
         identifiable=_is_distinguishable(estimate, is_clustered, curve_range),
         judges=judges,
-        favoured_by=_find_favouring_judge(judges, tuple(judge_families), side),
+        favoured_by=_list_favouring_judges(judges, tuple(judge_families), sign),
     )
 
 
@@ -321,24 +324,33 @@ def _list_judges_of_family(name: str, judge_families: Mapping[str, str | None]) 
 
 
 def _compute_curve_range(
-    shift: JudgeShift, is_member: Bools, estimate: LabelShift, *, allowance: float
+    differences: JudgeShift, is_member: Bools, estimate: LabelShift, *, relative_error: float
 ) -> tuple[float, float]:
-    """Compute the lowest and the highest shift of a family that the shape of the curve between the judges may cause.
+    """Compute the lowest and the highest shift of a family that errors of the prediction curve may cause.
 
-    The curve predicts the yes rates of agents by the second judge from their abilities under the first judge, and thus a
-    difference between the family and the other agents. The predicted difference may be wrong by the fraction `allowance` of the
-    difference. Errors of the abilities under the first judge also flatten the curve, which shifts the family in one direction.
+    The curve predicts the yes rate of each agent by the second judge from its ability under the first judge. It has two errors:
 
-    allowance : fraction by which the predicted difference may be wrong; ∞ if the curve is unknown
+    - Its shape may be wrong. The predicted difference between the family and the other agents may therefore be too large or too
+      small by the fraction `relative_error`.
+    - If the abilities under the first judge are unreliable, the curve is too flat. This shifts the family in one direction.
+
+    differences : differences of the second judge from the first one
+    is_member : bool array (n_agents,), agents of the family
+    estimate : estimated shift of the family
+    relative_error : possible error of the predicted difference, as a fraction of it; ∞ if the curve is unknown
     """
-    predicted_difference = abs(_compute_gap(shift.effect_b, is_member) - estimate.shift)
-    shape_error = np.inf if np.isinf(allowance) else allowance * predicted_difference
+    observed_difference = _compute_gap(differences.effect_b, is_member)
+    predicted_difference = abs(observed_difference - estimate.shift)
+    shape_error = np.inf if np.isinf(relative_error) else relative_error * predicted_difference
 
-    flattening = 0.0
-    if shift.reliability_a < MIN_RELIABILITY:
-        max_slope = np.copysign(_compute_max_slope(shift), shift.slope)
-        flattening = float(max_slope * _compute_gap(shift.effect_a, is_member))
-    return min(flattening, 0.0) - shape_error, max(flattening, 0.0) + shape_error
+    flattening_shift = 0.0
+    if differences.reliability_a < MIN_RELIABILITY:
+        steepest_slope = np.copysign(_compute_max_slope(differences), differences.slope)
+        flattening_shift = float(steepest_slope * _compute_gap(differences.effect_a, is_member))
+
+    lowest_shift = min(flattening_shift, 0.0) - shape_error
+    highest_shift = max(flattening_shift, 0.0) + shape_error
+    return lowest_shift, highest_shift
 
 
 def _compute_curve_share(ability: Floats, is_member: Bools, reliability: float) -> float:
@@ -366,10 +378,10 @@ def _compute_max_slope(shift: JudgeShift) -> float:
     return float(np.std(shift.effect_b)) / true_sd if true_sd > 0 else float("inf")
 
 
-def _compare_with_curve(estimate: LabelShift, curve_range: tuple[float, float] = (0.0, 0.0)) -> int:
+def _compare_with_curve(estimate: LabelShift, curve_range: tuple[float, float]) -> int:
     """Compare the confidence interval of a shift with the range of shifts that the shape of the curve may cause.
 
-    curve_range : lower and upper limit of this range; by default, the interval is compared with 0
+    curve_range : lower and upper limit of this range
 
     Returns 1 if the interval is above the range, −1 if it is below it, and 0 if they overlap.
     """
@@ -380,39 +392,39 @@ def _compare_with_curve(estimate: LabelShift, curve_range: tuple[float, float] =
 
 
 def _estimate_shift(
-    shift: JudgeShift, is_member: Bools, is_clustered: bool, rng: np.random.Generator, level: float
+    differences: JudgeShift, is_member: Bools, is_clustered: bool, rng: np.random.Generator, level: float
 ) -> LabelShift:
-    """Estimate by how much the yes rate of a family differs from the curve that predicts it, with a confidence interval.
+    """Estimate the shift of a family under the second judge, with a confidence interval.
 
-    The curve predicts the yes rate of an agent by the second judge from its ability under the first judge. Errors of these
-    abilities bias the shift of a clustered family, which is therefore corrected. Other shifts are not corrected, because
-    the correction adds noise.
+    A curve predicts the yes rate of each agent by the second judge from its ability under the first judge. The shift of a family
+    is the difference between the yes rates of its agents and these predictions. Errors of the abilities bias the shift if the
+    family is clustered, so the scores are then corrected for these errors. Otherwise, they are not corrected, because the
+    correction adds noise.
 
-    shift : differences of the second judge from the first one, with the curve
+    differences : differences of the second judge from the first one, with the curve
     is_member : bool array (n_agents,), agents of the family
     is_clustered : whether the agents of the family have similar abilities
     rng : random numbers for permutations of the agents
     level : confidence level
     """
-    curve = shift.curve
+    curve = differences.curve
     if is_clustered:
-        score, information, variance = curve.score, curve.information, curve.variance
+        estimate = label_shift(curve.score, curve.information, is_member, variance=curve.variance, rng=rng, level=level)
     else:
-        score, information, variance = curve.plain_score, curve.plain_information, None
-    estimate = label_shift(score, information, is_member, variance=variance, rng=rng, level=level)
+        estimate = label_shift(curve.plain_score, curve.plain_information, is_member, rng=rng, level=level)
 
     # the judges may also differ in events too rare for the shared answers, so the interval has a minimum half-width
-    min_half_width = shift.min_half_width(is_member, level)
+    min_half_width = differences.min_half_width(is_member, level)
     low = min(estimate.low, estimate.shift - min_half_width)
     high = max(estimate.high, estimate.shift + min_half_width)
     return replace(estimate, low=low, high=high)
 
 
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
-    """Return whether a shift can be distinguished from the effect of a nonlinear relation between the judges.
+    """Return whether the data show if a judge favours a family, although the relation between the judges may be nonlinear.
 
-    A curved relation may shift a family of similar abilities, although neither judge favours it. There are three cases in
-    which the shift can be distinguished from this effect:
+    A nonlinear relation (a curve) between the abilities by both judges may shift a family whose agents have similar abilities,
+    although neither judge favours it. This does not matter in three cases:
 
     - The curve cannot cause a shift of this family.
     - The interval of the shift is outside the range of shifts that the curve may cause.
@@ -422,31 +434,31 @@ def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: t
     is_clustered : whether the agents of the family have similar abilities
     curve_range : lowest and highest shift that the curve may cause; both are 0 if it causes none
     """
-    causes_no_shift = curve_range == (0.0, 0.0)
+    can_curve_cause_shift = curve_range != (0.0, 0.0)
     is_outside_range = _compare_with_curve(estimate, curve_range) != 0
-    if causes_no_shift or is_outside_range:
+    if not can_curve_cause_shift or is_outside_range:
         return True
 
-    contains_zero = _compare_with_curve(estimate) == 0
+    is_significant = estimate.low > 0 or estimate.high < 0
     is_range_finite = bool(np.isfinite(curve_range).all())
-    return contains_zero and is_range_finite and not is_clustered
+    return not is_significant and is_range_finite and not is_clustered
 
 
-def _find_favouring_judge(judges_of_family: tuple[str, ...], judges: tuple[str, ...], side: int) -> tuple[str, ...]:
-    """Return the judge that rates its own family significantly higher than the other judge does.
+def _list_favouring_judges(judges_of_family: tuple[str, ...], judges: tuple[str, ...], sign: int) -> tuple[str, ...]:
+    """List the judges that favour their own family: a single judge, or none.
 
-    The result is a tuple with its name. It is empty if no judge does this, or if both judges are of the family.
+    A judge favours its family if it rates the family significantly higher than the other judge does, and the other judge is not
+    of this family.
 
     judges_of_family : names of the judges of the family
     judges : names of the first and of the second judge
-    side : 1 if the second judge rates the family significantly higher, −1 if the first judge does, 0 if neither does
+    sign : 1 if the second judge rates the family significantly higher, −1 if the first judge does, 0 if neither does
     """
     first, second = judges
-    if side == 1 and judges_of_family == (second,):
-        return (second,)
-    if side == -1 and judges_of_family == (first,):
-        return (first,)
-    return ()
+    if sign == 0:
+        return ()
+    higher_rating_judge = second if sign == 1 else first
+    return judges_of_family if judges_of_family == (higher_rating_judge,) else ()
 
 
 def correlation(first: Floats, second: Floats) -> Metric | None:

@@ -242,21 +242,28 @@ class AlignedRuns:
         indices = [_index_shared(run, run_keys, agents, items) for run, run_keys in zip(runs, keys, strict=True)]
         self.scores, self.weight = _score_shared_cells(runs, indices, kind)
         self._align_answers(runs, indices)
-        self._collect_rankings(runs, target)
+        self._set_rankings(runs, target)
 
     def _align_answers(self, runs: Sequence[JudgedRun], indices: Sequence[tuple[Ids, Ids]]) -> None:
-        """Set the answers of all runs, matched by trial or, if a run has no trials, by ordered pair of agents.
+        """Match the answers of all runs by trial or, if a run has no trials, by ordered pair of agents, and set attributes.
+
+        `hard` and `soft` are the answers as 0 or 1, and from 0 to 1: float arrays (n_runs, n_units). The other attributes
+        describe the trials or pairs.
 
         indices : for each run, the position of each of its agents, and of its items, among the shared ones; −1 if not shared
         """
         has_trials = all(run.result is not None for run in runs)
-        self.units: Literal["trials", "ordered pairs"] = "trials" if has_trials else "ordered pairs"
-        tabulate = _tabulate_trials if has_trials else _tabulate_pairs
-        table = _join_answer_tables([tabulate(run, *index) for run, index in zip(runs, indices, strict=True)])
+        if has_trials:
+            self.units: Literal["trials", "ordered pairs"] = "trials"
+            tables = [_tabulate_trials(run, *index) for run, index in zip(runs, indices, strict=True)]
+        else:
+            self.units = "ordered pairs"
+            tables = [_tabulate_pairs(run, *index) for run, index in zip(runs, indices, strict=True)]
+        table = _join_answer_tables(tables)
 
-        numbers = range(len(runs))
-        self.hard = np.stack([table[f"hard{number}"].to_numpy(np.float64) for number in numbers])
-        self.soft = np.stack([table[f"soft{number}"].to_numpy(np.float64) for number in numbers])
+        run_numbers = range(len(runs))
+        self.hard = np.stack([table[f"hard{number}"].to_numpy(np.float64) for number in run_numbers])
+        self.soft = np.stack([table[f"soft{number}"].to_numpy(np.float64) for number in run_numbers])
         _check_common_answers(self.hard, self.names, unit="trial" if has_trials else "pair")
 
         self.first = table.index.get_level_values("first").to_numpy(np.int32)
@@ -265,22 +272,26 @@ class AlignedRuns:
         if has_trials:
             self.paired = table.index.get_level_values("trial_type").to_numpy() == PAIRED
 
-    def _collect_rankings(self, runs: Sequence[JudgedRun], target: Target | None) -> None:
-        """Set the abilities, significant differences and recommendations of all runs.
+    def _set_rankings(self, runs: Sequence[JudgedRun], target: Target | None) -> None:
+        """Set the attributes on the ranking of each run: abilities, significant differences and recommendations.
 
-        target : population of items that differences refer to; None for "these-items" if all runs have this target, otherwise for
-            "items-like-these"
+        target : population of items that differences refer to; None for the population of the runs if all of them have the same,
+            and for "items-like-these" if they do not
         """
         agents = self.agent_ids
         self.families = [_find_family(runs, agent) for agent in agents]
         self.has_extended_run = any(run.result is not None and get_extensions(run.result.plan).steps for run in runs)
-        self.abilities = np.array([[(run.abilities or {}).get(agent, np.nan) for agent in agents] for run in runs])
+        ability_lists = []
+        for run in runs:
+            ability_by_agent = run.abilities or {}
+            ability_lists.append([ability_by_agent.get(agent, np.nan) for agent in agents])
+        self.abilities = np.array(ability_lists)
 
-        is_finite_population = all(run.target == "these-items" for run in runs)
-        self.target: Target = target or ("these-items" if is_finite_population else "items-like-these")
-        differences = [_compute_differences(run, agents, self.target) for run in runs]
-        self.significantly_better = np.stack([run_differences.significantly_better for run_differences in differences])
-        self.reliability = np.array([reliability(run_differences) for run_differences in differences])
+        have_these_items = all(run.target == "these-items" for run in runs)
+        self.target: Target = target or ("these-items" if have_these_items else "items-like-these")
+        differences_by_run = [_compute_differences(run, agents, self.target) for run in runs]
+        self.significantly_better = np.stack([differences.significantly_better for differences in differences_by_run])
+        self.reliability = np.array([reliability(differences) for differences in differences_by_run])
         self.recommendations = tuple(run.recommendation for run in runs)
 
     def _resolve_judge_families(self, runs: Sequence[JudgedRun], families: Mapping[str, str]) -> list[str | None]:
@@ -304,8 +315,8 @@ class AlignedRuns:
 def _check_same_pool(runs: Sequence[JudgedRun]) -> None:
     """Check that there are two or more runs, and that they judged the same pool of texts.
 
-    An extension can change the pool of a run. Runs are therefore also accepted if their pools are those of one run
-    before and after its extensions. An imported run without a digest of its pool is not checked.
+    An extension of a run can add texts to its pool. Runs are therefore also accepted if each pool is a version of one run's pool,
+    before or after one of its extensions. An imported run without a digest of its pool is not checked.
 
     Raises ConfigError [judges-few] if there are fewer than two runs, and [judges-pools] if the runs judged different
     pools.
@@ -316,8 +327,8 @@ def _check_same_pool(runs: Sequence[JudgedRun]) -> None:
         )
 
     digests = {run.digest for run in runs if run.digest is not None}
-    is_one_pool = len(digests) <= 1 or any(digests <= run.pool_digests for run in runs)
-    if not is_one_pool:
+    are_versions_of_one_pool = any(digests <= run.pool_digests for run in runs)
+    if len(digests) > 1 and not are_versions_of_one_pool:
         raise ConfigError(
             f"The runs judged different pools of texts: got {', '.join(run.name for run in runs)}. Pass runs of one pool.",
             slug="judges-pools",
@@ -327,22 +338,23 @@ def _check_same_pool(runs: Sequence[JudgedRun]) -> None:
 def _score_shared_cells(
     runs: Sequence[JudgedRun], indices: Sequence[tuple[Ids, Ids]], kind: ScoreKind
 ) -> tuple[Floats, Floats]:
-    """Compute the scores of each run in the cells that all runs share, for comparisons of judges.
+    """Compute the scores of the agents and items that all runs share, by each run.
 
-    A cell is an agent on an item.
-
-    indices : for each run, two int arrays with the position of each of its agents, and of its items, among the shared
-        ones; −1 if an agent or item is not shared
+    indices : for each run, the position of each of its agents, and of its items, among the shared ones, int arrays; −1 if an
+        agent or item is not shared
     kind : kind of the scores, "symmetric" or "row"
 
-    Returns the scores and their weights, two float arrays (n_runs, n_agents, n_items) of the shared agents and items.
+    Returns the scores and their weights, two float arrays (n_runs, n_agents, n_items). Agents and items are the shared ones, in
+    the same order for all runs.
     """
     values, weights = [], []
     for run, (agent_index, item_index) in zip(runs, indices, strict=True):
         scores = _score_all_cells(run.rates, kind)
-        shared_cells = np.ix_(_list_shared_positions(agent_index), _list_shared_positions(item_index))
-        values.append(scores.value[shared_cells])
-        weights.append(scores.weight[shared_cells])
+        shared_agents = _list_shared_positions(agent_index)
+        shared_items = _list_shared_positions(item_index)
+        rows_and_columns = np.ix_(shared_agents, shared_items)
+        values.append(scores.value[rows_and_columns])
+        weights.append(scores.weight[rows_and_columns])
     return np.stack(values), np.stack(weights)
 
 
@@ -462,13 +474,13 @@ def _compute_differences(run: JudgedRun, agents: tuple[str, ...], target: Target
 
 
 def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate the answers of a run to its trials of agents and items that all runs share.
+    """Tabulate the answered trials of a run whose agents and items all runs share.
 
-    agent_index, item_index : position of each agent and item of the run among the shared ones, −1 if it is not shared
+    agent_index, item_index : position of each agent and item of the run among the shared ones, `_NOT_SHARED` if it is not shared
 
-    Returns a table with one row per answered trial, without self-trials, and the columns `hard` (0 or 1) and `soft`
-    (from 0 to 1). Its index consists of the columns that identify a trial in every run, so that the tables of several runs can be
-    joined. The table is empty for an imported run.
+    Returns a table with one row per trial and two columns: `soft`, the answer from 0 to 1, and `hard`, the same as 0 or 1. Its
+    index consists of the columns that identify a trial in every run, so that the tables of several runs can be joined. Trials
+    that compare an agent with itself are left out. The table is empty for an imported run.
     """
     if run.result is None:
         return pd.DataFrame()
@@ -476,18 +488,20 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
     trial_key = _make_trial_key(verdicts.plan, agent_index, item_index)
     is_answered = verdicts.missing_reason == MISSING_REASONS.index("answered")
     is_self_trial = verdicts.plan.trial_type == SELF_TRIAL
-    is_used = is_answered & ~is_self_trial & (trial_key["other_item"] != _NOT_SHARED)
+    is_other_item_shared = trial_key["other_item"] != _NOT_SHARED
+    is_used = is_answered & ~is_self_trial & is_other_item_shared
     return _select_shared(trial_key, is_used, hard=verdicts.hard_answer, soft=verdicts.answer)
 
 
 def _make_trial_key(plan: Plan, agent_index: Ids, item_index: Ids) -> dict[str, NDArray[np.integer]]:
     """Return the columns that together identify a trial, with the same values in every run.
 
-    Each run numbers its agents and items, so the columns contain positions among those that all runs share.
+    Runs number their agents and items differently. The columns therefore contain positions among the agents and items that all
+    runs share.
 
     plan : plan of one run
-    agent_index, item_index : int arrays, position of each agent and item of the run among the shared ones, −1 if it
-        is not shared
+    agent_index, item_index : int arrays, position of each agent and item of the run among the shared ones, `_NOT_SHARED` if
+        it is not shared
 
     Returns int arrays (n_trials,) by name. `other_item` is `_NO_OTHER_ITEM` for a trial on a single item.
     """
@@ -498,7 +512,8 @@ def _make_trial_key(plan: Plan, agent_index: Ids, item_index: Ids) -> dict[str, 
 
     # only an independent trial has another item, that of its second response
     has_other_item = plan.other_item >= 0
-    other_item = np.where(has_other_item, item_index[plan.other_item], _NO_OTHER_ITEM)
+    other_item = np.full(len(plan), _NO_OTHER_ITEM, dtype=item_index.dtype)
+    other_item[has_other_item] = item_index[plan.other_item[has_other_item]]
     return {
         "item": item_index[plan.item],
         "first": agent_index[plan.first],
@@ -512,20 +527,25 @@ def _make_trial_key(plan: Plan, agent_index: Ids, item_index: Ids) -> dict[str, 
 
 
 def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate D, the true-positive minus the false-positive rate, of ordered pairs of agents on items that all runs share.
+    """Tabulate the rates of a run for ordered pairs of agents on items, if all runs share the agents and the item.
 
-    agent_index, item_index : position of each agent and item of the run among the shared ones, −1 if it is not shared
+    agent_index, item_index : position of each agent and item of the run among the shared ones, `_NOT_SHARED` if it is not shared
 
-    Returns a table with one row per pair and item that have a D, and two columns: `soft`, the value of D, and `hard`, 1 if D
-    is at least .5, otherwise 0. Its index has the levels item, first and second: positions among the shared items and
-    agents.
+    Returns a table with one row per pair and item, and two columns: `soft`, the true-positive rate minus the false-positive rate,
+    and `hard`, 1 if this difference is at least .5, otherwise 0. Its index has the levels item, first and second: positions
+    among the shared items and agents.
     """
     rates = run.rates
-    difference = rates.tpr - np.nan_to_num(rates.fpr)
-    columns = item_index[rates.item], agent_index[rates.first], agent_index[rates.second]
-    pair_key = dict(zip(_PAIR_COLUMNS, columns, strict=True))
+    fpr_or_zero = np.nan_to_num(rates.fpr)  # a false-positive rate that was not measured counts as 0
+    difference = rates.tpr - fpr_or_zero
+    pair_key = {
+        "item": item_index[rates.item],
+        "first": agent_index[rates.first],
+        "second": agent_index[rates.second],
+    }
+    is_known = ~np.isnan(difference)
     hard = (difference >= 0.5).astype(np.float64)
-    return _select_shared(pair_key, ~np.isnan(difference), hard=hard, soft=difference)
+    return _select_shared(pair_key, is_known, hard=hard, soft=difference)
 
 
 def _select_shared(unit: Mapping[str, NDArray[np.integer]], mask: Bools, *, hard: Floats, soft: Floats) -> pd.DataFrame:

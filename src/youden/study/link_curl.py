@@ -38,9 +38,9 @@ def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The first text states whether the paper's rule holds, and how much of the variance the additive model explains. A second
-        text, if it is needed, states what follows for sparse designs. By the paper's rule, a median |Δ| below .2 allows a sparse
-        design.
+        The first text states whether the paper's rule holds: a sparse design is allowed if the median |Δ| is below .2. It also
+        states how much of the variance the additive model explains. A second text states what follows for sparse designs if the
+        two results disagree, or if the model explains little.
 
     Notes
     -----
@@ -50,9 +50,10 @@ def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
     if identity.median_scaled is None or identity.r2 is None:
         return ("All scores are equal: additivity cannot be measured, and no design can rank these agents.",)
 
-    # the median |Δ| in SDs of the scores is compared with that of scores without any additive structure
     rule_holds = identity.median < PAPER_RULE
     result = "holds" if rule_holds else "fails"
+
+    # the median |Δ| in SDs of the scores, as a fraction of the value that scores without additive structure have
     relative_median = identity.median_scaled / NO_STRUCTURE
     sentences = [
         f"The paper's rule (a median |Δ| below {PAPER_RULE:g} allows a sparse design) {result}: the median is "
@@ -75,7 +76,7 @@ MIN_PARTNER_SHARE = 0.5
 
 
 def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
-    """Compute the share of all other agents with which an agent was compared on an item, as the median over agents and items.
+    """Compute with which share of all other agents an agent was compared on an item; the median over agents and items.
 
     Parameters
     ----------
@@ -91,12 +92,14 @@ def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
     """
     is_answered = rates.n_paired > 0
     item = rates.item[is_answered]
-    agents = [rates.first] if kind == "row" else [rates.first, rates.second]
-    cell_numbers = [agent[is_answered].astype(np.int64) * rates.n_items + item for agent in agents]
-    _, n_pairs = np.unique(np.concatenate(cell_numbers), return_counts=True)
+    scored_agents = [rates.first] if kind == "row" else [rates.first, rates.second]
+
+    # one number per combination of an agent and an item, which occurs once for each pair that is used in its score
+    combinations = [agent[is_answered].astype(np.int64) * rates.n_items + item for agent in scored_agents]
+    _, n_pairs = np.unique(np.concatenate(combinations), return_counts=True)
     if not len(n_pairs):
         return 0.0
-    max_pairs = len(agents) * (rates.n_agents - 1)
+    max_pairs = len(scored_agents) * (rates.n_agents - 1)
     return float(np.median(n_pairs)) / max_pairs
 
 
@@ -171,36 +174,38 @@ class LinksStudy:
                 self.summary.append(f"No bootstrap: {error.message}")
 
 
-def _summarize_links(links: dict[str, LinkFacts], partners: float) -> list[str]:
-    """Describe in sentences which link function makes the scores most additive, and how additive they are.
+def _summarize_links(links: dict[str, LinkFacts], partner_share: float) -> list[str]:
+    """Describe which link function makes the scores most additive, and how additive they are.
+
+    Scores are additive if each is the sum of an agent effect and an item effect. Their curl measures the deviation from this.
 
     links : facts about the curl by link function, with an entry for "identity"
-    partners : share of all other agents that an agent was compared with on an item, as the median over agents and items;
-        nothing is concluded if it is below `MIN_PARTNER_SHARE`
+    partner_share : result of `compute_partner_share`; nothing is concluded if it is below `MIN_PARTNER_SHARE`
     """
-    if partners < MIN_PARTNER_SHARE:
-        summary = [
-            f"The median cell was compared with only {partners:.0%} of the other agents, so curl and R² mostly depend on "
+    if partner_share < MIN_PARTNER_SHARE:
+        texts = [
+            f"The median cell was compared with only {partner_share:.0%} of the other agents, so curl and R² mostly depend on "
             "which agents were drawn. They show neither which link to use nor whether scores are additive. Run this study on a "
             "dense run, or on one of a cell design."
         ]
     else:
-        additivity, *_ = describe_additivity(links)
-        summary = [*_describe_best_link(links), additivity]
+        text_on_paper_rule = describe_additivity(links)[0]
+        texts = [*_describe_best_link(links), text_on_paper_rule]
 
     identity = links["identity"]
     if identity.n_sampled is not None:
-        summary.append(
+        texts.append(
             f"Curl is that of a sample of {identity.n_sampled:,} of {identity.n_rectangles:,} rectangles; the standard error "
             f"of the identity link's median is {identity.median_error:.4f}, of its P95 {identity.p95_error:.4f}."
         )
-    return summary
+    return texts
 
 
 def _describe_best_link(links: dict[str, LinkFacts]) -> Iterator[str]:
-    """Describe which link function (identity, probit or logit) makes the scores most additive.
+    """Yield sentences on which link function makes the scores most additive, and on how additive the scores are.
 
-    It is the one with the smallest curl, in standard deviations of the transformed scores.
+    Scores are transformed by a link function (identity, probit or logit). Their curl, the deviation from additivity, is divided
+    by the standard deviation of the transformed scores. The link function with the smallest median makes scores most additive.
 
     links : facts about the curl by link function, with an entry for "identity"
     """
@@ -217,8 +222,10 @@ def _describe_best_link(links: dict[str, LinkFacts]) -> Iterator[str]:
     )
     yield f"On that scale, {_name_preferred_link(median_by_link)}."
 
-    caveat = " That is low: do not rely on predictions of single cells." if identity.r2 < MIN_R2 else ""
-    yield f"Ability − difficulty explains {identity.r2:.0%} of the variance of the scores (identity link).{caveat}"
+    explained = f"Ability − difficulty explains {identity.r2:.0%} of the variance of the scores (identity link)."
+    if identity.r2 < MIN_R2:
+        explained += " That is low: do not rely on predictions of single cells."
+    yield explained
 
 
 def _name_preferred_link(median_by_link: Mapping[str, float]) -> str:

@@ -254,7 +254,7 @@ def group_by_domain(recorded: Mapping[str, RecordedAnswers]) -> dict[Domain, Rec
 
 def _compare_with_paper(
     table: int, row: str, measure: str, paper_value: float | None, reproduced: SeedSummary | None
-) -> list[PaperRow]:
+) -> Iterator[PaperRow]:
     """Compare a value in a table of the paper with the value that was reproduced over several seeds.
 
     table : number of the table in the paper
@@ -262,17 +262,17 @@ def _compare_with_paper(
     paper_value : value in the paper; None if the paper has no such value
     reproduced : mean and standard deviation over seeds; None if the value was not reproduced
 
-    Returns a list of one row, with the difference of the two values in standard deviations over seeds. If the value was not
-    reproduced, the list is empty.
+    Yields one row, with the difference of the two values in standard deviations over seeds, or nothing if the value was not
+    reproduced.
     """
     if reproduced is None:
-        return []
+        return
     difference_in_sds = None
     if paper_value is not None and reproduced.sd:
         difference_in_sds = (reproduced.mean - paper_value) / reproduced.sd
-    return [
-        PaperRow(table, row, measure, paper=paper_value, value=reproduced.mean, sd=reproduced.sd, sds=difference_in_sds)
-    ]
+    yield PaperRow(
+        table, row, measure, paper=paper_value, value=reproduced.mean, sd=reproduced.sd, sds=difference_in_sds
+    )
 
 
 def _study_sparsity(recorded: RecordedAnswers, *, n_seeds: int, progress: Progress | None) -> SparsityStudy:
@@ -301,7 +301,7 @@ def _iter_curl_rows(domain: Domain, recorded: RecordedAnswers) -> Iterator[Paper
 
 
 def _iter_difference_rows(domain: Domain, recorded: RecordedAnswers, *, n_draws: int) -> Iterator[PaperRow]:
-    """Yield the rows of Table 2 of the paper: differences in median curl between link functions, with their intervals.
+    """Yield the rows of Table 2 of the paper: differences in median curl (deviation from additivity) between link functions.
 
     domain : data set of the paper
     recorded : recorded answers of this data set
@@ -312,25 +312,24 @@ def _iter_difference_rows(domain: Domain, recorded: RecordedAnswers, *, n_draws:
         paper_mean, paper_low, paper_high = DIFFERENCES[domain][difference.first, difference.second]
         links = f"{difference.first} − {difference.second}"
         std_error = (difference.high - difference.low) / 3.92  # a 95% interval is 2 · 1.96 standard errors wide
-        deviation = None
-        if std_error:
-            deviation = (difference.mean - paper_mean) / std_error
-        yield PaperRow(2, domain, links, paper=paper_mean, value=difference.mean, sd=std_error, sds=deviation)
+        errors_from_paper = (difference.mean - paper_mean) / std_error if std_error else None
+        yield PaperRow(2, domain, links, paper=paper_mean, value=difference.mean, sd=std_error, sds=errors_from_paper)
         yield PaperRow(2, domain, f"{links}, low", paper=paper_low, value=difference.low)
         yield PaperRow(2, domain, f"{links}, high", paper=paper_high, value=difference.high)
 
 
 def _iter_fidelity_rows(
-    table: int, domain: Domain, paper: Mapping[str, float], study: SparsityStudy
+    table: int, domain: Domain, paper_values: Mapping[str, float], study: SparsityStudy
 ) -> Iterator[PaperRow]:
     """Yield the rows of Table 3 or 4 of the paper: prediction errors, rank correlations and AUC.
 
     table : number of the table
     domain : data set of the paper
-    paper : values in the paper by measure, a key such as "sparse RMSE"
-    study : reproduced measures of the fit to all training cells ("dense") and of the fit to a part of them ("sparse")
+    paper_values : values in the paper by name of the measure, such as "sparse RMSE"
+    study : reproduced measures of the fit to all training scores ("dense") and of the fit to some of them ("sparse")
     """
-    dense, sparse = study.dense, study.rows[0]
+    dense = study.dense
+    sparse = study.rows[0]
     reproduced = {
         "dense RMSE": dense.rmse,
         "sparse RMSE": sparse.rmse,
@@ -340,8 +339,8 @@ def _iter_fidelity_rows(
         "dense AUC": dense.auc,
         "sparse AUC": sparse.auc,
     }
-    for measure, value in paper.items():
-        yield from _compare_with_paper(table, domain, measure, value, reproduced[measure])
+    for measure, paper_value in paper_values.items():
+        yield from _compare_with_paper(table, domain, measure, paper_value, reproduced[measure])
 
 
 def _iter_baseline_rows(recorded: RecordedAnswers, *, n_seeds: int, progress: Progress | None) -> Iterator[PaperRow]:
@@ -355,10 +354,12 @@ def _iter_baseline_rows(recorded: RecordedAnswers, *, n_seeds: int, progress: Pr
     study = study_baselines(recorded, n_seeds=n_seeds, rule="paper", groups=known_groups, progress=progress)
     not_in_paper = (None, None, None, None)
     for estimator in study.rows:
-        reproduced = {"RMSE": estimator.rmse, "ρ": estimator.rho, "τ": estimator.tau, "AUC": estimator.auc}
-        paper_values = BASELINES.get(estimator.name, not_in_paper)
-        for (measure, value), paper_value in zip(reproduced.items(), paper_values, strict=True):
-            yield from _compare_with_paper(5, estimator.name, measure, paper_value, value)
+        name = estimator.name
+        rmse, rho, tau, auc = BASELINES.get(name, not_in_paper)
+        yield from _compare_with_paper(5, name, "RMSE", rmse, estimator.rmse)
+        yield from _compare_with_paper(5, name, "ρ", rho, estimator.rho)
+        yield from _compare_with_paper(5, name, "τ", tau, estimator.tau)
+        yield from _compare_with_paper(5, name, "AUC", auc, estimator.auc)
 
 
 def _iter_judge_curl_rows(recorded: RecordedAnswers) -> Iterator[PaperRow]:

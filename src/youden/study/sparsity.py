@@ -284,19 +284,22 @@ class _Observation(NamedTuple):
 def _observe_regime(
     recorded: RecordedAnswers, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: int
 ) -> _Observation:
-    """Draw the cells or trials of a regime (a design and its options), and return the training scores that it observes.
+    """Simulate what a regime (a design with its options) observes, with the recorded answers of a dense run.
+
+    A design chooses either cells, combinations of an agent and an item whose scores are then observed, or single trials.
 
     recorded : answers of a dense run, from which the scores of a plan of trials are computed
     fold : holdout that all regimes share at this seed, with the scores of all training cells
     kind : kind of the scores, "symmetric" or "row"
     seed : seed of the random draws
 
-    Raises PlanError if the regime cannot be planned.
+    Returns the observed training scores and their costs. Raises PlanError if the regime cannot be planned.
     """
-    design = DESIGNS.load(regime.design)(n_paired=None, **regime.options)
+    design_type = DESIGNS.load(regime.design)
+    design = design_type(n_paired=None, **regime.options)
     if isinstance(design, CellDesign):
-        chosen = design.choose(fold.split.train, stream("trials", seed))
-        return _observe_cells(fold, chosen)
+        chosen_cells = design.choose(fold.split.train, stream("trials", seed))
+        return _observe_cells(fold, chosen_cells)
 
     plan = make_plan(
         recorded.pool,
@@ -313,46 +316,52 @@ def _observe_regime(
 def _observe_plan(plan: Plan, recorded: RecordedAnswers, kind: ScoreKind) -> _Observation:
     """Compute the training scores that the trials of a plan give, and what these trials cost.
 
-    The trials are answered from recorded answers of a dense run, without calls.
+    The trials are answered from recorded answers of a dense run, without calls. A cell is a combination of an agent and an item.
 
+    plan : plan of the trials, with its holdout
+    recorded : answers of the dense run
     kind : kind of the scores, "symmetric" or "row"
 
-    Returns the scores, with weight 0 for a cell (an agent on an item) that no trial observes; and the cost: the
-    number of training calls, and the observed cells as a share of all cells and of the training cells.
+    Returns the scores, with weight 0 for a cell that no trial observes; and the cost: the number of calls used for training, and
+    the observed cells as a share of all cells and of the training cells.
     """
     scores = replay(plan, recorded).rates().training_scores(kind=kind)
     coverage = compute_coverage(plan)
     n_scored = float((scores.weight > 0).sum())
-    share_of_all = n_scored / coverage.present
-    share_of_train = n_scored / coverage.train
-    training_calls = float(coverage.calls - coverage.holdout)  # held-out calls do not serve training
-    return _Observation(scores, _Costs(share_of_all, share_of_train, training_calls, training_calls))
+    training_calls = float(coverage.calls - coverage.holdout)  # without the calls that touch a held-out cell
+    costs = _Costs(
+        share_of_all=n_scored / coverage.present,
+        share_of_train=n_scored / coverage.train,
+        calls=training_calls,
+        calls_unordered=training_calls,  # the plan already decides which pairs are judged in both orders
+    )
+    return _Observation(scores, costs)
 
 
 def _observe_cells(fold: Fold, chosen: Bools) -> _Observation:
     """Return the training scores of the chosen cells, and the cost of observing them.
 
-    To observe a cell, the agent is compared with all other agents on the item. The holdout rule "strict" leaves out agents
-    whose cell on the item is held out.
+    A cell is a combination of an agent and an item. To observe a cell, the agent is compared with all other agents on the item.
+    By the holdout rule "strict", the other agents do not include those whose cell on the item is held out.
 
     fold : holdout, with the scores of all training cells
     chosen : bool array (n_agents, n_items), the training cells to score
     """
     split = fold.split
     partners = split.train if split.rule == "strict" else split.train | split.holdout
-    ordered_pairs = count_comparisons(chosen, partners, n_partners=None, pairs="ordered")
-    unordered_pairs = count_comparisons(chosen, partners, n_partners=None, pairs="unordered")
-
-    # two calls per pair: a paired and an independent trial
-    calls = 2.0 * ordered_pairs
-    calls_unordered = 2.0 * unordered_pairs
+    n_ordered_pairs = count_comparisons(chosen, partners, n_partners=None, pairs="ordered")
+    n_unordered_pairs = count_comparisons(chosen, partners, n_partners=None, pairs="unordered")
 
     n_chosen = int(chosen.sum())
     n_train = int(split.train.sum())
-    share_of_all = n_chosen / (n_train + split.n_holdout)
-    share_of_train = n_chosen / n_train
-    scores = np.where(chosen, fold.train, np.nan)
-    return _Observation(scores, _Costs(share_of_all, share_of_train, calls, calls_unordered))
+    costs = _Costs(
+        share_of_all=n_chosen / (n_train + split.n_holdout),
+        share_of_train=n_chosen / n_train,
+        calls=2.0 * n_ordered_pairs,  # a paired and an independent trial per pair
+        calls_unordered=2.0 * n_unordered_pairs,
+    )
+    observed_scores = np.where(chosen, fold.train, np.nan)
+    return _Observation(observed_scores, costs)
 
 
 def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
@@ -367,44 +376,44 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
     -------
     tuple of str
         A sentence on the holdout rule, two on the cells and the calls of the main regime if `study` has it, and one for
-        each regime that cannot be planned.
+        each regime (design with its options) that cannot be planned.
     """
-    effect = "calls of held-out cells are used in their partners' scores (the paper's rule), so the holdout error is too low."
     if study.rule == "strict":
         effect = "no trial of a held-out cell is used in training."
+    else:
+        effect = "calls of held-out cells are used in their partners' scores (the paper's rule), so the holdout error is too low."
     sentences = [f"Holdout rule `{study.rule}`: {effect}"]
 
-    for row in study.rows:
-        if row.label == MAIN_REGIME.label:
-            sentences += _describe_main_regime(row, study.dense)
-            break
+    main_row = next((row for row in study.rows if row.label == MAIN_REGIME.label), None)
+    if main_row is not None:
+        sentences += _describe_main_regime(main_row, study.dense)
 
     infeasible = [row for row in study.rows if row.infeasible_reason is not None]
     sentences += [f"{row.label} cannot be planned: {row.infeasible_reason}" for row in infeasible]
     return tuple(sentences)
 
 
-def _describe_main_regime(main: SparsityRow, dense: SparsityRow) -> Iterator[str]:
-    """Yield two sentences on a regime: its accuracy, and how many calls it saves.
+def _describe_main_regime(sparse: SparsityRow, dense: SparsityRow) -> Iterator[str]:
+    """Yield two sentences on a sparse design: how well it predicts held-out scores, and how many calls it saves.
 
-    A regime is a design with a number of observed cells. It is compared with the dense fit, which uses all cells that are
-    not held out (training cells).
+    A cell is a combination of an agent and an item. The dense fit uses the scores of all cells that are not held out (the
+    training cells), and the sparse design only observes some of them.
 
-    main : the regime, with its shares of all cells (`of_all`) and of the training cells (`of_train`)
-    dense : the dense fit
+    sparse : measures of the sparse design; all are None if it cannot be planned
+    dense : measures of the dense fit
 
-    A sentence is left out if its measures are None, because the regime could not be planned.
+    A sentence is left out if one of its measures is None.
     """
-    if main.rmse and dense.rmse and main.rho and main.of_all:
-        rmse_change = main.rmse.mean / dense.rmse.mean - 1
+    if sparse.rmse is not None and dense.rmse is not None and sparse.rho is not None and sparse.of_all is not None:
+        rmse_change = sparse.rmse.mean / dense.rmse.mean - 1
         yield (
-            f"{main.label}: {main.of_all.mean:.1%} of all cells, holdout RMSE {main.rmse.mean:.4f} against "
-            f"{dense.rmse.mean:.4f} dense ({rmse_change:+.1%}), ρ {main.rho.mean:.3f} to the dense training fit."
+            f"{sparse.label}: {sparse.of_all.mean:.1%} of all cells, holdout RMSE {sparse.rmse.mean:.4f} against "
+            f"{dense.rmse.mean:.4f} dense ({rmse_change:+.1%}), ρ {sparse.rho.mean:.3f} to the dense training fit."
         )
-    if main.calls_unordered and dense.calls_unordered and main.of_train:
-        share_of_calls = main.calls_unordered.mean / dense.calls_unordered.mean
+    if sparse.calls_unordered is not None and dense.calls_unordered is not None and sparse.of_train is not None:
+        share_of_calls = sparse.calls_unordered.mean / dense.calls_unordered.mean
         yield (
-            f"A share of the cells is not the same share of the calls: {main.of_train.mean:.0%} of the training cells need "
+            f"A share of the cells is not the same share of the calls: {sparse.of_train.mean:.0%} of the training cells need "
             f"{share_of_calls:.0%} of the training pairs, because a cell is compared with every other agent on its item."
         )
 

@@ -98,7 +98,7 @@ class AttackContext:
         return frequency
 
     def rare(self, item: int, n_words: int) -> list[str]:
-        """Return the words of an item that occur on the fewest items.
+        """List the words of an item that occur on the fewest items of the pool.
 
         Parameters
         ----------
@@ -113,7 +113,10 @@ class AttackContext:
             Distinct case-folded words of the prompt, or of the responses of other agents if there is no prompt. The rarest
             word is first; equally rare words stay in the order of the text.
         """
-        text = self.prompt(item) or " ".join(self.others(item, self.pool.n_agents))
+        text = self.prompt(item)
+        if not text:
+            other_responses = self.others(item, self.pool.n_agents)
+            text = " ".join(other_responses)
         words = dict.fromkeys(split_words(text))  # distinct, in order of appearance
         rarest_first = sorted(words, key=lambda word: self.document_frequency[word])
         return rarest_first[:n_words]
@@ -250,7 +253,7 @@ def plant(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generat
     attack : Attack
         Attack that makes the responses of the new agents.
     base_agent : int
-        Position of the agent whose responses the attack starts from.
+        Position of an agent of the pool; an attack may copy or change its responses.
     rng : Generator
         Random generator of the attack.
 
@@ -266,17 +269,17 @@ def plant(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generat
         option that a transform does not have.
     """
     context = AttackContext(pool, base_agent, rng)
-    texts_by_name = attack.texts(context)  # name of a new agent → its responses by item
+    responses_by_name = attack.texts(context)  # name of a new agent → its responses by item
     used_ids = {agent.id for agent in pool.agents}
     agents = []
-    for name in texts_by_name:
+    for name in responses_by_name:
         unused_id = _make_unused_id(name, used_ids)
         used_ids.add(unused_id)
         agents.append(Agent(unused_id))
 
-    rows = [list(texts) for texts in texts_by_name.values()]
-    texts: Objects = np.array(rows, dtype=object).reshape(len(rows), pool.n_items)
-    attacked_pool = pool.with_agents(agents, [texts])
+    rows = [list(responses) for responses in responses_by_name.values()]
+    new_responses: Objects = np.array(rows, dtype=object).reshape(len(agents), pool.n_items)
+    attacked_pool = pool.with_agents(agents, [new_responses])
     new_positions = range(pool.n_agents, attacked_pool.n_agents)
     return PlantedAgents(attacked_pool, tuple(new_positions))
 

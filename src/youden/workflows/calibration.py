@@ -248,23 +248,24 @@ def _make_record(
 
 
 def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
-    """Summarize the duration and the cost per call of a judge, including calls of earlier commands, and the USD spent now.
+    """Summarize how long the calls of a judge took and what they cost.
 
-    The cost per call of a jury is the sum over its judges. Durations are None if no call recorded one. Costs are None if a
-    price is unknown.
+    The duration and the cost per call include answers that were stored by earlier commands. The total cost is only what this
+    command spent. The cost per call of a jury is the sum over its judges. Durations are None if no call recorded one. Costs
+    are None if a price is unknown.
     """
-    seconds: list[float] = []
+    durations: list[float] = []  # in seconds
     usd_per_call = 0.0
     judges = experiment.judge.judges or (experiment.judge,)  # the judges of a jury, or the single judge
     for judge in judges:
         if judge.needs_store:
             completions = _read_completions(judge, experiment, result)
-            seconds += [completion.seconds for completion in completions if completion.seconds > 0]
+            durations += [completion.seconds for completion in completions if completion.seconds > 0]
             usd_per_call += _compute_mean_cost(judge, completions)
 
     median_seconds, p95_seconds = None, None
-    if seconds:
-        median_seconds, p95_seconds = np.quantile(seconds, [0.5, 0.95]).tolist()
+    if durations:
+        median_seconds, p95_seconds = np.quantile(durations, [0.5, 0.95]).tolist()
     return Bill(median_seconds, p95_seconds, usd=or_none(result.usd), usd_per_1000=or_none(1000 * usd_per_call))
 
 
@@ -311,7 +312,7 @@ MAX_OPEN_PATHS = 0.1
 
 
 def describe_trials(calibration: Calibration) -> str:
-    """Describe the trials with known answers of a planned calibration in a sentence.
+    """Describe the trials of a planned calibration, whose correct answers are known.
 
     Parameters
     ----------
@@ -327,9 +328,10 @@ def describe_trials(calibration: Calibration) -> str:
     trials = calibration.trials
     config = calibration.config
     counts_by_kind = ", ".join(f"{len(trials.rows(kind))} {kind}" for kind in KINDS)
+    n_shared = int(trials.in_run.sum())
     text = (
         f"{len(trials.plan):,} trials with known answers per judge ({counts_by_kind}); the run '{config.name}' (seed "
-        f"{config.seed}) has {int(trials.in_run.sum()):,} of them too"
+        f"{config.seed}) has {n_shared:,} of them too"
     )
     if any(experiment.judge.needs_store for experiment in calibration.experiments):
         text += f" and finds their answers in {redact_location(config.store_location)}"
@@ -370,8 +372,9 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
 def _describe_faults(measures: Measures) -> list[str]:
     """Describe the faults of a judge that a calibration detects: position bias, intransitivity and nondeterminism.
 
-    A judge is intransitive if it often answers that a and b, and b and c, have the same source, but that a and c do
-    not.
+    A judge has a position bias if its answer depends on which text comes first. It is intransitive if it often answers that a
+    and b have the same source, and b and c, but not a and c: an open path. It is nondeterministic if it often changes its
+    answer to the same request.
 
     measures : measures of the answers of the judge, with their intervals
 
@@ -379,21 +382,21 @@ def _describe_faults(measures: Measures) -> list[str]:
     fault is detected.
     """
     faults = []
-    has_length_bias = measures.longer_first.low > 0 or measures.longer_first.high < 0
-    has_position_bias = measures.position_bias.low > 0
-    if has_length_bias or has_position_bias:
+    longer_first = measures.longer_first  # change of the yes rate if the longer text comes first
+    depends_on_longer_first = longer_first.low > 0 or longer_first.high < 0
+    if depends_on_longer_first or measures.position_bias.low > 0:
         faults.append(
             f"It has a position bias: {measures.order_flips.value:.0%} of pairs get another answer in the other order, and "
-            f"the yes rate changes by {measures.longer_first.value:+.2f} if the longer text is first. Both orders and symmetric "
+            f"the yes rate changes by {longer_first.value:+.2f} if the longer text is first. Both orders and symmetric "
             "scores, the defaults, average this out."
         )
 
-    paths = measures.open_paths
-    if paths.low > MAX_OPEN_PATHS:
+    open_paths = measures.open_paths
+    if open_paths.low > MAX_OPEN_PATHS:
         faults.append(
-            f"Its relation is not an equivalence: of {paths.n_paths} paths a ~ b ~ c, {paths.share:.0%} are open (a and c are "
-            f"not the same source), against {paths.expected:.0%} if its answers were independent. Do not read groups of equal "
-            "responses or amounts of information from single answers; abilities do not need transitivity."
+            f"Its relation is not an equivalence: of {open_paths.n_paths} paths a ~ b ~ c, {open_paths.share:.0%} are open (a "
+            f"and c are not the same source), against {open_paths.expected:.0%} if its answers were independent. Do not read "
+            "groups of equal responses or amounts of information from single answers; abilities do not need transitivity."
         )
 
     if measures.retest_flips.value > 1 - _MIN_RETEST_AGREEMENT:
@@ -495,18 +498,15 @@ def planned_to_json(calibration: Calibration) -> dict[str, Json]:
     Returns
     -------
     dict of str to object
-        Keys: `run`, the name of the run; `pool`, `seed` and `store`, its settings; `trials`, the number of trials by
-        kind; `costs`, the expected cost by judge.
+        Keys: `run`, the name of the run; `pool`, `seed` and `store`, settings of the run; `trials`, the number and a
+        description of the trials by kind; `costs`, the expected cost by judge.
     """
     trials, config = calibration.trials, calibration.config
     trials_by_kind: dict[str, Json] = {}
     for kind in KINDS:
         rows = trials.rows(kind)
-        trials_by_kind[kind] = {
-            "n": len(rows),
-            "in_run": int(trials.in_run[rows].sum()),
-            "means": KIND_DETAILS[kind].description,
-        }
+        n_in_run = int(trials.in_run[rows].sum())
+        trials_by_kind[kind] = {"n": len(rows), "in_run": n_in_run, "means": KIND_DETAILS[kind].description}
     costs: dict[str, Json] = {
         experiment.name: convert_to_json(experiment.cost) for experiment in calibration.experiments
     }
@@ -521,10 +521,10 @@ def planned_to_json(calibration: Calibration) -> dict[str, Json]:
 
 
 def _describe_required_calls(calls: int | None, *, max_calls: int) -> str:
-    """Describe how many calls a calibration needs to show whether the judge passes it.
+    """Describe how many calls an undecided calibration needs to decide whether the judge passes it.
 
-    calls : total number of calls after which the calibration has a result with a probability of .8, if the true rates equal the
-        measured ones; None if this number is unreasonably large
+    calls : total number of calls, including those already made, that decide with a probability of .8 (the power) if the true
+        rates equal the measured ones; None if this number is unreasonably large
     max_calls : number of calls of the largest calibration that the plan of the run allows
     """
     if calls is None:

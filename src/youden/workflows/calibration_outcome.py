@@ -182,33 +182,32 @@ def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_ro
     first_length = lengths[plan.first[original_rows], item]
     second_length = lengths[plan.second[original_rows], item]
 
-    # answers to each pair with the longer text first, and with the shorter text first
     original_answer, reversed_answer = answer[original_rows], answer[reversed_rows]
+    has_both_answers = ~np.isnan(original_answer) & ~np.isnan(reversed_answer)
+    is_used: Bools = has_both_answers & (first_length != second_length)
+
+    # answers to each pair in its two orders: with the longer text first, and with the shorter text first
     is_first_longer = first_length > second_length
-    longer_first = np.where(is_first_longer, original_answer, reversed_answer)
-    shorter_first = np.where(is_first_longer, reversed_answer, original_answer)
+    answer_longer_first = np.where(is_first_longer, original_answer, reversed_answer)[is_used]
+    answer_shorter_first = np.where(is_first_longer, reversed_answer, original_answer)[is_used]
 
     # the difference of the yes rates depends only on the pairs whose two answers differ
-    is_answered = ~np.isnan(original_answer) & ~np.isnan(reversed_answer)
-    is_used: Bools = is_answered & (first_length != second_length)
-    n_yes_only_longer_first = int((longer_first > shorter_first)[is_used].sum())
-    n_yes_only_shorter_first = int((longer_first < shorter_first)[is_used].sum())
+    n_yes_only_longer_first = int((answer_longer_first > answer_shorter_first).sum())
+    n_yes_only_shorter_first = int((answer_longer_first < answer_shorter_first).sum())
     return paired_difference(n_yes_only_longer_first, n_yes_only_shorter_first, int(is_used.sum()))
 
 
 def _count_open_paths(trials: CalibrationTrials, answer: Floats) -> OpenPaths:
     """Count the triples of texts on which the judge contradicts itself: a ~ b and b ~ c, but not a ~ c (an open path).
 
-    a ~ b means that the judge says that a and b have the same source. Each triple consists of a paired trial and of two trials
-    that compare its texts with a third text.
+    a ~ b means that the judge says that a and b have the same source. For each triple, an ordinary paired trial compares a with
+    b. Two additional trials, the kind "triple", compare its texts with a third text.
 
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     """
-    rows = trials.rows("triple")  # the two additional trials of each triple are consecutive
-    third_text_answers = answer[rows].reshape(-1, 2)
-    pair_rows = trials.original[rows[::2]]  # both additional trials have the same original
-    pair_answers = answer[pair_rows]
-    answers_of_triples = np.column_stack([pair_answers, third_text_answers])
+    additional_rows = trials.rows("triple").reshape(-1, 2)  # the two trials of a triple are consecutive
+    paired_rows = trials.original[additional_rows[:, 0]]  # both additional trials refer to the same paired trial
+    answers_of_triples = np.column_stack([answer[paired_rows], answer[additional_rows]])
     return count_open_paths(answers_of_triples)
 
 
@@ -267,8 +266,8 @@ class CalibrationDecision:
 class _Criterion:
     """A criterion for a judge: a measure, and the bound that it must exceed (`is_minimum`) or stay below.
 
-    `estimate_at(factor)` returns the measure with the interval that it would have with `factor` times as many calls at
-    the same rates.
+    `estimate_at(calls_factor)` returns the measure with the interval that it would have with `calls_factor` times as many calls
+    at the same rates. A factor of 1 stands for the calls that were made.
     """
 
     slug: str
@@ -277,39 +276,41 @@ class _Criterion:
     is_minimum: bool
     estimate_at: Callable[[float], Metric | Proportion]
 
-    def is_met(self, factor: float) -> bool:
-        """Return whether the interval with `factor` times as many calls lies on the right side of the bound."""
-        estimate = self.estimate_at(factor)
-        return self._is_on_right_side(estimate.low if self.is_minimum else estimate.high)
+    def is_met_by_interval(self, calls_factor: float) -> bool:
+        """Return whether the whole interval meets the bound if there are `calls_factor` times as many calls."""
+        estimate = self.estimate_at(calls_factor)
+        worst_value = estimate.low if self.is_minimum else estimate.high
+        return self._meets_bound(worst_value)
 
-    def _is_on_right_side(self, value: float) -> bool:
+    def _meets_bound(self, value: float) -> bool:
         """Return whether a value of the measure is above a minimum, or below a maximum."""
         return value > self.bound if self.is_minimum else value < self.bound
 
     def find_factor(self) -> float:
         """Find the smallest factor on the calls that meets the criterion; infinity above `MAX_CALLS_FACTOR`."""
-        factor = 1.0
-        while not self.is_met(factor):
-            factor *= 1.05
-            if factor > MAX_CALLS_FACTOR:
+        calls_factor = 1.0
+        while not self.is_met_by_interval(calls_factor):
+            calls_factor *= 1.05
+            if calls_factor > MAX_CALLS_FACTOR:
                 return math.inf
-        return factor
+        return calls_factor
 
     def evaluate(self) -> Finding:
-        """Compare the estimated rate of the judge with its required bound.
+        """Compare the estimated measure of the judge with its required bound.
 
         The severity of the finding is "ok" if the whole interval meets the bound, "warning" if the estimate meets it but a
-        part of the interval does not, and "failed" otherwise. A rate without answers is "failed" too.
+        part of the interval does not, and "failed" if the estimate does not meet it or is unknown.
         """
-        estimate = self.estimate_at(1.0)  # from the calls that were made, without additional ones
-        target = f"{'above' if self.is_minimum else 'below'} {self.bound:g}"
+        estimate = self.estimate_at(1.0)
+        side = "above" if self.is_minimum else "below"
+        target = f"{side} {self.bound:g}"
         if math.isnan(estimate.value):
             message = f"{self.name} is unknown, because no trial was answered (must be {target})"
             return Finding(self.slug, message, severity="failed")
 
         severity: Severity = "failed"
-        if self._is_on_right_side(estimate.value):
-            severity = "ok" if self.is_met(1.0) else "warning"
+        if self._meets_bound(estimate.value):
+            severity = "ok" if self.is_met_by_interval(1.0) else "warning"
         interval = f"[{estimate.low:.2f}, {estimate.high:.2f}]"
         return Finding(
             self.slug,
@@ -332,43 +333,63 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
     Returns
     -------
     CalibrationDecision
-        Outcome, result of each criterion and, if the outcome is "not sure", the number of calls at which every criterion
-        would be decided with a power of 80%; None if there is no such number.
+        Outcome, result of each criterion and, if the outcome is "not sure", the number of calls that decides every criterion
+        with a probability of 80% (the power); None if there is no such number.
     """
     criteria = _list_criteria(measures)
     evaluations = [criterion.evaluate() for criterion in criteria]
-    rules = (*evaluations, _evaluate_length(measures.length_j))
+    findings = (*evaluations, _evaluate_length(measures.length_j))
 
-    # the most severe result decides: "failed" before "warning" before "ok"
-    found_severities = {rule.severity for rule in rules}
+    # `_OUTCOMES` lists severities from the most severe to the least severe; the most severe finding decides
+    found_severities = {finding.severity for finding in findings}
     most_severe = next(severity for severity in _OUTCOMES if severity in found_severities)
     outcome = _OUTCOMES[most_severe]
     if outcome != "not sure":
-        return CalibrationDecision(outcome, rules)
+        return CalibrationDecision(outcome, findings)
 
-    # factor by which the number of calls must grow to decide every criterion, without and then with the required power
-    factor_at_rates = max(criterion.find_factor() for criterion in criteria)
-    factor = factor_at_rates * _POWER_FACTOR
-    required_calls = math.ceil(n_calls * factor) if factor < math.inf else None
-    return CalibrationDecision(outcome, rules, required_calls)
+    # the number of calls must grow by one factor to decide every criterion at these rates, and by another for the power
+    calls_factor = max(criterion.find_factor() for criterion in criteria) * _POWER_FACTOR
+    required_calls = None if math.isinf(calls_factor) else math.ceil(n_calls * calls_factor)
+    return CalibrationDecision(outcome, findings, required_calls)
 
 
 def _list_criteria(measures: Measures) -> list[_Criterion]:
-    """List the criteria that a judge must meet: for J = TPR − FPR, and for four rates estimated from counts of answers."""
+    """List the criteria that a judge must meet: for J = TPR − FPR, and for four rates estimated from counts of answers.
 
-    def estimate_j(factor: float) -> Metric:
-        """Estimate J as if the same rates had been measured with `factor` times as many calls."""
-        return independent_difference(_scale_counts(measures.tpr, factor), _scale_counts(measures.fpr, factor))
+    Each criterion can also estimate its measure for more calls, as if they gave the same rates.
+    """
 
-    criteria = [_Criterion("j", "J", MIN_J, True, estimate_j)]
-    for slug, name, bound, is_minimum, rate in (
-        ("fpr", "FPR", MAX_FPR, False, measures.fpr),
-        ("copy_yes_rate", "yes rate on copies", MIN_COPY_YES_RATE, True, measures.copy_yes_rate),
-        ("template", "yes rate on a template", MAX_TEMPLATE_YES_RATE, False, measures.yes["template"]),
-        ("missing", "missing answers", MAX_MISSING_RATE, False, measures.no_answer),
-    ):
-        criteria.append(_Criterion(slug, name, bound, is_minimum, partial(_scale_counts, rate)))
-    return criteria
+    def estimate_j(calls_factor: float) -> Metric:
+        """Estimate J with the interval that `calls_factor` times as many calls would give."""
+        tpr = _scale_counts(measures.tpr, calls_factor)
+        fpr = _scale_counts(measures.fpr, calls_factor)
+        return independent_difference(tpr, fpr)
+
+    return [
+        _Criterion("j", "J", MIN_J, is_minimum=True, estimate_at=estimate_j),
+        _Criterion("fpr", "FPR", MAX_FPR, is_minimum=False, estimate_at=partial(_scale_counts, measures.fpr)),
+        _Criterion(
+            "copy_yes_rate",
+            "yes rate on copies",
+            MIN_COPY_YES_RATE,
+            is_minimum=True,
+            estimate_at=partial(_scale_counts, measures.copy_yes_rate),
+        ),
+        _Criterion(
+            "template",
+            "yes rate on a template",
+            MAX_TEMPLATE_YES_RATE,
+            is_minimum=False,
+            estimate_at=partial(_scale_counts, measures.yes["template"]),
+        ),
+        _Criterion(
+            "missing",
+            "missing answers",
+            MAX_MISSING_RATE,
+            is_minimum=False,
+            estimate_at=partial(_scale_counts, measures.no_answer),
+        ),
+    ]
 
 
 def _evaluate_length(length_j: Metric) -> Finding:

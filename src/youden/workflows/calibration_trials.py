@@ -202,26 +202,25 @@ def _split_in_two(rows: Positions) -> tuple[Positions, Positions]:
 
 
 def _split_independent(plan: Plan, added: Positions, rng: np.random.Generator) -> tuple[Positions, Positions]:
-    """Divide the independent trials of a plan at random into two halves, one for each of two kinds of trials.
+    """Divide the independent trials of a plan at random into candidates for two kinds of calibration trials.
 
-    The first half is used for a random sample. From the second half, trials are selected by the lengths of their texts
-    (the kind "balanced").
+    The kind "independent" is a random sample. The kind "balanced" is selected by the lengths of the texts.
 
     plan : plan of the run; its probes (trials of unusually similar texts) are left out
-    added : int array, rows of independent trials that were added to those of the run
+    added : int array, rows of independent trials that the calibration added to those of the run
     rng : source of the random order
 
-    Returns the rows of both halves. Every second added trial joins the first half. The others join the second half, but only if
-    it has fewer than `_MIN_BALANCED_POOL` trials of the run.
+    Returns the rows of the candidates for both kinds: half of the run's trials each. Every second added trial joins the first
+    candidates. The other added trials join the second ones only if the run has fewer than `_MIN_BALANCED_POOL` trials for them.
     """
     is_usable = (plan.trial_type == INDEPENDENT) & (plan.role != PROBE)
     rows = rng.permutation(np.flatnonzero(is_usable))
-    first_half, second_half = _split_in_two(rows)
+    random_candidates, balanced_candidates = _split_in_two(rows)
 
-    if len(second_half) < _MIN_BALANCED_POOL:
-        second_half = np.append(second_half, added[1::2])
-    first_half = np.append(first_half, added[0::2])
-    return first_half, second_half
+    random_candidates = np.append(random_candidates, added[0::2])
+    if len(balanced_candidates) < _MIN_BALANCED_POOL:
+        balanced_candidates = np.append(balanced_candidates, added[1::2])
+    return random_candidates, balanced_candidates
 
 
 def _add_independent(plan: Plan, rng: np.random.Generator) -> Plan:
@@ -248,22 +247,25 @@ def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Gen
     """Extend paired trials to triples: compare both texts of a trial with the text of a third agent on the same item.
 
     paired : paired trials that may be extended; those without a third agent are skipped
+    plan : plan of the run
     n_triples : maximum number of triples
+    rng : source of the third agents
 
-    Returns two trials per triple. In these trials and the extended one, each of the three texts comes first once. Also
-    returns the row in `paired` of the trial that each returned trial extends, int array (n_trials,).
+    Returns two new trials per triple, which compare the third text with those of the paired trial. Also returns the row in
+    `paired` of the trial that each new trial extends, int array (n_new_trials,).
     """
     third_agent = _draw_third_agents(paired, plan, rng)
-    rows = np.flatnonzero(third_agent >= 0)[:n_triples]
-    trials = _compare_with_third(paired.take(rows), third_agent[rows])
-    return trials, np.repeat(rows, 2)
+    rows_with_third_agent = np.flatnonzero(third_agent >= 0)[:n_triples]
+    extended_trials = paired.take(rows_with_third_agent)
+    new_trials = _compare_with_third(extended_trials, third_agent[rows_with_third_agent])
+    return new_trials, np.repeat(rows_with_third_agent, 2)
 
 
 def _compare_with_third(paired: Trials, third: Ids) -> Trials:
     """Make the trials that compare both texts of each paired trial with the text of a third agent.
 
-    With the trial (a, b), the trials (b, c) and (c, a) show whether the answers of a judge are transitive. Each text
-    comes first once.
+    With the trial (a, b), the trials (b, c) and (c, a) show whether the answers of a judge are transitive. Each of the texts
+    a, b and c comes first in one of the three trials.
 
     paired : n trials of a first text a and a second text b
     third : int array (n,), the agent of text c for each trial
@@ -271,16 +273,18 @@ def _compare_with_third(paired: Trials, third: Ids) -> Trials:
     Returns 2·n trials: (b, c) and (c, a) of the first paired trial, then of the second one, and so on.
     """
     has_repeats = paired.first_repeat is not None
-    extended = paired if has_repeats else paired.with_first_repeats()
+    paired_with_repeats = paired if has_repeats else paired.with_first_repeats()
 
     # c replaces a or b in the swapped trial (b, a)
-    b_and_a = extended.swapped()
-    first_response = np.ones(len(third), dtype=np.int32)
-    b_and_c = replace(b_and_a, second=third, second_repeat=first_response)
-    c_and_a = replace(b_and_a, first=third, first_repeat=first_response.copy())
+    swapped = paired_with_repeats.swapped()
+    repeat_of_c = np.ones(len(third), dtype=np.int32)  # the first response of the third agent
+    b_then_c = replace(swapped, second=third, second_repeat=repeat_of_c)
+    c_then_a = replace(swapped, first=third, first_repeat=repeat_of_c.copy())
 
-    by_triple = np.arange(2 * len(third)).reshape(2, -1).T.ravel()  # 0, n, 1, n + 1 and so on
-    trials = Trials.concat([b_and_c, c_and_a]).take(by_triple)
+    # rows 0, n, 1, n + 1 and so on of both together
+    rows_of_b_then_c = np.arange(len(third))
+    rows_by_triple = np.column_stack([rows_of_b_then_c, rows_of_b_then_c + len(third)]).ravel()
+    trials = Trials.concat([b_then_c, c_then_a]).take(rows_by_triple)
     if has_repeats:
         return trials
     return replace(trials, first_repeat=None, second_repeat=None)
@@ -289,22 +293,25 @@ def _compare_with_third(paired: Trials, third: Ids) -> Trials:
 def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> Ids:
     """Draw a third agent for each paired trial, with a response to the item of the trial.
 
-    The third agent is preferably one that the plan of the run compares with neither agent of the trial on this item. The two
-    new comparisons then differ from all other trials of the calibration.
+    The two new comparisons, of the third agent with both agents of the trial, should differ from all other trials of the
+    calibration. An agent is therefore preferred if the plan of the run has neither comparison on this item.
 
     Returns an int32 array (n_trials,), −1 if no third agent has a response.
     """
-    planned = plan.trials.take((plan.trial_type == PAIRED) & np.isin(plan.item, paired.item))
+    is_on_same_items = (plan.trial_type == PAIRED) & np.isin(plan.item, paired.item)
+    planned = plan.trials.take(is_on_same_items)
     planned_codes = _pair_codes(planned.item, planned.first, planned.second, plan.n_agents)
 
     # the candidate with the smallest sort key is drawn: a random number below 1, plus 1 for each planned comparison
+    trial_rows = np.arange(len(paired))
     candidates = np.arange(plan.n_agents)
     sort_key = rng.random((len(paired), plan.n_agents))
     can_be_drawn = plan.pool.present.T[paired.item]  # (n_trials, n_agents)
     for agent in (paired.first, paired.second):
         codes = _pair_codes(paired.item[:, None], agent[:, None], candidates, plan.n_agents)
-        sort_key += np.isin(codes, planned_codes)
-        can_be_drawn[np.arange(len(paired)), agent] = False
+        is_planned = np.isin(codes, planned_codes)
+        sort_key += is_planned
+        can_be_drawn[trial_rows, agent] = False
     sort_key[~can_be_drawn] = np.inf
 
     third_agent: Ids = sort_key.argmin(axis=1).astype(np.int32)
@@ -319,22 +326,22 @@ def _pair_codes(item: Ids, first: Ids, second: Ids | Positions, n_agents: int) -
 
 
 def _find_originals(kind: Codes, triple_originals: Positions) -> Ids:
-    """Return the row of the paired trial that each trial repeats or extends: int32 array (n_trials,), −1 for other kinds.
+    """Find the row of the paired trial that each trial repeats or extends: int32 array (n_trials,), −1 for other kinds.
 
-    The paired trials are the first rows of the calibration. The first trial of the kind "reversed" repeats the first paired
-    trial, and so on; the same holds for "retest".
+    The paired trials are the first rows of the calibration. Trials of the kinds "reversed" and "retest" repeat them in the same
+    order: trial k of one of these kinds repeats the paired trial in row k, with k from 0.
 
     kind : int8 array (n_trials,), index of the kind of each trial in `KINDS`
     triple_originals : int array (n_triple_trials,), row of the paired trial that each trial of the kind "triple" extends
     """
-    original = np.full(len(kind), -1, dtype=np.int32)
+    original_row = np.full(len(kind), -1, dtype=np.int32)
     for name in ("reversed", "retest"):
-        is_repeat = kind == KINDS.index(name)
-        original[is_repeat] = np.arange(is_repeat.sum())
+        repeat_rows = np.flatnonzero(kind == KINDS.index(name))
+        original_row[repeat_rows] = np.arange(len(repeat_rows))
 
     is_triple = kind == KINDS.index("triple")
-    original[is_triple] = triple_originals
-    return original
+    original_row[is_triple] = triple_originals
+    return original_row
 
 
 def _sort_by_length_ratio(
@@ -367,32 +374,32 @@ def _draw_planted(
 ) -> dict[Kind, Trials]:
     """Draw paired trials in which a random response is compared with a copy of itself or with a meaningless text.
 
-    The second text is the response itself ("identical"), its sentences in another order ("clone"), or a text about no item
-    ("template"). The agent of the clones has the number `pool.n_agents`, and the agent of the templates the next one;
-    `_add_planted_agents` adds both to the pool.
+    The second text is the response itself ("identical"), its sentences in another order ("clone"), or a text that has nothing to
+    do with any item ("template"). Two new agents have the texts of the last two kinds: the first one, at position
+    `pool.n_agents`, those of the kind "clone", and the second one those of "template". `_add_planted_agents` adds both agents.
 
     is_long : bool array (n_agents, n_items), responses that are long enough to be drawn
     n_wanted : maximum number of trials of each kind
 
     Returns the trials by kind.
     """
-    cells = np.argwhere(pool.present & is_long).astype(np.int32)  # one (agent, item) per row
-    cells = cells[rng.permutation(len(cells))]
+    ordered = np.argwhere(pool.present & is_long).astype(np.int32)
+    responses = ordered[rng.permutation(len(ordered))]  # agent and item of one response per row
 
-    # one response per item for the clones, because the agent of the clones has one text per item
-    _, first_of_item = np.unique(cells[:, 1], return_index=True)
-    is_first_of_item = np.zeros(len(cells), dtype=np.bool_)
+    # the first response to each item is for the clones, because the agent of the clones has one text per item
+    _, first_of_item = np.unique(responses[:, 1], return_index=True)
+    is_first_of_item = np.zeros(len(responses), dtype=np.bool_)
     is_first_of_item[first_of_item] = True
-    clone_cells = cells[is_first_of_item][: n_wanted["clone"]]
+    cloned = responses[is_first_of_item][: n_wanted["clone"]]
 
     # the remaining responses alternate between the two other kinds
-    other_cells = cells[~is_first_of_item]
-    identical_cells = other_cells[0::2][: n_wanted["identical"]]
-    template_cells = other_cells[1::2][: n_wanted["template"]]
+    remaining = responses[~is_first_of_item]
+    compared_with_itself = remaining[0::2][: n_wanted["identical"]]
+    compared_with_template = remaining[1::2][: n_wanted["template"]]
     return {
-        "identical": _compare_responses(identical_cells, None),
-        "clone": _compare_responses(clone_cells, pool.n_agents),
-        "template": _compare_responses(template_cells, pool.n_agents + 1),
+        "identical": _compare_responses(compared_with_itself, None),
+        "clone": _compare_responses(cloned, pool.n_agents),
+        "template": _compare_responses(compared_with_template, pool.n_agents + 1),
     }
 
 
@@ -430,22 +437,23 @@ def _iter_trials(plan: Plan, rows: Bools) -> Iterator[tuple[int, ...]]:
 def _make_calibration_plan(plan: Plan, pool: Pool, trials: Trials, kind: Codes) -> Plan:
     """Make the plan of a calibration from its trials.
 
-    Trials of the kind "retest" get the replicate number 1 instead of 0, so that the judge is queried again. Trials belong to
-    no block.
+    Trials of the kind "retest" repeat a request. They get the replicate number 1 instead of 0, so that the judge is queried again
+    although an answer to the request is stored. Trials belong to no block, and no response is held out.
 
     plan : plan of the run, from which settings such as the seed are taken
     pool : pool of the run with the two agents that are added for the calibration
     trials : trials of all kinds, in the order of `KINDS`
     kind : int8 array (n_trials,), index of the kind of each trial in `KINDS`
     """
-    replicate = (kind == KINDS.index("retest")).astype(np.int32)  # 1 instead of 0, so that the judge is queried again
+    is_retest = kind == KINDS.index("retest")
     no_block = np.full(len(kind), -1, dtype=np.int32)
-    trials = replace(trials.as_new_plan(), replicate=replicate, block=no_block)
+    trials = replace(trials.as_new_plan(), replicate=is_retest.astype(np.int32), block=no_block)
     no_holdout = np.zeros_like(pool.present)
+    split = Split(pool.present.copy(), no_holdout, rule="strict", fraction=0.0, seed=plan.seed)
     return replace(
         plan,
         trials=trials,
-        split=Split(pool.present.copy(), no_holdout, "strict", 0.0, plan.seed),
+        split=split,
         design="calibration",
         options={},
         n_independent=None,

@@ -100,7 +100,7 @@ def plan_extension(
                 f"calls: got '{calls}' with a pool or with agents to focus on. Set a number of calls.",
                 slug="calls-invalid",
             )
-        calls = _count_calls(folder, CallBudget.parse(calls))
+        calls = _convert_budget_to_calls(folder, CallBudget.parse(calls))
     options = {"calls": calls, "focus": [*focus], "half_width": half_width, "top": top, "max_regret": max_regret}
     try:
         request = ExtensionRequest.model_validate(pools | options)
@@ -117,11 +117,20 @@ def plan_extension(
     return _plan_single_step(config, request, n_before=n_extensions)
 
 
-def _count_calls(folder: RunFolder, budget: CallBudget) -> int:
-    """Convert a budget that depends on the size of a run, such as "1%" or "50/agent", to a number of calls."""
+def _convert_budget_to_calls(folder: RunFolder, budget: CallBudget) -> int:
+    """Convert a budget that depends on the size of a run, such as "1%" or "50/agent", to a number of calls.
+
+    If the independent trials of the run are pooled (used for all agents together), a budget per agent counts paired trials,
+    and the calls of the added independent trials come on top.
+    """
     plan = folder.read_plan_without_trials()
-    is_preference = plan.question == "preference"
-    size = PlanSize(plan.n_agents, plan.n_items, plan.independent == "matched", 0, is_preference)
+    size = PlanSize(
+        plan.n_agents,
+        plan.n_items,
+        is_matched=plan.independent == "matched",
+        n_independent=0,
+        is_preference=plan.question == "preference",
+    )
     n_calls = size.count_calls(budget)
     if budget.unit == "/agent" and plan.independent == "pooled":
         return count_added_calls(folder.read_plan(), n_calls, n_scored=plan.n_agents)
@@ -151,10 +160,10 @@ def _plan_search_round(
 
 
 def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before: int) -> PlannedExtension:
-    """Plan an extension that is not a search, and thus has one step.
+    """Plan an extension that has one step, because it is not a search for the best agents.
 
     config : config of the run
-    request : what to add: agents, items, responses or calls, or a half-width to reach
+    request : what to add: agents, items, responses or calls, or a half-width that the intervals must reach
     n_before : number of extensions of the run before this one
     """
     half_width = request.half_width
@@ -162,13 +171,14 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
         n_calls, expected_width = calls_for_all(RunFolder(config.folder), half_width)
         return plan_step(config, ExtensionStep(calls=n_calls), request, first=n_before, half_width=expected_width)
 
-    step = ExtensionStep.model_validate(request.model_dump(include=set(ExtensionStep.model_fields)))
+    options_of_step = request.model_dump(include=set(ExtensionStep.model_fields))
+    step = ExtensionStep.model_validate(options_of_step)
     planned = plan_step(config, step, request, first=n_before)
     if half_width is None or not planned.joined or planned.half_width is None:
         return planned
 
-    # New agents have to reach a half-width. The half-width that is expected with the default number of calls shows how many calls
-    # are necessary.
+    # The intervals of the new agents must reach a half-width. How many calls this takes follows from the half-width that is
+    # expected with the default number of calls.
     n_calls = calls_for_joining(
         planned.run,
         planned.new_trials,
@@ -248,27 +258,33 @@ def _read_cost(planned: PlannedExtension) -> float:
 def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -> RunFit:
     """Query the judge on the trials of one step of an extension, record the step in config.yaml, and fit the extended run.
 
-    Before the first request, the extension is recorded as unfinished in config.yaml. The record is removed if the first step
-    fails without an answer. Errors of `judge_run` are raised.
+    Before the first request, the extension is recorded as unfinished in config.yaml. If the first step fails before any answer
+    is stored, this record is removed. Errors of `judge_run` are raised.
     """
-    run, unfinished = planned.run, planned.unfinished
-    recorded = run.folder.read_config()  # unlike `run.config`, without the options of this command, such as a cost cap
+    run = planned.run
+    config_in_folder = (
+        run.folder.read_config()
+    )  # unlike `run.config`, without options of this command, such as a cost cap
     try:
         judge_run(run, options, on_start=partial(_record_unfinished, planned))
     except YoudenError as error:
         if _has_just_begun(planned, error):
             with suppress(OSError):
-                finish_extension(run.folder)  # removes the record
+                finish_extension(run.folder)  # removes the record of the unfinished extension
         raise
 
-    changes = {"target": run.config.target, "extensions": run.config.extensions, "unfinished": unfinished}
-    run.folder.write_config(recorded.model_copy(update=changes))
+    changes = {"target": run.config.target, "extensions": run.config.extensions, "unfinished": planned.unfinished}
+    extended_config = config_in_folder.model_copy(update=changes)
+    run.folder.write_config(extended_config)
     return fit_run(run.folder)
 
 
 def _has_just_begun(planned: PlannedExtension, error: YoudenError) -> bool:
-    """Return whether a failed step is the first step of an extension that this process began, and no answer to it is stored.
+    """Return whether a failed step was the start of its extension: nothing was judged before, and no answer is stored.
 
+    The result is False if an earlier process began the step, or if another process uses the run.
+
+    planned : the failed step
     error : error with which the step failed; its slug shows whether another process uses the run
     """
     is_first_step = planned.unfinished.number == planned.unfinished.first
@@ -301,13 +317,14 @@ def _is_extended_by_other_process(recorded: RunConfig, planned: UnfinishedExtens
     recorded : config of the run as the folder contains it now
     planned : extension of this process, with the number of extensions that the run had when it was planned
     """
-    n_extensions = len(recorded.extensions)
+    n_new_extensions = len(recorded.extensions) - planned.number
     if recorded.unfinished is None:
-        return n_extensions > planned.number
+        return n_new_extensions > 0
+    if not recorded.unfinished.is_same_request(planned):
+        return True
 
-    # a stopped process with the same command may already have recorded this step as one more extension
-    is_same_extension = recorded.unfinished.is_same_request(planned)
-    return not is_same_extension or n_extensions > planned.number + 1
+    # one new extension may be this step, recorded by a stopped process with the same command
+    return n_new_extensions > 1
 
 
 def _has_stored_answers(planned: PlannedExtension) -> bool:
@@ -345,10 +362,10 @@ def find_too_wide(planned: PlannedExtension, fitted: RunFit) -> tuple[str, ...]:
         Ids of the new agents without an interval, or whose half-width exceeds the requested one by more than 10%. Empty
         if no half-width was requested.
     """
-    half_width = planned.unfinished.half_width
-    if half_width is None:
+    requested_half_width = planned.unfinished.half_width
+    if requested_half_width is None:
         return ()
     ranking = fitted.ranking.set_index("agent")
     half_widths = (ranking["high"] - ranking["low"]) / 2
-    max_half_width = 1.1 * half_width
-    return tuple(agent for agent in planned.joined if not half_widths[agent] <= max_half_width)  # NaN is too wide
+    is_narrow_enough = half_widths <= 1.1 * requested_half_width  # False for an agent without an interval (NaN)
+    return tuple(agent for agent in planned.joined if not is_narrow_enough[agent])

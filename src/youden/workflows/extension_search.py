@@ -93,8 +93,8 @@ def _allocate_by_regret(
     """Decide which agents of a search need further trials, and how many, until the regret bound is small enough.
 
     The regret of a selection is the ability of the best agent minus that of the selected one; the bound is its upper
-    confidence bound. A search evaluates its data several times (interim analyses), and each of them may spend a fraction of
-    alpha, the error rate of all bounds together.
+    confidence bound. A search evaluates its data several times. All these interim analyses together have the error rate
+    alpha, so each of them may spend a fraction of it.
 
     ranked : abilities; they contain the interim analyses so far if the run was planned as a search from the beginning
     pairwise : differences of these abilities

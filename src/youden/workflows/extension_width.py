@@ -129,34 +129,33 @@ def calls_for_joining(
 def _make_width_error(components: AgentVariances, width: float, *, fraction: float, plan: Plan) -> ConfigError:
     """Make the error for a half-width of the intervals that cannot be reached on the present items.
 
+    The message states how many items are necessary, if any number of items is enough.
+
     components : variance components of the agents
     width : requested half-width
     fraction : fraction of the agents, in (0, 1], that must reach it
     plan : plan of the run
     """
+    problem = f"± {width:g} cannot be reached on {plan.n_items:,} items with any number of calls"
     n_items = find_min_items(components, width, fraction=fraction, n_agents=plan.n_agents)
     if n_items is None:
-        requirement = ""
-        remedy = "Set a larger half-width: no number of items gives this one."
+        message = f"{problem}. Set a larger half-width: no number of items gives this one."
     else:
-        requirement = f": about {n_items:,} such items are needed"
-        remedy = "Add items first, or set a larger half-width."
-    return ConfigError(
-        f"± {width:g} cannot be reached on {plan.n_items:,} items with any number of calls{requirement}. {remedy}",
-        slug="extend-width",
-    )
+        message = f"{problem}: about {n_items:,} such items are needed. Add items first, or set a larger half-width."
+    return ConfigError(message, slug="extend-width")
 
 
 def expected_half_width(run: PlannedRun, n_trials: float) -> float | None:
-    """Estimate the largest half-width of the agents' 95% intervals for a number of paired trials per agent.
+    """Estimate the half-width of the agents' 95% intervals if each agent had a given number of paired trials.
 
     n_trials : paired trials per agent
 
-    Returns None if the run has neither variance components nor intervals.
+    Returns the half-width of the agent with the widest interval, or None if the run has neither variance components nor
+    intervals.
     """
     components = read_variance_components(run.folder)
     if components is not None:
-        n_blocks = max(1, round(n_trials / 2))
+        n_blocks = max(1, round(n_trials / 2))  # an agent has two trials per block
         return float(half_widths(components, n_blocks, run.plan.n_items).max())
 
     # half-widths are proportional to 1 / √trials

@@ -166,19 +166,22 @@ class Gate:
 
     @property
     def required(self) -> RequiredCalls | None:
-        """Calls after which all undecided comparisons (of the agents in `focus`) have a result; None if `focus` is empty.
+        """Additional calls that decide all undecided comparisons with the baseline, and their cost; None if no calls can.
 
-        The comparison that needs the most calls decides. If the run can be extended, these calls are for two agents, so
-        their number is scaled to all agents in `focus`. Otherwise, they are for all agents already.
+        The comparison that needs the most calls sets the number. In a run that can be extended, the calls of a comparison
+        are those of its two agents only, so their number is multiplied by half the number of agents in `focus`. In another
+        run, the calls of a comparison already include all agents.
         """
         requirements = [row.required for row in self._decidable if row.required]
         largest = max(requirements, key=lambda requirement: requirement.calls or 0, default=None)
         if largest is None or largest.calls is None or not self.extendable:
             return largest
 
-        n_pairs = len(self.focus) / 2
-        usd = None if largest.usd is None else largest.usd * n_pairs
-        return replace(largest, calls=int(largest.calls * n_pairs), usd=usd)
+        agent_factor = len(self.focus) / 2
+        n_calls = int(largest.calls * agent_factor)
+        if largest.usd is None:
+            return replace(largest, calls=n_calls)
+        return replace(largest, calls=n_calls, usd=largest.usd * agent_factor)
 
     @property
     def _decidable(self) -> tuple[GateResult, ...]:
@@ -398,15 +401,15 @@ def _limit_to_net_win_rates(row: GateResult) -> GateResult:
 
 
 def _withdraw_unsupported_outcome(comparison: GateResult, facts: RunFacts) -> GateResult:
-    """Change the result of a comparison to "undecided" if the answers of the judge do not support it.
+    """Change the outcome of a comparison to "undecided" if the answers of the judge do not support another outcome.
 
-    This is the case if
-    - a judge that states preferences has a position bias that is too large or unknown,
-    - the judge does not discriminate significantly, or
-    - the result is "no worse" by preferences, and no abilities of the run differ significantly. A judge that chooses at
-      random would give the same result.
+    There are three reasons:
+    - the judge states preferences, and its position bias is too large or unknown;
+    - the judge does not discriminate significantly;
+    - the judge states preferences, the outcome is "no worse", and no two abilities of the run differ significantly. A judge
+      that chooses responses at random would lead to the same outcome.
 
-    Differences of preferences and their intervals are also restricted to [−1, 1].
+    If the judge states preferences, the difference and its interval are also restricted to [−1, 1].
     """
     if facts.preference is not None:
         comparison = _limit_to_net_win_rates(comparison)
@@ -443,30 +446,32 @@ def _evaluate_quality(difference: QualityDifference, analysis: GateAnalysis, *, 
 def _number_analyses(
     answers: GateAnswers, agents: Sequence[str], baseline: str, recorded: GateLedger, target: Target
 ) -> tuple[GateAnalysis, ...]:
-    """Determine the number and the confidence level of the next interim analysis of each distinct agent.
+    """Determine the number and the confidence level of the next interim analysis of each agent.
 
     Each analysis has a smaller alpha than the one before, so that the total of all analyses stays limited. A comparison
     consists of two one-sided tests with this alpha, so the level of its two-sided interval is 1 − 2·alpha.
 
+    agents : ids of the agents that are compared with the baseline; duplicates are ignored
     recorded : record of the earlier analyses
 
     Raises InputError: [gate-agent] or [gate-unjudged] if the answers lack an agent or the baseline; [gate-baseline] if there are
     no agents, or if the baseline is one of them; [gate-target] if earlier analyses of an agent had another target.
     """
-    distinct = tuple(dict.fromkeys(agents))
-    for agent in (baseline, *distinct):
+    distinct_agents = tuple(dict.fromkeys(agents))
+    for agent in (baseline, *distinct_agents):
         _check_agent(answers, agent)
-    if not distinct or baseline in distinct:
-        problem = "as the agent" if distinct else "no agent"
+    if not distinct_agents or baseline in distinct_agents:
+        problem = "as the agent" if distinct_agents else "no agent"
         raise InputError(
             f"A gate compares an agent with another one: got '{baseline}' as the baseline and {problem}. Set the new agent, and "
             "another one as the baseline.",
             slug="gate-baseline",
         )
+
     analyses = []
-    for agent in distinct:
+    for agent in distinct_agents:
         number = recorded.analysis_number(agent, baseline, answers=answers.digest, target=target)
-        alpha = alpha_at_analysis(number, n_comparisons=len(distinct))
+        alpha = alpha_at_analysis(number, n_comparisons=len(distinct_agents))
         analyses.append(GateAnalysis(agent, number, level=1 - 2 * alpha))
     return tuple(analyses)
 
@@ -579,7 +584,7 @@ def _compute_required_calls(
 
     forecast : present difference of the two agents, and its variance after more calls
     n_items : number of items of the run
-    margin : largest deficit that still counts as no worse
+    margin : largest difference by which the new agent may be worse than the baseline and still counts as no worse
     alpha : type I error rate of the next analysis
     usd : price of a call in USD; None if unknown
     """
@@ -588,8 +593,10 @@ def _compute_required_calls(
     )
     suffices = power_by_calls >= _CONDITIONAL_POWER
     if suffices.any():
-        n_calls = int(forecast.calls[suffices.argmax()])
-        return RequiredCalls(calls=n_calls, usd=None if usd is None else usd * n_calls)
+        smallest = suffices.argmax()  # the numbers of calls are ascending
+        n_calls = int(forecast.calls[smallest])
+        total_usd = None if usd is None else usd * n_calls
+        return RequiredCalls(calls=n_calls, usd=total_usd)
 
     return RequiredCalls(
         items=_compute_required_items(forecast, n_items=n_items, margin=margin, alpha=alpha),
@@ -603,16 +610,17 @@ def _compute_required_items(forecast: DifferenceForecast, *, n_items: int, margi
 
     The parameters are those of `_compute_required_calls`. Returns None if no number in `_ITEM_GRID` suffices.
     """
-    # All comparisons on the present items leave the smallest fractions of the variance components. (Without more comparisons,
-    # the fractions are 1.) On more items, the components decrease in proportion to 1 / items.
+    # all comparisons on the present items reduce the variance components the most; without further comparisons, they stay
     min_agent_item = float(min(forecast.remaining.agent_item, default=1.0))
     min_residual = float(min(forecast.remaining.residual, default=1.0))
-    is_larger = n_items < _ITEM_GRID
-    later_items = _ITEM_GRID[is_larger]
-    remaining = RemainingVariance(
-        agent_item=min_agent_item * n_items / later_items, residual=min_residual * n_items / later_items
+
+    # on more items, both components decrease in proportion to 1 / items
+    later_items = _ITEM_GRID[n_items < _ITEM_GRID]
+    factors = RemainingVariance(
+        agent_item=min_agent_item * n_items / later_items,
+        residual=min_residual * n_items / later_items,
     )
-    power_by_items = _compute_conditional_power(forecast.difference, remaining, later_items, margin=margin, alpha=alpha)
+    power_by_items = _compute_conditional_power(forecast.difference, factors, later_items, margin=margin, alpha=alpha)
     suffices = power_by_items >= _CONDITIONAL_POWER
     if not suffices.any():
         return None
@@ -621,44 +629,48 @@ def _compute_required_items(forecast: DifferenceForecast, *, n_items: int, margi
 
 def _compute_conditional_power(
     difference: ConservativeDifference,
-    remaining: RemainingVariance,
+    factors: RemainingVariance,
     later_items: Positions,
     *,
     margin: float,
     alpha: float,
 ) -> Floats:
-    """Compute the conditional power of the next analysis for several larger numbers of calls: float array (n,).
+    """Compute the conditional power of the next analysis for several larger plans: float array (n_plans,).
 
     The conditional power is the probability, given the answers so far, that the analysis decides. It is computed for the
     true difference −margin/2, at which a decision is least likely.
 
     difference : present difference of two agents with its variance
-    remaining : fractions of the variance components that remain after each number of calls, float arrays (n,)
-    later_items : int array (n,), numbers of items on which the agents are then compared
-    margin : largest deficit that still counts as no worse
+    factors : factors from the present variance components to those with each larger plan, float arrays (n_plans,)
+    later_items : int array (n_plans,), numbers of items on which the agents are compared in each larger plan
+    margin : largest difference by which the new agent may be worse than the baseline and still counts as no worse
     alpha : type I error rate of the next analysis
     """
-    later_differences = [
-        difference.after(n_items, item_factor=item_factor, trial_factor=trial_factor)
-        for n_items, item_factor, trial_factor in zip(later_items.tolist(), *remaining, strict=True)
+    forecasts = [
+        difference.after(n_items, item_factor=agent_item_factor, trial_factor=residual_factor)
+        for n_items, agent_item_factor, residual_factor in zip(
+            later_items.tolist(), factors.agent_item, factors.residual, strict=True
+        )
     ]
     item_variance = difference.variance - difference.residual_variance
     trial_variance = _get_trial_variance(difference)
-    trial_factor = remaining.residual
-    if trial_variance > 0:
-        later_trial_variance = np.array([_get_trial_variance(later) for later in later_differences])
-        trial_factor = later_trial_variance / trial_variance
+    later_trial_variance = np.array([_get_trial_variance(forecast) for forecast in forecasts])
+    # a trial variance of 0 stays 0 with any factor
+    trial_factor = later_trial_variance / trial_variance if trial_variance > 0 else factors.residual
 
     # the effective number of items increases as the agent × item variance decreases, up to the number of items
-    n_effective = np.minimum(difference.n_effective_items / remaining.agent_item, later_items)
-    unseen_share = zero_event_upper_bound(alpha, n_effective)
+    n_effective_items = np.minimum(difference.n_effective_items / factors.agent_item, later_items)
+
+    # kinds of items that the run does not contain yet may also change the difference
+    max_unseen_share = zero_event_upper_bound(alpha, n_effective_items)
+    unseen_variance = max_unseen_share**2 * difference.unseen_effect_square
     return conditional_power(
         difference.value,
         (item_variance, trial_variance),
-        remaining=(remaining.agent_item, trial_factor),
+        remaining=(factors.agent_item, trial_factor),
         df=difference.df,
-        later_df=np.array([later.df for later in later_differences]),
-        unseen_variance=unseen_share**2 * difference.unseen_effect_square,
+        later_df=np.array([forecast.df for forecast in forecasts]),
+        unseen_variance=unseen_variance,
         margin=margin,
         alpha=alpha,
     )

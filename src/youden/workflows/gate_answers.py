@@ -163,24 +163,26 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
 
 
 def _read_judged_answers(folder: RunFolder, target: Target) -> GateAnswers:
-    """Read the answers of a judged run to its plan; `target` is the population that differences refer to."""
+    """Read the answers of a judge to the trials of a run; `target` is the population that differences refer to."""
     folder.check_judged()
     plan = folder.read_plan()
     verdicts = folder.read_verdicts(plan)
     abilities = trial_abilities_from_verdicts(verdicts, target=target)
-    is_fitted = abilities is None or plan.question == "preference"
-    method = METHOD if plan.is_self_plan else _describe_method(is_fitted=is_fitted, target=target)
+    has_fitted_abilities = abilities is None or plan.question == "preference"
+    method = METHOD if plan.is_self_plan else _describe_method(is_fitted=has_fitted_abilities, target=target)
 
-    is_used = (plan.trial_type == PAIRED) & verdicts.answered
-    compared_agents = np.append(plan.first[is_used], plan.second[is_used])
+    is_answered_comparison = (plan.trial_type == PAIRED) & verdicts.answered
+    compared_agents = np.append(plan.first[is_answered_comparison], plan.second[is_answered_comparison])
+    n_comparisons = np.bincount(compared_agents, minlength=plan.n_agents)
     answer_bytes = np.ascontiguousarray(verdicts.answer).tobytes()
+    digest = hashlib.sha256(plan.digest.encode() + answer_bytes).hexdigest()
     return GateAnswers(
         agent_ids=plan.agent_ids,
         n_items=plan.n_items,
-        is_judged=np.bincount(compared_agents, minlength=plan.n_agents) > 0,
+        is_judged=n_comparisons > 0,
         forecast=make_forecaster(verdicts, abilities, target=target),
         method=method,
-        digest=hashlib.sha256(plan.digest.encode() + answer_bytes).hexdigest(),
+        digest=digest,
         signature=folder.read_signature().text,
         n_calls=len(plan),
         is_extendable=_is_extendable(plan),
@@ -220,16 +222,16 @@ def make_forecaster(
     The estimate is the same as in the ranking of the run. It is based on
 
     - the additive model, if `abilities` is None,
-    - the self-consistency of the agents, for a plan of self-trials,
+    - the self-consistency of the agents, for a plan whose trials compare two responses of one agent,
     - the fit of the preferences, for a judge that states preferences,
-    - means of trials, otherwise.
+    - means of trials, in all other cases.
 
     Parameters
     ----------
     verdicts : Verdicts
         Answers of the run.
     abilities : Abilities or None
-        Abilities from `trial_abilities_from_verdicts`; None if it returned None.
+        Result of `trial_abilities_from_verdicts`, which is None if means of trials do not estimate the abilities.
     target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
         Population that differences refer to.
 
@@ -241,19 +243,18 @@ def make_forecaster(
     """
     plan = verdicts.plan
     if abilities is None:
-        agent_rates = None
-        if plan.independent == "pooled":
-            agent_rates = estimate_rates(TrialsByItem.from_verdicts(verdicts), target)
+        has_rates_of_agents = plan.independent == "pooled"
+        agent_rates = estimate_rates(TrialsByItem.from_verdicts(verdicts), target) if has_rates_of_agents else None
         return _make_additive_forecaster(verdicts.rates(), plan, target, agent_rates)
     if plan.is_self_plan:
         return partial(_forecast_self_consistency, abilities)
     if plan.question == "preference":
         return _make_preference_forecaster(verdicts, abilities)
 
-    forecast = _make_trial_forecaster(verdicts, abilities)
+    forecast_for_similar_items = _make_trial_forecaster(verdicts, abilities)
     if target == "items-like-these":
-        return forecast
-    return partial(_forecast_on_these_items, abilities, forecast)
+        return forecast_for_similar_items
+    return partial(_forecast_on_these_items, abilities, forecast_for_similar_items)
 
 
 def _difference_variance(covariance: Floats, new: int, old: int) -> float:
@@ -271,32 +272,33 @@ def _make_preference_forecaster(verdicts: Verdicts, abilities: Abilities) -> For
     return partial(_forecast_by_preferences, fit, forecast_by_influence)
 
 
-def _forecast_by_preferences(fit: PreferenceFit, forecast: Forecaster, new: int, old: int) -> DifferenceForecast:
+def _forecast_by_preferences(
+    fit: PreferenceFit, forecast_by_influence: Forecaster, new: int, old: int
+) -> DifferenceForecast:
     """Forecast the difference of two agents, new minus old, that a judge compared by preferences.
 
-    The forecast is for a gate, a test of whether a new agent is worse than an old one. The variance is at least that of the
-    ranking, so that the gate does not report a narrower interval than the ranking. An agent with too few effective items for
-    an interval in the ranking has no interval here either. The variance is NaN if no chain of comparisons links the two
-    agents.
+    The variance is at least that of the ranking, so that no interval is narrower than in the ranking. An agent without an
+    interval in the ranking, because it has too few effective items, has no interval here either. (The effective number of
+    items is the number of equally weighted items with the same information.) The variance is NaN if no chain of comparisons
+    links the two agents.
 
     fit : fit of the preferences, from which the ranking is computed
-    forecast : forecaster that estimates the variance from the influence of each item
+    forecast_by_influence : function that forecasts the difference from the influence of each item
     new, old : positions of the agents
     """
-    result = forecast(new, old)
-    difference = result.difference
+    forecast = forecast_by_influence(new, old)
+    difference = forecast.difference
     are_linked = fit.component[new] == fit.component[old]
     if not are_linked:
-        return result._replace(difference=difference._replace(variance=math.nan))
+        return forecast._replace(difference=difference._replace(variance=math.nan))
 
     # the covariance is NaN for an agent with too few effective items; `min_items` then prevents an interval
     ranking_variance = np.nan_to_num(_difference_variance(fit.covariance.covariance, new, old))
+    variance = np.maximum(difference.variance, ranking_variance).item()
     n_effective_items = float(fit.n_effective_items[[new, old]].min())
-    difference = difference._replace(
-        variance=np.maximum(difference.variance, ranking_variance).item(),
-        min_items=min(difference.min_items, int(n_effective_items + ROUNDING)),
-    )
-    return result._replace(difference=difference)
+    n_whole_items = int(n_effective_items + ROUNDING)
+    min_items = min(difference.min_items, n_whole_items)
+    return forecast._replace(difference=difference._replace(variance=variance, min_items=min_items))
 
 
 def _forecast_self_consistency(abilities: Abilities, new: int, old: int) -> DifferenceForecast:
@@ -334,49 +336,50 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
     return f"{method.split(',')[0]}, errors as in the ranking, Student t"
 
 
-def _forecast_on_these_items(abilities: Abilities, forecast: Forecaster, new: int, old: int) -> DifferenceForecast:
-    """Forecast the difference of two agents, new minus old, on exactly the items of a run.
+def _forecast_on_these_items(
+    abilities: Abilities, forecast_for_similar_items: Forecaster, new: int, old: int
+) -> DifferenceForecast:
+    """Forecast the difference of two agents, new minus old, with the variance of `abilities`.
 
-    The estimate is that of a forecaster for similar items. Only its variance changes. If the result refers to exactly these
-    items, the choice of the items causes no error: neither by items whose effect differs from the average, nor by kinds of
-    items that the run does not contain (`unseen_effect_square`).
+    The estimate is that for similar items; only its variance changes. If abilities refer to exactly the items of the run, the
+    choice of the items causes no error. Their variance then contains no differences between items, and the interval does not
+    allow for kinds of items that the run does not contain (`unseen_effect_square` is 0).
 
-    abilities : abilities with the covariance for exactly these items
-    forecast : forecaster for items like those of the run
+    abilities : abilities with the covariance for the population of items that they refer to
+    forecast_for_similar_items : function that forecasts the difference for items like those of the run
     new, old : positions of the agents
     """
-    result = forecast(new, old)
+    forecast = forecast_for_similar_items(new, old)
 
-    # the covariance includes the variance of the false-positive rates, which a gate adds to `variance` later
-    total_variance = _difference_variance(abilities.covariance.covariance, new, old)
-    variance = max(total_variance - result.difference.rate_variance, 0.0)
-    difference = result.difference._replace(variance=variance, residual_variance=variance, unseen_effect_square=0.0)
+    # the covariance includes the variance of the false-positive rates, which `total_variance` of the result adds again
+    variance_with_rates = _difference_variance(abilities.covariance.covariance, new, old)
+    variance = max(variance_with_rates - forecast.difference.rate_variance, 0.0)
+    difference = forecast.difference._replace(variance=variance, residual_variance=variance, unseen_effect_square=0.0)
 
     # all of this variance is residual variance, so more calls reduce it by the factor of the residual variance
-    residual_factor = result.remaining.residual
+    residual_factor = forecast.remaining.residual
     remaining = RemainingVariance(agent_item=residual_factor, residual=residual_factor)
-    return result._replace(difference=difference, remaining=remaining)
+    return forecast._replace(difference=difference, remaining=remaining)
 
 
 def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
-    """Return a forecaster of differences of abilities that are means of trials.
+    """Return a function that forecasts differences between agents whose abilities are means of trials.
 
-    verdicts : answers to a plan with blocks; a block is a set of paired trials on one item
+    verdicts : answers to a plan with blocks; a block has trials on one item, two of each agent
     abilities : abilities that were estimated from these answers
     """
     plan = verdicts.plan
-    is_used = (plan.block >= 0) & verdicts.answered
     extensions = get_extensions(plan)
-    if extensions.steps:
-        is_used = is_training_answer(verdicts)
+    in_blocks = (plan.block >= 0) & verdicts.answered
+    is_scored = is_training_answer(verdicts) if extensions.steps else in_blocks
     influence = compute_item_influence(
-        plan.first[is_used],
-        plan.second[is_used],
-        plan.item[is_used],
-        verdicts.answer[is_used],
+        plan.first[is_scored],
+        plan.second[is_scored],
+        plan.item[is_scored],
+        verdicts.answer[is_scored],
         ability=abilities.mean_answer,
-        first_weight=plan.trials.weight_first[is_used],
-        second_weight=plan.trials.weight_second[is_used],
+        first_weight=plan.trials.weight_first[is_scored],
+        second_weight=plan.trials.weight_second[is_scored],
         n_items=plan.n_items,
     )
     blocks_per_agent = influence.n_trials.sum(axis=1) / 2  # an agent has two trials per block
@@ -434,8 +437,8 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
     """Count the calls that it costs to extend a plan by blocks of two agents.
 
     A block has four paired trials on one item: each of the two agents is compared with two other agents, once as the
-    first text and once as the second. Independent trials are added by the rule of the plan, for example one for each paired
-    trial.
+    first text and once as the second. The plan decides how many independent trials are added: for example, one for each
+    paired trial.
 
     Parameters
     ----------
@@ -452,8 +455,10 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
     n_paired = 4 * n_blocks
     if plan.independent == "matched":
         return 2 * n_paired  # one independent trial per paired one
-    if has_free_calls(plan) or not has_default_number(plan):
-        return n_paired  # extensions add no independent trials, or these cost nothing
+    are_independent_free = has_free_calls(plan)
+    adds_no_independent = not has_default_number(plan)
+    if are_independent_free or adds_no_independent:
+        return n_paired
     n_independent = [count_independent_for_paired(n, 2, is_first=False) for n in n_paired.tolist()]
     return n_paired + np.array(n_independent, dtype=np.int64)
 
@@ -461,12 +466,12 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
 def _make_additive_forecaster(
     rates: Rates, plan: Plan | None, target: Target, agent_rates: AgentRates | None = None
 ) -> Forecaster:
-    """Return a forecaster of differences of abilities of the additive model.
+    """Return a function that forecasts differences between agents whose abilities are those of the additive model.
 
     The model is fitted to the answers to paired trials. If these do not determine the abilities, it is fitted to the
-    scores of cells; a cell is one agent on one item. Variances follow from the influence of each item on each ability.
+    scores of the agents on the items. Variances follow from the influence of each item on each ability.
 
-    rates : rates of ordered pairs of agents on items
+    rates : rates of yes answers by ordered pair of agents and item
     plan : plan of the run; None if no calls can be added
     target : population to which differences refer
     agent_rates : false-positive rates of single agents; None if each pair has its own rate, or all share one rate
@@ -476,23 +481,24 @@ def _make_additive_forecaster(
     if not influence_tables:
         scores, model = fit_cells(rates.training_scores())
         influence_tables = compute_cell_influence(scores, model)
-    forecast = _make_influence_forecaster(influence_tables, plan, agent_rates)
+
+    forecast_for_similar_items = _make_influence_forecaster(influence_tables, plan, agent_rates)
     if target != "these-items":
-        return forecast
+        return forecast_for_similar_items
 
     abilities = fit_rates(rates, target=target, agent_rates=agent_rates)
     if agent_rates is not None:
         abilities = abilities.with_rates_subtracted()
-    return partial(_forecast_on_these_items, abilities, forecast)
+    return partial(_forecast_on_these_items, abilities, forecast_for_similar_items)
 
 
 def _make_influence_forecaster(
     influence_tables: tuple[InfluenceTable, ...], plan: Plan | None, agent_rates: AgentRates | None = None
 ) -> Forecaster:
-    """Return a forecaster of differences whose variances follow from the influence of the items on the abilities.
+    """Return a function that forecasts differences from the influence of each item on the abilities.
 
-    More calls are blocks of the two compared agents or, in a plan without blocks, paired trials of all agents. They reduce both
-    variance components in proportion to 1 / (number of blocks or paired trials).
+    Additional calls are blocks of trials of the two compared agents or, in a plan without blocks, paired trials of all agents.
+    If the number of blocks (or paired trials) doubles, both variance components are halved.
 
     influence_tables : influence of the items on abilities, one table per set of agents that are linked by answers
     plan : plan of the run; None if no calls can be added
@@ -500,16 +506,19 @@ def _make_influence_forecaster(
     """
     if plan is None:
         no_calls: Positions = np.empty(0, dtype=np.int64)
-        return _InfluenceForecaster(influence_tables, agent_rates, True, no_calls, np.empty(0))
+        no_factors: Floats = np.empty(0)
+        return _InfluenceForecaster(
+            influence_tables, agent_rates, rates_improve=True, calls=no_calls, remaining_factor=no_factors
+        )
 
     n_present, n_max = _count_blocks_or_trials(plan)
-    n_later = _list_larger_numbers(n_present, n_max)
+    larger_numbers = _list_larger_numbers(n_present, n_max)
     return _InfluenceForecaster(
         influence_tables,
         agent_rates,
         rates_improve=adds_independent(plan),
-        calls=_count_calls_to_add(plan, n_later - n_present),
-        remaining_factor=n_present / n_later,
+        calls=_count_calls_to_add(plan, larger_numbers - n_present),
+        remaining_factor=n_present / larger_numbers,
     )
 
 
@@ -574,15 +583,18 @@ def _count_blocks_or_trials(plan: Plan) -> tuple[int, int]:
 
 
 def _count_calls_to_add(plan: Plan, n_added: Positions) -> Positions:
-    """Count the paired and independent calls that additional blocks or paired trials take: int array (n,).
+    """Count the calls that are necessary to add blocks to a plan, or paired trials if the plan has no blocks: int array (n,).
+
+    The calls include the independent trials that the plan adds with the paired ones.
 
     n_added : int array (n,), numbers of added blocks, in which only the two compared agents have trials; or, if the plan
         has no blocks, numbers of added paired trials
     """
     if has_blocks_in_first_plan(plan):
         return count_calls_of_blocks(plan, n_added)
-    calls_per_paired = 2 if plan.independent == "matched" else 1
-    return n_added * calls_per_paired
+    if plan.independent == "matched":
+        return 2 * n_added  # one independent trial per paired trial
+    return n_added
 
 
 def compute_trial_influence(answers: ChunkSource, *, n_agents: int, n_items: int) -> tuple[InfluenceTable, ...]:
@@ -606,7 +618,8 @@ def compute_trial_influence(answers: ChunkSource, *, n_agents: int, n_items: int
     fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
     if fit is None:
         return ()
-    return (_collect_influence(fit.influence_chunks(), fit.ability, fit.weight),)
+    influence = _collect_influence(fit.influence_chunks(), fit.ability, fit.weight)
+    return (influence,)
 
 
 def _collect_influence(chunks: Iterator[InfluenceChunk], ability: Floats, weight: Floats) -> InfluenceTable:
@@ -620,10 +633,10 @@ def _collect_influence(chunks: Iterator[InfluenceChunk], ability: Floats, weight
 
 
 def compute_cell_influence(scores: Scores, model: ClippedLinear) -> tuple[InfluenceTable, ...]:
-    """Compute the influence of each item on abilities that were fitted to the scores of cells (agent, item).
+    """Compute the influence of each item on abilities that were fitted to the scores of agents on items.
 
-    The influence of an item on an ability is the change of the ability by the residual of the agent on this item. Squared
-    and summed over items, influences give the variance of the ability.
+    The influence of an item on an ability is the amount by which the residual of the agent on this item changes the ability.
+    The sum of the squared influences of all items is the variance of the ability.
 
     Parameters
     ----------
@@ -640,13 +653,13 @@ def compute_cell_influence(scores: Scores, model: ClippedLinear) -> tuple[Influe
     """
     n_agents = len(scores.agent_ids)
     tables = []
-    for influence in model.item_influence():  # one per set of linked agents
-        agents = influence.agents
-        n_trials = np.where(influence.share > 0, scores.weight[agents], 0.0)
+    for linked in model.item_influence():  # one per set of linked agents
+        agents = linked.agents
+        n_trials = np.where(linked.share > 0, scores.weight[agents], 0.0)
         table = InfluenceTable(
             ability=_extend_to_all_agents(model.ability_[agents], agents, n_agents, fill_value=np.nan),
-            influence=_extend_to_all_agents(influence.influence, agents, n_agents),
-            weight=_extend_to_all_agents(influence.share, agents, n_agents),
+            influence=_extend_to_all_agents(linked.influence, agents, n_agents),
+            weight=_extend_to_all_agents(linked.share, agents, n_agents),
             n_trials=_extend_to_all_agents(n_trials, agents, n_agents),
             within_item_variance=np.full(n_agents, np.nan),
         )
@@ -675,15 +688,17 @@ def _list_larger_numbers(n: int, maximum: int) -> Positions:
 
 
 def _estimate_usd_per_call(folder: RunFolder, plan: Plan) -> float | None:
-    """Return the mean cost of a call of a run in USD, or else the cost that the prices of its judge predict.
+    """Estimate the cost of a further call of a run, in USD.
 
-    Returns None if the prices are unknown, for a jury, and for a replay.
+    This is the mean cost of the calls so far. If it is unknown, the cost is predicted from the lengths of the texts and the
+    prices of the judge. Returns None if the prices are unknown, for a jury, and for a replay.
     """
-    actual_usd = read_usd_per_call(folder)
-    if actual_usd is not None or not folder.has("config.yaml"):
-        return actual_usd
+    mean_usd = read_usd_per_call(folder)
+    if mean_usd is not None or not folder.has("config.yaml"):
+        return mean_usd
     judge = load_judge_config(folder.read_config().judge)
     if judge.backend in (JURY, REPLAY):
         return None
-    usd = estimate_by_characters(plan, judge).usd
-    return None if usd is None else usd / len(plan)
+
+    usd_of_plan = estimate_by_characters(plan, judge).usd
+    return None if usd_of_plan is None else usd_of_plan / len(plan)

@@ -89,24 +89,27 @@ def describe_result(gate: Gate, row: GateResult) -> str:
 def _format_comparison(gate: Gate, row: GateResult) -> str:
     """Format the difference of an agent from the baseline, with its interval, as a clause without a full stop.
 
-    Differences in ability and preference are stated per 100 comparisons: in how many more of them the judge recognizes the
-    responses of the agent, or the wins of the agent minus its losses. Other differences are stated on their own scale.
+    A difference in ability or preference is stated per 100 comparisons. For ability, it is the number of comparisons in
+    which the judge recognizes the responses of the agent, minus this number for the baseline. For preference, it is the
+    wins of the agent minus its losses. A difference in self-consistency or quality is stated on its own scale.
     """
     if gate.is_of_self_consistency or gate.by == "quality":
         return _format_scale_comparison(gate, row)
 
-    number = format_recognition_difference(abs(row.difference))
+    n_comparisons = format_recognition_difference(abs(row.difference))
     interval = f"{100 * row.level:.4g}% interval {_format_interval_per_100(row)}"
     is_lower = row.difference < 0
-    if gate.is_of_preferences:
-        verb, opposite_verb = ("loses", "wins") if is_lower else ("wins", "loses")
-        comparison = f"{number} more of 100 comparisons with {gate.baseline} than it {opposite_verb}"
-        return f"{row.agent} {verb} {comparison} ({interval})"
-    comparative = "fewer" if is_lower else "more"
-    return (
-        f"the judge recognizes the responses of {row.agent} in {number} {comparative} of 100 comparisons than those of "
-        f"{gate.baseline} ({interval})"
-    )
+    if not gate.is_of_preferences:
+        comparative = "fewer" if is_lower else "more"
+        return (
+            f"the judge recognizes the responses of {row.agent} in {n_comparisons} {comparative} of 100 comparisons than "
+            f"those of {gate.baseline} ({interval})"
+        )
+
+    clause = "loses {} more of 100 comparisons with {} than it wins"
+    if not is_lower:
+        clause = "wins {} more of 100 comparisons with {} than it loses"
+    return f"{row.agent} {clause.format(n_comparisons, gate.baseline)} ({interval})"
 
 
 def _format_interval_per_100(row: GateResult) -> str:
@@ -152,10 +155,9 @@ def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> s
     required : numbers of items that are needed, and the conditional power with all comparisons on the present items
     is_imported : whether the run was imported, so that no calls can be added
 
-    Returns one or more sentences: the reason, the number of items, and the number that is enough if the estimate is
-    correct.
+    Returns two or three sentences: the reason; the number of items; and the number of items that is enough if the true
+    difference equals the estimate, if there is such a number.
     """
-    reason = "Every comparison on these items has been made"
     if required.conditional_power is not None:
         reason = (
             "Even with all possible comparisons on these items, the conditional power is only "
@@ -163,6 +165,8 @@ def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> s
         )
     elif is_imported:
         reason = "An imported run cannot be extended"
+    else:
+        reason = "Every comparison on these items has been made"
 
     addition = f"about {required.items:,} items" if required.items else "more items or independent trials"
     message = f"{reason}. A conditional power of 90% needs {addition}, or a wider margin."
@@ -176,7 +180,10 @@ def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> s
 
 
 def _describe_missing_interval(gate: Gate, row: GateResult) -> str:
-    """Explain why a comparison has no interval: one of its agents was compared on too few items."""
+    """Explain why the difference of an agent from the baseline has no interval: one of the two was compared on too few items.
+
+    For preferences, the number of items is the effective one: as many items with equal weights give the same information.
+    """
     n_items = format_count(row.n_items, "item")
     if gate.is_of_preferences:
         return (
@@ -271,13 +278,17 @@ def format_footnote(gate: Gate) -> str:
     """
     analysis_numbers = sorted({row.analysis for row in gate.agents})
     analyses = " and ".join(map(str, analysis_numbers))
-    division = ""
+    bonferroni_note = ""
     if len(gate.agents) > 1:
-        division = f", with alpha divided among {len(gate.agents)} agents compared together (Bonferroni)"
+        bonferroni_note = f", with alpha divided among {len(gate.agents)} agents compared together (Bonferroni)"
+    design = f"Margin {gate.margin:g}; interim analysis {analyses}{bonferroni_note}."
+
     worse = format_outcome(gate, "worse")
-    caveat = ", if the intervals of quality have their coverage" if gate.by == "quality" else ""
-    return (
-        f"Margin {gate.margin:g}; interim analysis {analyses}{division}. A wrong '{worse}', or a wrong pass, has a probability "
-        f"of at most 5% over all interim analyses{caveat}. {gate.method[0].upper()}{gate.method[1:]}; the difference refers to "
-        f"{ABOUT[gate.target]}."
+    condition = ", if the intervals of quality have their coverage" if gate.by == "quality" else ""
+    error_rate = (
+        f"A wrong '{worse}', or a wrong pass, has a probability of at most 5% over all interim analyses{condition}."
     )
+
+    method = gate.method[0].upper() + gate.method[1:]  # starts a sentence
+    population = ABOUT[gate.target]
+    return f"{design} {error_rate} {method}; the difference refers to {population}."

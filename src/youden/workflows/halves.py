@@ -98,25 +98,30 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
 
 
 def _compare_halves(halved: Verdicts, n_agents: int) -> list[tuple[bool, bool]]:
-    """Compare the two halves of each agent.
+    """Test the two halves of each agent, which have the same ability, for a difference in ability.
 
-    halved : answers with two agents per agent of the run: the first halves of all `n_agents` agents, then the second halves
+    halved : answers of a run in which each agent is split into two: positions 0 to n_agents − 1 are the first halves, and the
+        following n_agents positions are the second halves in the same order
+    n_agents : number of agents before the split
 
     Returns for each agent whether its halves differ significantly, and whether a gate with the first half as the baseline calls
-    the second half worse. Agents whose difference has no interval are left out.
+    the second half worse. Both would be false positives. Agents whose difference has no interval are left out.
     """
     differences = differences_from_verdicts(halved, target="items-like-these")
     forecast = make_forecaster(halved, None)
-    false_positives = []
+    alpha = alpha_at_analysis(1)
+    test_results = []
     for first_half in range(n_agents):
         second_half = first_half + n_agents
         if np.isnan(differences.half_width[first_half, second_half]):
             continue
-        difference = forecast(second_half, first_half).difference
-        decision = decide(difference.value, difference.half_width(alpha_at_analysis(1)), margin=0.0)
+
         is_significant = bool(differences.significant[first_half, second_half])
-        false_positives.append((is_significant, decision.outcome == "worse"))
-    return false_positives
+        difference = forecast(second_half, first_half).difference
+        half_width = difference.half_width(alpha)
+        gate_outcome = decide(difference.value, half_width, margin=0.0).outcome
+        test_results.append((is_significant, gate_outcome == "worse"))
+    return test_results
 
 
 def _get_repeat_numbers(trials: Trials) -> tuple[Ids, Ids]:

@@ -59,21 +59,25 @@ def rename_to_agent_ids(table: LabelTable, agent_ids: Collection[str], aliases: 
 
     Notes
     -----
-    A name that is the id of an agent in the run is not changed. For any other name, the first of three matches is used: the
-    row's alias is an id; the name is an alias in the run; the row's alias is an alias in the run.
+    A name that is the id of an agent in the run is not changed. Any other name is replaced by the first of
+
+    1. the alias in its row, if this is the id of an agent;
+    2. the id of the agent that has the name as its alias in the run;
+    3. the id of the agent that has the alias in the row as its alias in the run.
     """
     ids = set(agent_ids)
     id_by_name: dict[str, str] = {}
     for name, alias in zip(table.agents, table.aliases, strict=True):
         if name in ids:
             continue
-        agent_id = alias if alias in ids else aliases.get(name) or aliases.get(alias or "")
+        alias_as_id = alias if alias in ids else None
+        agent_id = alias_as_id or aliases.get(name) or aliases.get(alias or "")
         if agent_id is not None:
             id_by_name[name] = agent_id
 
     _check_one_name_per_agent(table, ids, id_by_name)
     renamed = tuple(id_by_name.get(name, name) for name in table.agents)
-    return replace(table, agents=renamed, called=id_by_name)
+    return replace(table, agents=renamed, id_by_name=id_by_name)
 
 
 def _check_one_name_per_agent(table: LabelTable, ids: Set[str], id_by_name: Mapping[str, str]) -> None:
@@ -107,8 +111,8 @@ def quote_with_suggestions(
     candidates : iterable of str
         Known names. Case and surrounding spaces are ignored in comparisons.
     labelled : collection of str, default ()
-        Candidates that already have a label. Unknown names that resemble these candidates come after names that resemble other
-        candidates.
+        Candidates that already have a label. A name that resembles one of them is probably not a misspelling of it, so it
+        comes after names that resemble other candidates.
 
     Returns
     -------
@@ -118,11 +122,16 @@ def quote_with_suggestions(
     """
     unknown = list(dict.fromkeys(names))
     closest = _find_closest_candidates(unknown[:MAX_NAMES_COMPARED], candidates)
-    sort_keys = {name: (candidate in labelled, -similarity) for name, (candidate, similarity) in closest.items()}
-    no_match = (True, 0.0)
-    unknown.sort(key=lambda name: sort_keys.get(name, no_match))
+
+    def get_sort_key(name: str) -> tuple[bool, float]:
+        """Return a key that is smallest for a name like an unlabelled candidate, and largest for a name like none."""
+        if name not in closest:
+            return True, 0.0
+        candidate, similarity = closest[name]
+        return candidate in labelled, -similarity
 
     quoted = []
+    unknown.sort(key=get_sort_key)
     for name in unknown[:MAX_NAMED]:
         suggestion = f" (did you mean '{closest[name][0]}'?)" if name in closest else ""
         quoted.append(f"'{name}'{suggestion}")
@@ -137,27 +146,30 @@ def _find_closest_candidates(names: Iterable[str], candidates: Iterable[str]) ->
     names : unknown names
     candidates : known names
 
-    Returns by unknown name the most similar candidate, and their similarity from 0 to 1. A name that resembles no
-    candidate is left out.
+    Returns a mapping: unknown name → most similar candidate, and the similarity of the two from 0 to 1. A name that resembles
+    no candidate is left out.
     """
     candidate_by_key = {candidate.strip().casefold(): candidate for candidate in candidates}
     closest = {}
     for name in names:
         key = name.strip().casefold()
-        for closest_key in get_close_matches(key, candidate_by_key, n=1):  # one or none
-            similarity = SequenceMatcher(None, closest_key, key).ratio()
-            closest[name] = (candidate_by_key[closest_key], similarity)
+        matches = get_close_matches(key, candidate_by_key, n=1)
+        if matches:
+            similarity = SequenceMatcher(None, matches[0], key).ratio()
+            closest[name] = (candidate_by_key[matches[0]], similarity)
     return closest
 
 
-def describe_renamed_agents(called: Mapping[str, str]) -> list[str]:
-    """Describe in a sentence the agents whose name in the labels is not their id in the run; an empty list if there are none.
+def describe_renamed_agents(id_by_name: Mapping[str, str]) -> list[str]:
+    """Describe in one sentence which agents have a name in the labels that differs from their id in the run.
 
-    called : name in the labels → id in the run
+    id_by_name : name in the labels → id in the run
+
+    Returns a list of this sentence, which is empty if there are no such agents.
     """
-    if not called:
+    if not id_by_name:
         return []
-    renamed = [f"'{name}' is '{agent}'" for name, agent in called.items()]
+    renamed = [f"'{name}' is '{agent_id}'" for name, agent_id in id_by_name.items()]
     return [f"Labelled under another name: {', '.join(shorten_list(renamed))}."]
 
 
@@ -175,19 +187,20 @@ def describe_unknown_agents(labelled: Iterable[str], agent_ids: Collection[str])
     return [f"{len(unknown)} of {len(names)} labelled agents are not in this run and are left out: {suggestions}."]
 
 
-def describe_unknown_items(labelled: Iterable[str], item_ids: Collection[str], *, consequence: str) -> list[str]:
-    """Describe in a sentence which labelled items are not in a run; an empty list if all are.
+def describe_unknown_items(labelled_ids: Iterable[str], item_ids: Collection[str], *, consequence: str) -> list[str]:
+    """Describe in one sentence which labelled items are not in a run.
 
-    labelled : ids of the labelled items, may repeat
+    labelled_ids : ids of the labelled items, may repeat
     item_ids : ids of the items of the run
-    consequence : part of the sentence that states what happens to the labels of these items
+    consequence : clause that states what happens to the labels of these items
+
+    Returns a list of this sentence, which is empty if all labelled items are in the run.
     """
-    names = dict.fromkeys(labelled)
-    unknown = [name for name in names if name not in item_ids]
-    if not unknown:
+    unknown_ids = [item_id for item_id in dict.fromkeys(labelled_ids) if item_id not in item_ids]
+    if not unknown_ids:
         return []
-    quoted = ", ".join(shorten_list(f"'{name}'" for name in unknown))
-    items_are = format_count(len(unknown), "labelled item", "is", "are")
+    quoted = ", ".join(shorten_list(f"'{item_id}'" for item_id in unknown_ids))
+    items_are = format_count(len(unknown_ids), "labelled item", "is", "are")  # such as "3 labelled items are"
     return [f"{items_are} not in this run; {consequence}: {quoted}."]
 
 

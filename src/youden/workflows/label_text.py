@@ -72,22 +72,26 @@ def _describe_cell_agreement(cells: CellAgreement) -> str:
 
 
 def _describe_disagreements(facts: LabelFacts, *, n_differing: int) -> str:
-    """Describe how many agents have another rank by label than by ability.
+    """Describe how many agents have different ranks by label and by ability.
 
-    The text calls a difference explained if the confidence intervals of the two ranks overlap.
+    Overlapping confidence intervals of the two ranks explain the difference: it may be due to chance.
 
+    facts : comparison of the labels with the abilities, with the number of unexplained differences
     n_differing : number of agents whose ranks differ
     """
     if n_differing == 0:
         return "No agent has another rank by label than by ability."
+
     n_explained = n_differing - facts.n_unexplained
-    unexplained = ""
-    if facts.n_unexplained:
-        reasons = "for these, the judge and the label value different things, or the label is wrong"
-        unexplained = f", but not the other {facts.n_unexplained}: {reasons}"
-    return (
+    description = (
         f"{n_differing} of {facts.n_agents} agents have another rank by label; overlapping rank intervals explain "
-        f"{n_explained} of these{unexplained}."
+        f"{n_explained} of these"
+    )
+    if not facts.n_unexplained:
+        return f"{description}."
+    return (
+        f"{description}, but not the other {facts.n_unexplained}: for these, the judge and the label value different things, "
+        "or the label is wrong."
     )
 
 

@@ -322,7 +322,7 @@ def _compare_cells(folder: RunFolder, table: LabelTable, column: int, *, level: 
 def _compute_label_ranks(
     table: LabelTable, column: int, agents: Sequence[str], mean: Floats, *, level: float
 ) -> RankRange:
-    """Compute rank confidence intervals by labels, from the confidence intervals of differences between mean labels.
+    """Compute the confidence interval of each agent's rank by label, from the differences between mean labels.
 
     Standard errors are clustered by item. If fewer than two agents have two labels or more, each agent may have any rank.
 
@@ -341,28 +341,31 @@ def _compute_label_ranks(
 
     # scaled to a range of 1, because `pairwise_differences` works in the units of abilities
     scale = float(np.nanmax(labels) - np.nanmin(labels)) or 1.0
+    scaled_residual = np.where(observed, labels - mean[:, None], 0.0) / scale
+
+    # covariance of means: each label of an agent has the weight 1 / (number of its labels)
     weight = observed / np.maximum(n_labels, 1)
-    residual = np.where(observed, labels - mean[:, None], 0.0) / scale
-    covariance = covariance_over_clusters(residual * weight, weight)
+    covariance = covariance_over_clusters(scaled_residual * weight, weight)
     return pairwise_differences(mean / scale, covariance, level=level).marginal_ranks
 
 
 def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
-    """Return the label of each labelled agent, by its id.
+    """Compute the mean label of each labelled agent, by its id.
 
-    If the table labels responses to items, this is the mean over items, rounded to 12 significant digits.
+    If the table labels responses to items, the mean over items is rounded to 12 significant digits. If it labels whole agents,
+    an agent has a single label, which is returned.
 
     column : position of the column among the label columns
     """
-    values_by_agent: dict[str, list[float]] = {}
-    for agent, value in zip(table.agents, table.value[:, column].tolist(), strict=True):
-        if not math.isnan(value):
-            values_by_agent.setdefault(agent, []).append(value)
+    labels_by_agent: dict[str, list[float]] = {}
+    for agent, label in zip(table.agents, table.value[:, column].tolist(), strict=True):
+        if not math.isnan(label):
+            labels_by_agent.setdefault(agent, []).append(label)
 
     if table.items is None:
-        return {agent: values[0] for agent, values in values_by_agent.items()}
-    means = {agent: math.fsum(values) / len(values) for agent, values in values_by_agent.items()}
-    return {agent: float(f"{mean:.12g}") for agent, mean in means.items()}  # 12 significant digits
+        return {agent: labels[0] for agent, labels in labels_by_agent.items()}
+    means = {agent: math.fsum(labels) / len(labels) for agent, labels in labels_by_agent.items()}
+    return {agent: float(f"{mean:.12g}") for agent, mean in means.items()}
 
 
 def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_ids: Sequence[str]) -> list[str]:
@@ -390,7 +393,7 @@ def _describe_labelled_agents(table: LabelTable, ranking: Sequence[RankingRow]) 
     unlabelled = [agent for agent in ranked if agent not in labelled]
     without_ability = [row.agent for row in ranking if row.ability is None and row.agent in labelled]
 
-    notes = [*describe_renamed_agents(table.called), *describe_unknown_agents(labelled, ranked)]
+    notes = [*describe_renamed_agents(table.id_by_name), *describe_unknown_agents(labelled, ranked)]
     if unlabelled:
         names = ", ".join(shorten_list(unlabelled))
         notes.append(f"{len(unlabelled)} of {len(ranked)} agents have no label: {names}.")
@@ -406,12 +409,13 @@ def _describe_labelled_items(table: LabelTable, agents: set[str], items: set[str
     table : labels of agents on items
     agents, items : ids of the run
     """
+    labelled_items: list[str] = []
     items_by_agent: dict[str, set[str]] = {}
     for agent, item in zip(table.agents, _get_items(table), strict=True):
         if agent in agents:
+            labelled_items.append(item)
             items_by_agent.setdefault(agent, set()).add(item)
 
-    labelled_items = [item for agent, item in zip(table.agents, _get_items(table), strict=True) if agent in agents]
     consequence = "the labels count only in the mean labels of agents"
     notes = describe_unknown_items(labelled_items, items, consequence=consequence)
 

@@ -118,12 +118,12 @@ def plan_step(
 
 
 def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request: ExtensionRequest) -> PlannedExtension:
-    """Plan the last step of a stopped extension again, with the same trials, so that this command can finish it.
+    """Plan the last step of a stopped extension again, with the same trials, so that this command can finish the extension.
 
-    A search for the best agents has one step per round. Any other extension has a single step. Nothing is written. The cost cap
-    is that of `config`; if `config` has none, it is that of the stopped command.
+    An extension adds trials to a finished run. A search for the best agents has one step per round. Any other extension has a
+    single step. Nothing is written. The cost cap is that of `config`; if `config` has none, it is that of the stopped command.
 
-    config : config of the run, which may contain the step already
+    config : config of the run; its extensions may contain the last step already
     unfinished : record of the stopped extension in this config, with its last step
     request : options of this command
 
@@ -133,30 +133,33 @@ def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request
     if not unfinished.is_same_request(request):
         raise _unfinished_error(config, unfinished, fault="is not finished")
 
-    config_before_step = config.model_copy(update={"extensions": config.extensions[: unfinished.number]})
-    pools = {name: getattr(request, name) for name in POOLS}
-    step = unfinished.step.model_copy(update=pools)
+    earlier_extensions = config.extensions[: unfinished.number]
+    config_before_step = config.model_copy(update={"extensions": earlier_extensions})
+    paths_of_pools = {name: getattr(request, name) for name in POOLS}
+    step = unfinished.step.model_copy(update=paths_of_pools)
     planned = plan_step(config_before_step, step, request, first=unfinished.first)
     if planned.unfinished.pool != unfinished.pool:
         fault = "was started with other contents of its pool, or of the run's own pool. Restore these contents"
         raise _unfinished_error(config, unfinished, fault=fault)
 
     max_cost = unfinished.max_cost if config.max_cost is None else config.max_cost
-    record = planned.unfinished.model_copy(update={"max_cost": max_cost})
-    return replace(planned, unfinished=record, resumed=True)
+    unfinished_with_cap = planned.unfinished.model_copy(update={"max_cost": max_cost})
+    return replace(planned, unfinished=unfinished_with_cap, resumed=True)
 
 
 def _unfinished_error(config: RunConfig, unfinished: UnfinishedExtension, *, fault: str) -> RunFolderError:
     """Return the error for an unfinished extension that this command cannot resume.
 
-    fault : what is wrong, which follows "An earlier extension of RUN" in the message
+    config : config of the run
+    unfinished : record of the extension, with the number of extension steps before its last step
+    fault : end of the sentence that starts with "An earlier extension of RUN", such as "is not finished"
     """
     folder = RunFolder(config.folder)
-    n_steps_of_plan = len(get_extensions(folder.read_plan_without_trials()).steps)
+    planned_steps = get_extensions(folder.read_plan_without_trials()).steps
 
     # the extension can still be dropped if the plan in the folder does not contain its step yet
     alternative = ""
-    if n_steps_of_plan <= unfinished.number:
+    if len(planned_steps) <= unfinished.number:
         alternative = f", or remove `unfinished` from {folder.file('config.yaml')} to drop it"
     return RunFolderError(
         f"An earlier extension of {folder.path} {fault}. Finish it first: "

@@ -65,16 +65,16 @@ def compute_abilities(
 ) -> dict[str, Floats]:
     """Compute the abilities of all agents by each ranking method; higher is better.
 
-    Additive effects of the agents are fitted to the answers minus the means of the items, with weights of the partners
-    (`fit_weighted_abilities`). An ability is the effect of the agent, minus its false-positive rate. Only answered paired
-    trials count.
+    Answers are corrected for the mean of their item. An additive effect of each agent is then fitted to them, in which the
+    partners of the agent can have different weights (`fit_weighted_abilities`). An ability is this effect minus the
+    false-positive rate of the agent. Only answered paired trials count.
 
     Parameters
     ----------
     verdicts : Verdicts
         Answers to the trials.
     rate : float array (n_agents,)
-        False-positive rates.
+        False-positive rates of the agents.
     families : mapping of str to str
         Family by agent; an agent without an entry is the only one of its family.
     clones : sequence of sequence of str, default ()
@@ -93,12 +93,18 @@ def compute_abilities(
     agent_ids = verdicts.plan.agent_ids
     answers = _collect_paired_answers(verdicts)
 
-    # method → group of each agent; the agents of a group count as one partner
-    groups = {"plain": np.arange(len(agent_ids), dtype=np.int32)}
-    groups["robust"] = find_flagged_groups(answers.totals, agent_ids, clones=clones).cluster
+    # method → number of each agent's group; the agents of a group count as one partner
+    groups_by_method = {"plain": np.arange(len(agent_ids), dtype=np.int32)}
+    flagged_groups = find_flagged_groups(answers.totals, agent_ids, clones=clones)
+    groups_by_method["robust"] = flagged_groups.cluster
     if len(set(families.values())) > 1:
-        groups["family-balanced"] = label_families(families, agent_ids)
-    return {method: _compute_balanced_abilities(answers, group) - rate for method, group in groups.items()}
+        groups_by_method["family-balanced"] = label_families(families, agent_ids)
+
+    abilities_by_method = {}
+    for method, groups in groups_by_method.items():
+        agent_effects = _compute_balanced_abilities(answers, groups)
+        abilities_by_method[method] = agent_effects - rate
+    return abilities_by_method
 
 
 def _collect_paired_answers(verdicts: Verdicts) -> PairedAnswers:
@@ -193,22 +199,22 @@ def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Gen
 
     The trials of the plan without the attack come first. Each planted agent is then compared with every other agent, as often as
     two agents of that plan are compared on average. If the plan has independent trials, each planted agent also gets some: about
-    20 random ones, and probes (trials of unusually similar texts).
+    20 random ones, and probes (trials of unusually similar texts). Trials belong to no block, and no response is held out.
 
     base : plan without the attack
     planted : pool with the planted agents, and their positions
     rng : source of all random numbers
     """
     pool = planted.pool
-    paired = _draw_paired(base, planted, rng)
-    independent = _draw_independent(base, planted, rng)
+    new_paired = _draw_paired(base, planted, rng)
+    new_independent = _draw_independent(base, planted, rng)
     no_block = np.full(len(base), -1, dtype=np.int32)
     base_trials = replace(base.trials.as_new_plan(), block=no_block)
-    trials = Trials.concat([base_trials, paired, independent]).with_replicate_numbers()
+    trials = Trials.concat([base_trials, new_paired, new_independent]).with_replicate_numbers()
     no_holdout = np.zeros_like(pool.present)
     return Plan(
         trials=trials,
-        split=Split(pool.present, no_holdout, "strict", 0.0, base.seed),
+        split=Split(pool.present, no_holdout, rule="strict", fraction=0.0, seed=base.seed),
         design="stress",
         options={},
         independent="pooled",
@@ -225,15 +231,16 @@ def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Gen
 def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
     """Draw paired trials of each planted agent with every other agent of the attacked pool.
 
-    A pair gets the mean number of trials of a pair in `base`, on different items. Trials without a response of both agents
-    to the item are then left out.
+    A pair gets the mean number of trials of a pair in `base`, on different items. A trial is left out if one of its two agents
+    has no response to the item.
 
     base : plan before the attack
     planted : pool with the planted (adversarial) agents, and their positions, after all other agents
     rng : source of the orders of pairs, items and texts
     """
     n_base_pairs = base.n_agents * (base.n_agents - 1) / 2
-    trials_per_pair = int((base.trial_type == PAIRED).sum()) / n_base_pairs
+    n_base_paired = int((base.trial_type == PAIRED).sum())
+    trials_per_pair = n_base_paired / n_base_pairs
 
     # each planted agent with all agents before it, which include earlier planted agents
     pairs = [(agent, partner) for agent in planted.agents for partner in range(agent)]
@@ -243,10 +250,12 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
     n_trials = min(round(trials_per_pair * n_pairs), n_pairs * base.n_items)
     item = _assign_items(item_order, n_trials=n_trials, n_pairs=n_pairs)
 
+    # trials use the pairs in turn: in round 0 each pair gets its first trial, in round 1 its second one, and so on
+    trial_round, pair = np.divmod(np.arange(n_trials), n_pairs)
+
     # the order of the two texts alternates between the trials of a pair, beginning with a random one
-    n_earlier_of_pair, pair = np.divmod(np.arange(n_trials), n_pairs)
     initial_order = rng.integers(2, size=n_pairs)
-    is_swapped = (n_earlier_of_pair + initial_order[pair]) % 2 == 1
+    is_swapped = (trial_round + initial_order[pair]) % 2 == 1
     first = np.where(is_swapped, agent_b[pair], agent_a[pair])
     second = np.where(is_swapped, agent_a[pair], agent_b[pair])
 
@@ -275,16 +284,18 @@ def _assign_items(item_order: Ids, *, n_trials: int, n_pairs: int) -> Ids:
 def _draw_independent(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
     """Draw independent trials (comparisons of responses to different items) of the planted agents.
 
-    Random trials and probes (trials of two unusually similar texts) are drawn for the whole pool, `N_INDEPENDENT_PASSES` of
-    each per agent. Those with a planted agent are returned. There are none if `base` has no independent trials.
+    Two kinds of trials are drawn from the whole pool: random ones, and probes (trials of two unusually similar texts). The number
+    of each kind is `N_INDEPENDENT_PASSES` times the number of agents. Only trials with a planted agent are returned. There are
+    none if `base` has no independent trials.
 
     base : plan before the attack
     planted : pool with the planted (adversarial) agents, and their positions
+    rng : source of the random trials
     """
     if not (base.trial_type == INDEPENDENT).any():
         return Trials.concat([])
     pool = planted.pool
-    n_trials = N_INDEPENDENT_PASSES * pool.n_agents
+    n_trials = N_INDEPENDENT_PASSES * pool.n_agents  # of each kind
     random_trials = draw_pooled_trials(pool.present, n_trials, rng)
     probes = draw_probes(pool, pool.present, n_trials, rng)
     trials = Trials.concat([random_trials, probes])
@@ -467,7 +478,7 @@ def plan_stress(
 def _read_source(
     source: Path, *, judge: str | None, calls: int | None, seed: int, store: str | None, default_store: str | None
 ) -> _Source:
-    """Read what a stress test starts from: the plan of a judged run, or a pool, for which a plan is made.
+    """Read the plan and the agents to attack from a judged run, or make a plan if the folder is a pool.
 
     source : folder of a pool or of a run
     judge : name or file of the judge; None for the judge of the run, or "lexical" for a pool
@@ -488,7 +499,7 @@ def _read_source(
     store_location = make_pool_config(source, {"store": store}, default_store).store_location
     plan = make_plan(pool, calls=calls, holdout=0.0, seed=seed)
     base = plan_experiment(pool.name, plan, judge=config, store=store_location)
-    return _Source(base, (), _get_families(pool))  # no agent is ranked yet
+    return _Source(base, ranked=(), families=_get_families(pool))  # no agent is ranked yet
 
 
 def _read_run_source(
@@ -497,7 +508,7 @@ def _read_run_source(
     """Read the plan of a judged run, and its ranking if the stress test has the same judge as the run.
 
     judge : name or file of the judge; None for the judge of the run
-    calls : must be None, because a run keeps its own trials
+    calls : number of calls that the user set. The trials of a run are fixed, so any number is refused.
     store : store of the answers (path or URL) that the user set; None if it is not set
     default_store : store to use if neither the user nor the run names one; None for the store of the project
 
@@ -517,13 +528,16 @@ def _read_run_source(
         )
 
     config = folder.read_config()
-    plan = plan_without_follow_ups(folder.read_plan())
-    is_same_judge = judge is None or judge == config.judge
-    ranked = _read_ranked_agents(folder) if is_same_judge else ()
     judge_config = load_judge_of_run(config) if judge is None else load_judge_config(judge)
     store_location = store or with_default_store(config, default_store).store_location
-    base = plan_experiment(folder.path.resolve().name, plan, judge=judge_config, store=store_location)
-    return _Source(base, ranked, config.families or _get_families(plan.pool))
+    plan = plan_without_follow_ups(folder.read_plan())
+    run_name = folder.path.resolve().name
+    base = plan_experiment(run_name, plan, judge=judge_config, store=store_location)
+
+    is_same_judge = judge is None or judge == config.judge
+    ranked_agents = _read_ranked_agents(folder) if is_same_judge else ()
+    families = config.families or _get_families(plan.pool)
+    return _Source(base, ranked_agents, families)
 
 
 def _read_ranked_agents(folder: RunFolder) -> tuple[str, ...]:
@@ -585,17 +599,23 @@ def _plan_attack(base: Experiment, name: str, *, base_agent: int, number: int, s
 
     base : plan without an attack, with its pool, judge and store
     name : name of the attack
-    base_agent : position of the agent whose responses the attack starts from
-    number : number of the attack, so that each attack has its own random draws
+    base_agent : position of the agent whose responses the attack may copy or change
+    number : number of the attack; each number gives other random draws
+    seed : seed of the random draws
+
+    If the attack cannot be made on this pool, the result has the reason (`skipped_reason`) and no trials.
     """
     attack = ATTACKS.load(name)
-    if attack.needs_prompts and not any(item.prompt for item in base.pool.items):
+    has_prompts = any(item.prompt for item in base.pool.items)
+    if attack.needs_prompts and not has_prompts:
         return PlannedAttack(name, attack, skipped_reason="It uses the prompts of the items, and this pool has none.")
+
     rng = stream("attackers", seed, number)
     try:
         planted = plant(base.pool, attack, base_agent=base_agent, rng=rng)
     except ConfigError as error:
         return PlannedAttack(name, attack, skipped_reason=str(error))
+
     plan = plan_attacked_pool(base.plan, planted, rng=rng)
     experiment = plan_experiment(name, plan, judge=base.judge, store=base.store, first_new=len(base.plan))
     return PlannedAttack(name, attack, planted, experiment)
@@ -604,16 +624,17 @@ def _plan_attack(base: Experiment, name: str, *, base_agent: int, number: int, s
 def check_cost(planned: PlannedStress) -> None:
     """Raise ConfigError [stress-cost] if the expected cost of a stress test exceeds its cost cap.
 
-    A stress test whose cost is unknown passes.
+    No error is raised if the cost is unknown.
     """
     usd = planned.usd_new
     if planned.max_cost is None or usd is None or usd <= planned.max_cost:
         return
 
-    # the total is known, so the cost of every experiment is known
+    # a total is known only if the cost of each experiment is known
     base, *attacked = planned.experiments
-    cheapest_first = sorted(attacked, key=lambda experiment: experiment.usd_new or 0.0)
-    costs = ", ".join(f"{experiment.name} ${experiment.usd_new or 0.0:,.4f}" for experiment in cheapest_first)
+    cost_by_attack = {experiment.name: experiment.usd_new or 0.0 for experiment in attacked}
+    cheapest_first = sorted(cost_by_attack, key=cost_by_attack.__getitem__)
+    costs = ", ".join(f"{name} ${cost_by_attack[name]:,.4f}" for name in cheapest_first)
     raise ConfigError(
         f"The expected cost exceeds the cap: got about ${usd:,.4f} ({planned.n_new:,} new calls) with a cap of "
         f"${planned.max_cost:g}. The pool without an attack costs ${base.usd_new or 0.0:,.4f}; {costs}. No request was sent. "

@@ -125,7 +125,7 @@ def read_answers(
     folder.check_information()
     check_fit(folder)
     agent_ids = [row.agent for row in folder.read_ranking()]
-    called: dict[str, str] = {}
+    id_by_name: dict[str, str] = {}
     if isinstance(labels, str | PathLike | Sequence):
         pool_agents = folder.read_pool().agents
         tables = [open_labels(path, pool_agents, repeated=True) for path in _to_paths(labels)]
@@ -135,7 +135,7 @@ def read_answers(
             names.append(name)
             _check_unit_label(table.unit_labels.get(name), scale)
             rows += _list_labels(table, name)
-            called |= table.called
+            id_by_name |= table.id_by_name
         label = " and ".join(dict.fromkeys(names))
     else:
         label = label or "label"
@@ -145,7 +145,7 @@ def read_answers(
     rows_of_run = [row for row in rows if row[0] in known_agents]
     answers = _average_by_answer(agent_ids, rows_of_run, label=label, scale=scale)
     notes = [
-        *describe_renamed_agents(called),
+        *describe_renamed_agents(id_by_name),
         *describe_unknown_agents([agent for agent, _, _ in rows], agent_ids),
         *describe_unknown_items(answers.item_ids, _read_item_ids(folder), consequence="the labels count nevertheless"),
     ]
@@ -174,29 +174,40 @@ def _to_paths(labels: str | PathLike[str] | Sequence[str | PathLike[str]]) -> li
 def _read_labels_of_frame(
     frame: pd.DataFrame, agent_ids: Sequence[str], *, label: str, scale: tuple[float, float] | None
 ) -> list[_Label]:
-    """Read labels from a table with one row per label and the columns agent, item and `label`.
+    """Read labels from a data frame with one row per label and the columns agent, item and `label`.
 
     Rows without a label are left out.
 
-    Raises: ConfigError [quality-column] if `frame` is not a table or lacks a column, [labels-unknown] if no agent is labelled,
-    or [quality-scale] if a label fits only another scale; ImportFormatError [labels-id] if an agent or an item is not an id, or
-    [labels-value] if a label is not a number.
+    agent_ids : ids of the agents of the run
+    label : column of the labels
+    scale : lowest and highest possible label; None for (0, 1)
+
+    Returns one tuple (agent, item, label) per row with a label.
+
+    Raises: ConfigError [quality-column] if `frame` is not a table or lacks a column, [labels-unknown] if no agent of the run is
+    labelled, or [quality-scale] if a label such as 95% or yes is not on the scale from 0 to 1; ImportFormatError [labels-id] if
+    an agent or an item is not an id, or [labels-value] if a label is not a number.
     """
     _check_label_columns(frame, label)
-    has_label = frame[label].notna().to_numpy()
-    labelled = frame.loc[has_label, ["agent", "item", label]].astype(object)
-    rows = []
-    for number, (agent, item, value) in zip(np.flatnonzero(has_label) + 1, labelled.to_numpy().tolist(), strict=True):
-        location = f"DataFrame, row {number}"
-        label_value = parse_label(value, label, location)
-        if np.isnan(label_value):
+    has_value = frame[label].notna().to_numpy()
+    row_numbers = np.flatnonzero(has_value) + 1  # from 1, for errors
+    rows_with_value = frame.loc[has_value, ["agent", "item", label]].astype(object).to_numpy().tolist()
+    labels = []
+    for row_number, (agent, item, value) in zip(row_numbers, rows_with_value, strict=True):
+        location = f"DataFrame, row {row_number}"
+        number = parse_label(value, label, location)
+        if np.isnan(number):  # a text of white space only
             continue
         if is_unit_label(value):
             _check_unit_label(f"{format_excerpt(value)} ({location})", scale)
-        rows.append((parse_id(agent, "agent", location), parse_id(item, "item", location), label_value))
-    if rows:
-        check_labelled_agents("The DataFrame", list(dict.fromkeys(agent for agent, _, _ in rows)), agent_ids)
-    return rows
+        agent_id = parse_id(agent, "agent", location)
+        item_id = parse_id(item, "item", location)
+        labels.append((agent_id, item_id, number))
+
+    if labels:
+        labelled_agents = list(dict.fromkeys(agent_id for agent_id, _, _ in labels))
+        check_labelled_agents("The DataFrame", labelled_agents, agent_ids)
+    return labels
 
 
 def _check_label_columns(frame: pd.DataFrame, label: str) -> None:
@@ -299,13 +310,17 @@ def _check_unit_label(unit_label: str | None, scale: tuple[float, float] | None)
 
 
 def _check_labels_fit_scale(values: Sequence[float], low: float, high: float) -> None:
-    """Check that labels, at least one, are between the lowest and the highest possible label.
+    """Check that all labels are on their scale.
 
-    Raises ConfigError [quality-scale] otherwise, and if the lowest possible label is not below the highest one.
+    values : the labels, at least one
+    low, high : lowest and highest possible label
+
+    Raises ConfigError [quality-scale] if a label is below `low` or above `high`, or if `low` is not below `high`.
     """
-    outside = [value for value in values if not low <= value <= high]
-    if outside or not low < high:
-        example = outside[0] if outside else values[0]
+    is_scale_valid = low < high
+    values_outside = [value for value in values if not low <= value <= high]
+    if values_outside or not is_scale_valid:
+        example = values_outside[0] if values_outside else values[0]
         raise ConfigError(
             f"The labels do not fit the scale from {low:g} to {high:g}: got {example:g}. Set the "
             "lowest and the highest possible label, such as --scale 1,5.",
@@ -353,7 +368,7 @@ def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates
 
 
 def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: QualityEstimates) -> list[QualityRow]:
-    """Make the rows of quality.csv, the agent of the highest quality first and agents without an estimate last.
+    """Make the rows of quality.csv: one row per agent, sorted by descending quality, agents without an estimate last.
 
     Qualities and intervals of the rows have the scale of the labels. Agents with equal qualities, and agents without an
     estimate, remain in the order of the ranking.
@@ -368,7 +383,9 @@ def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: Q
     label_means = np.divide(label_totals, n_labels, out=np.full(n_agents, np.nan), where=n_labels > 0)
     p_best = fit.best_probabilities()
 
-    order = np.argsort(-np.nan_to_num(fit.quality, nan=-1.0), kind="stable").tolist()
+    # −1 is below all qualities, so agents without an estimate come last
+    quality_or_minus_one = np.nan_to_num(fit.quality, nan=-1.0)
+    order = np.argsort(-quality_or_minus_one, kind="stable").tolist()
     rows = []
     for rank, position in enumerate(order, 1):
         has_estimate = not np.isnan(fit.quality[position])
@@ -564,12 +581,13 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
 def add_quality_comparison(
     gate_answers: GateAnswers, folder: RunFolder, labelled: LabelledAnswers | None
 ) -> GateAnswers:
-    """Return the answers of a gate, with a function that compares agents by quality instead of ability.
+    """Add a comparison of agents by quality to the answers that a gate uses to compare them by ability.
 
-    The quality is estimated from the labels and from the abilities of the run, so that agents without labels can be compared,
-    too. The digest of the result covers the labels, so that new labels count as new answers in the ledger of the gate.
+    Quality is estimated from the labels and from the abilities of the run, so that agents without labels can be compared,
+    too. The digest of the result covers the labels, so that the file of earlier analyses (the ledger) counts a comparison by new
+    labels as a new analysis.
 
-    gate_answers : answers of the run, by which a gate compares agents by ability
+    gate_answers : answers of the run
     folder : folder of the run
     labelled : labelled responses, read for this run by `read_answers` of this module; None to return `gate_answers`
         unchanged
@@ -577,13 +595,16 @@ def add_quality_comparison(
     if labelled is None:
         return gate_answers
     agent_ids = [row.agent for row in folder.read_ranking()]  # in the order of the fit and of `labelled.agent`
-    labels = sorted(zip(labelled.agent.tolist(), labelled.item_ids, labelled.value.tolist(), strict=True))
-    content = f"{gate_answers.digest} {labelled.scale} {labels}"
+    quality_comparison = _QualityComparison(agent_ids, labelled, fit_quality(folder, labelled))
+
+    # the digest does not depend on the order of the labels
+    sorted_labels = sorted(zip(labelled.agent.tolist(), labelled.item_ids, labelled.value.tolist(), strict=True))
+    hashed_text = f"{gate_answers.digest} {labelled.scale} {sorted_labels}"
     return replace(
         gate_answers,
-        digest=hashlib.sha256(content.encode()).hexdigest(),
-        method=f"from {len(labels):,} labelled answers and ability",
-        quality=_QualityComparison(agent_ids, labelled, fit_quality(folder, labelled)),
+        digest=hashlib.sha256(hashed_text.encode()).hexdigest(),
+        method=f"from {len(sorted_labels):,} labelled answers and ability",
+        quality=quality_comparison,
     )
 
 

@@ -151,7 +151,7 @@ def _check_has_trials(run: RunFolder) -> None:
     other errors if the run asks for preferences or does not compare agents.
     """
     if not run.has("plan.parquet"):
-        run.read_pool()
+        run.read_pool()  # raises a more specific error if the folder is not a run
         raise RunFolderError(
             f"{run.path} was imported and has no trials to judge again. Run a dense or cyclic plan on its pool with "
             "`youden run`, and compare both runs with `youden compare`.",

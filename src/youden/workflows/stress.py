@@ -211,31 +211,35 @@ def _evaluate_attack(
 ) -> AttackResult:
     """Compare the ranks and findings of an attacked pool with those of the pool without the attack.
 
-    The attack adds independent trials of the planted agents only, so the rates of the other agents do not change.
+    An attack adds (plants) agents. Its independent trials, from which false-positive rates are estimated, all contain a planted
+    agent. They change only the rates of the planted agents.
 
     planted : attacked pool and the agents that the attack added
-    verdicts : answers to the trials of the attacked pool
+    verdicts : answers to the trials of the attacked pool; the trials of the pool without the attack come first
     baseline : results without the attack
     """
-    n_base = len(planned.base.plan)
     findings = _check_agents(planted.pool)
     trials = TrialsByItem.from_verdicts(verdicts)
-    rates = trials.false_positives.link_rates(baseline.false_positives, baseline.rates, np.array(planted.agents))
+    planted_positions = np.array(planted.agents)
+    rates = trials.false_positives.link_rates(baseline.false_positives, baseline.rates, planted_positions)
     abilities_after = compute_abilities(
         verdicts, rate=rates.rate, families=planned.families, clones=_get_clones(findings)
     )
 
-    alarmed = {k for alarm in trials.yes_counts.find_alarms() for k in alarm.agents}
+    n_base_trials = len(planned.base.plan)
+    is_answered_new_trial = verdicts.answered[n_base_trials:]
+    positions_in_alarms = {position for alarm in trials.yes_counts.find_alarms() for position in alarm.agents}
+    planted_in_alarms = [position for position in planted.agents if position in positions_in_alarms]
     return AttackResult(
         attack=attack.name,
         description=attack.attack.description,
         agents=planted.ids,
-        n_new=len(verdicts) - n_base,
-        n_missing=int((~verdicts.answered[n_base:]).sum()),
+        n_new=len(verdicts) - n_base_trials,
+        n_missing=int((~is_answered_new_trial).sum()),
         ranks_after=_rank_planted_agents(planned, baseline.abilities, abilities_after),
         check_findings=_list_detected_agents(findings, planted.ids),
         newly_flagged=_list_newly_flagged(planned, findings, baseline),
-        alarms=tuple(planted.pool.agents[k].id for k in planted.agents if k in alarmed),
+        alarms=tuple(planted.pool.agents[position].id for position in planted_in_alarms),
     )
 
 
@@ -256,19 +260,19 @@ def _rank_planted_agents(
 
 
 def _list_newly_flagged(planned: PlannedStress, findings: list[Finding], baseline: _Baseline) -> tuple[str, ...]:
-    """List the agents that findings name only under an attack, except the planted agents and the base agent.
+    """List the uninvolved agents that the check accuses only because of an attack, a weakness of the check.
 
-    The planted agents copy or change responses of the base agent. A check that accuses other agents because of an attack is a
-    weakness of the check.
+    The planted agents and the base agent, whose responses they copy or change, are involved and therefore left out.
 
-    findings : findings on the attacked pool
+    findings : findings of the check on the attacked pool
 
     Returns the ids of the agents in the order of the pool.
     """
-    newly_named = {agent for _, agent in _list_named_agents(findings) - baseline.flagged}
-    agents = planned.base.pool.agents
-    base_agent_id = agents[planned.base_agent].id
-    return tuple(agent.id for agent in agents if agent.id in newly_named and agent.id != base_agent_id)
+    newly_named = _list_named_agents(findings) - baseline.flagged
+    newly_named_ids = {agent_id for _, agent_id in newly_named}
+    original_ids = [agent.id for agent in planned.base.pool.agents]  # without the planted agents
+    newly_named_ids.discard(original_ids[planned.base_agent])
+    return tuple(agent_id for agent_id in original_ids if agent_id in newly_named_ids)
 
 
 def _list_detected_agents(findings: Sequence[Finding], planted_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -340,23 +344,23 @@ def conclusion(result: Stress) -> tuple[str, ...]:
         The number of successful attacks; then the successful attacks that are not detected, the highest rank first; then the
         attacks that were left out.
     """
-    ranked = [attack for attack in result.attacks if attack.ranks_after]
-    successful = [attack for attack in ranked if rank_gain(result, attack) >= MIN_RANK_GAIN]
-    successful.sort(key=lambda attack: attack.ranks_after["plain"].rank)
-    undetected = [attack for attack in successful if not is_detected(attack)]
+    ranked = [outcome for outcome in result.attacks if outcome.ranks_after]
+    successful = [outcome for outcome in ranked if rank_gain(result, outcome) >= MIN_RANK_GAIN]
+    successful.sort(key=lambda outcome: outcome.ranks_after["plain"].rank)
+    undetected = [outcome for outcome in successful if not is_detected(outcome)]
     n_detected = len(successful) - len(undetected)
 
+    rank_before = f"{result.ranks['plain']} of {result.n_agents}"
     sentences = [
-        f"Without an attack, {result.base_agent} has rank {result.ranks['plain']} of {result.n_agents}. {len(successful)} of "
-        f"{len(ranked)} attacks gain {MIN_RANK_GAIN:.0f} ranks or more in the plain ranking; "
-        f"`youden check` or an alarm detects {n_detected} of them."
+        f"Without an attack, {result.base_agent} has rank {rank_before}. {len(successful)} of {len(ranked)} attacks gain "
+        f"{MIN_RANK_GAIN:.0f} ranks or more in the plain ranking; `youden check` or an alarm detects {n_detected} of them."
     ]
-    for attack in undetected:
-        ranks = attack.ranks_after["plain"]
-        reached_rank = f"{ranks.rank:g} of {ranks.n_ranks}"
-        sentences.append(f"{attack.attack} reaches rank {reached_rank} and is not detected: {attack.description}.")
-    left_out = [attack for attack in result.attacks if attack.skipped_reason is not None]
-    sentences += [f"{attack.attack} was left out. {attack.skipped_reason}" for attack in left_out]
+    for outcome in undetected:
+        reached = outcome.ranks_after["plain"]
+        rank_after = f"{reached.rank:g} of {reached.n_ranks}"
+        sentences.append(f"{outcome.attack} reaches rank {rank_after} and is not detected: {outcome.description}.")
+    left_out = [outcome for outcome in result.attacks if outcome.skipped_reason is not None]
+    sentences += [f"{outcome.attack} was left out. {outcome.skipped_reason}" for outcome in left_out]
     return tuple(sentences)
 
 
@@ -393,8 +397,8 @@ def attacks_table(result: Stress) -> Table:
     Returns
     -------
     Table
-        One row per attack, without the attacks that were left out. There is one column of ranks, and one column of the
-        changes of other agents ("others move"), for each kind of ranking, such as "plain". `NOTES` explains all columns.
+        One row per attack that was made. For each ranking method, such as "plain", a column has the rank that the attack
+        reaches, and another one the changes in the ranks of other agents ("others move"). `NOTES` explains all columns.
     """
     methods = tuple(result.ranks)
     move_headings = tuple(f"others move ({method})" for method in methods)
@@ -404,19 +408,15 @@ def attacks_table(result: Stress) -> Table:
 
 def _iter_rows(result: Stress) -> Iterator[tuple[str, ...]]:
     """Yield one table row per attack that was made, with the columns of `attacks_table`."""
-    for attack in result.attacks:
-        if not attack.ranks_after:
-            continue
-        ranks_by_method = [attack.ranks_after.get(method) for method in result.ranks]
-        yield (
-            attack.attack,
-            str(len(attack.agents)),
-            *(_format_rank(ranks) for ranks in ranks_by_method),
-            *(_format_moves(ranks) for ranks in ranks_by_method),
-            _format_findings(attack),
-            f"{len(attack.alarms)} of {len(attack.agents)}" if attack.alarms else "–",
-            f"{attack.n_new:,}",
-        )
+    made_attacks = [outcome for outcome in result.attacks if outcome.ranks_after]
+    for outcome in made_attacks:
+        ranks_by_method = [outcome.ranks_after.get(method) for method in result.ranks]
+        rank_texts = [_format_rank(ranks) for ranks in ranks_by_method]
+        move_texts = [_format_moves(ranks) for ranks in ranks_by_method]
+        n_agents = len(outcome.agents)
+        alarm_text = f"{len(outcome.alarms)} of {n_agents}" if outcome.alarms else "–"
+        findings_text = _format_findings(outcome)
+        yield (outcome.attack, str(n_agents), *rank_texts, *move_texts, findings_text, alarm_text, f"{outcome.n_new:,}")
 
 
 def _format_rank(ranks: AttackRank | None) -> str:
