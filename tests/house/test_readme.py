@@ -15,7 +15,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.offline.cassette_file import Cassette, make_entry, write_cassette
 from youden.judging.question.questions import canonical_request
-from youden.report.charts.vega import picture_spec, spec_digest
+from youden.report.charts.vega import make_figure_spec, spec_digest
 from youden.report.data.report import ReportData
 from youden.types import PAIRED, Completion, Plan
 
@@ -100,7 +100,7 @@ def demo_report(mine_once: Path) -> ReportData:
 
 @pytest.mark.parametrize("picture", PICTURES)
 def test_the_pictures_of_readme_equal_the_output_of_demo(demo_report: ReportData, picture: str) -> None:
-    spec = picture_spec(demo_report, picture)
+    spec = make_figure_spec(demo_report, picture)
     drawn = (ROOT / "docs" / f"{picture}.svg").read_text(encoding="utf-8")
     again = f"youden report runs/demo --format svg --chart {picture} --out docs/{picture}.svg"
     assert spec_digest(spec) in drawn, f"The picture is not current. Draw it again: {again}"

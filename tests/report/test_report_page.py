@@ -25,7 +25,7 @@ from report_runs import judged, with_values
 from small_pools import make_pool
 from youden.errors import RunFolderError
 from youden.report.charts import vega
-from youden.report.charts.vega import picture_spec, spec_digest
+from youden.report.charts.vega import make_figure_spec, spec_digest
 from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
 from youden.report.pages.embed import format_breakable, to_script_json
@@ -229,12 +229,12 @@ def test_markdown_escapes_hostile_text(tmp_path: Path) -> None:
 
 def test_an_image_states_its_title_unit_source_and_run(tmp_path: Path) -> None:
     data = ReportData(judged(tmp_path / "run"))
-    spec = picture_spec(data, "ranking")
+    spec = make_figure_spec(data, "ranking")
     text = json.dumps(spec)
     for expected in ("run: Distance from the average agent", "TPR", "Source: ranking.csv, 320 answers"):
         assert expected in text or json.dumps(expected)[1:-1] in text
     other_data = with_values(data, summary=with_values(data.summary, name="else"))
-    assert spec_digest(spec) != spec_digest(picture_spec(other_data, "ranking"))
+    assert spec_digest(spec) != spec_digest(make_figure_spec(other_data, "ranking"))
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from commands import Youden, write_config, write_pool_table
 from run_folders import contents
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, ImportFormatError
-from youden.report.charts.vega import picture_spec
+from youden.report.charts.vega import make_figure_spec
 from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
 from youden.workflows.quality import fit_quality, read_answers
@@ -393,7 +393,7 @@ def test_the_figure_draws_the_regression_and_names_its_outliers(youden: Youden, 
     ]
     pd.DataFrame(rows).to_csv("l.csv", index=False)
     assert youden("quality", str(run.path), "--labels", "l.csv").code == 0
-    spec: dict[str, Any] = picture_spec(ReportData(run), "quality")
+    spec: dict[str, Any] = make_figure_spec(ReportData(run), "quality")
     alt.Chart.from_dict(spec)
     dots = spec["datasets"]["frame"]
     assert {record["agent"]: record["label_mean"] for record in dots} == pytest.approx(

@@ -327,7 +327,8 @@ def study_budget(
         [metric-constant] if a ranking does not vary.
     """
     dense_ability = _fit_dense_ability(recorded.scores(target))
-    top, tops = _choose_tops(int((~np.isnan(dense_ability)).sum()), top)
+    n_ranked = int((~np.isnan(dense_ability)).sum())
+    top, tops = _choose_numbers_of_top_agents(n_ranked, top)
     requested = [_parse_budget(budget) for budget in calls]
     requested += [PlanLimit(None, half_width) for half_width in half_widths]
     limits = requested or [_parse_budget(budget) for budget in DEFAULT_BUDGETS]
@@ -373,23 +374,25 @@ def _parse_budget(calls: int | str) -> PlanLimit:
     return PlanLimit(CallBudget.parse(calls))
 
 
-def _choose_tops(n_agents: int, top: int | None) -> tuple[int, tuple[int, ...]]:
-    """Choose the numbers k for which the recall of the top k agents is reported.
+def _choose_numbers_of_top_agents(n_agents: int, top: int | None) -> tuple[int, tuple[int, ...]]:
+    """Choose the numbers k for which a study reports how many of the k best agents a ranking finds (the recall).
 
-    top : number for the goal of the study; None for its default, 5 or fewer
+    n_agents : number of ranked agents
+    top : number k to which the goal of the study refers; None for min(5, n_agents − 1)
 
     Returns the number for the goal, and all numbers in ascending order. Raises StatisticsError [budget-top] unless
     1 ≤ top < n_agents.
     """
     if top is None:
         top = min(5, n_agents - 1)
-    if not 1 <= top < n_agents:
+    if top < 1 or top >= n_agents:
         raise StatisticsError(
             f"The top must have 1 to {n_agents - 1} of {n_agents} agents: got {top}. Set another number.",
             slug="budget-top",
         )
-    reported = {k for k in DEFAULT_TOPS if k < n_agents} | {top}
-    return top, tuple(sorted(reported))
+    possible_defaults = {k for k in DEFAULT_TOPS if k < n_agents}
+    reported_numbers = possible_defaults.union([top])
+    return top, tuple(sorted(reported_numbers))
 
 
 def _make_row(
@@ -484,11 +487,13 @@ def _compute_measures(
 
 
 def _measure_ranking(plan: Plan, estimate: Estimate, dense_ability: Floats) -> _Measures:
-    """Compute the size of a plan, and measure how well its ranking agrees with the ranking by all answers.
+    """Compute the size of a plan, and measure how well its ranking agrees with that of the dense run.
+
+    The dense run has answers to all possible trials; the plan uses some of them.
 
     plan : plan with the trials of all rounds
     estimate : abilities by the trials of the plan, with their intervals
-    dense_ability : float array (n_agents,), abilities by the answers to all possible trials
+    dense_ability : float array (n_agents,), abilities by the dense run
 
     Returns the measures. One of them, the regret, is the largest dense ability minus the dense ability of the agent that the plan
     ranks first.
@@ -497,8 +502,8 @@ def _measure_ranking(plan: Plan, estimate: Estimate, dense_ability: Floats) -> _
     trials_per_agent = 2 * n_paired / plan.n_agents  # a trial has two agents
     coverage, half_width = _measure_intervals(estimate, dense_ability)
 
-    selected = np.nanargmax(estimate.ability)
-    regret = float(np.nanmax(dense_ability) - dense_ability[selected])
+    ranked_first = np.nanargmax(estimate.ability)
+    regret = float(np.nanmax(dense_ability) - dense_ability[ranked_first])
 
     return _Measures(
         calls=len(plan),
@@ -546,9 +551,9 @@ def estimate_abilities(result: Verdicts, *, kind: ScoreKind) -> Estimate:
     result : Verdicts
         Trials with their answers.
     kind : {"symmetric", "row"}
-        Kind of the scores. With "symmetric", abilities are estimated as for the ranking of a run. With "row" and a plan with
-        complete blocks, abilities are means of the trials that show the agent first, without intervals. With "row" and another
-        plan, they are fitted by `ClippedLinear`.
+        Kind of the scores. "symmetric" uses all trials of an agent: abilities are estimated as for the ranking of a run. "row"
+        uses only the trials that show the agent first. If the plan has complete blocks, abilities are then means of these
+        trials, without intervals; for other plans, they are fitted by `ClippedLinear`.
 
     Returns
     -------
@@ -560,7 +565,9 @@ def estimate_abilities(result: Verdicts, *, kind: ScoreKind) -> Estimate:
         half_width = abilities.covariance.half_width()  # of the distance from the average agent
         return Estimate(abilities.ability, abilities.ability - half_width, abilities.ability + half_width)
 
-    has_complete_blocks = ranking.trial_abilities_from_verdicts(result) is not None
+    has_complete_blocks = (
+        ranking.trial_abilities_from_verdicts(result) is not None
+    )  # None if means of trials are no estimates
     if has_complete_blocks:
         no_bound = np.full(result.plan.n_agents, np.nan)
         return Estimate(estimate_row_abilities(result), no_bound, no_bound)

@@ -137,9 +137,9 @@ def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
     Returns
     -------
     BudgetRecommendation
-        The design and the row (results at one budget) with the fewest calls among the rows that meet the goal; None if no row
-        meets it. In addition, the design and the row with the best value of the goal's measure, whether or not this row meets
-        the goal.
+        The cheapest design and row that meet the goal; None if no row meets it. A row has the results of a design at one budget,
+        and the cheapest one needs the fewest calls. In addition, `best` is the design and the row with the best value of the
+        goal's measure, whether or not this row meets the goal.
 
     Raises
     ------
@@ -154,12 +154,20 @@ def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
             f"No design that was studied has the measure of the goal '{goal}'. Set a goal in rho.", slug="goal-invalid"
         )
 
-    best_candidate = max(candidates, key=lambda candidate: _get_merit(candidate[1], goal))
+    def get_merit(candidate: tuple[str, BudgetRow]) -> float:
+        _, row = candidate
+        return _get_merit(row, goal)
+
+    def get_calls(candidate: tuple[str, BudgetRow]) -> float:
+        _, row = candidate
+        return row.calls or 0.0
+
+    best = max(candidates, key=get_merit)
     sufficient = [(design, row) for design, row in candidates if goal.is_met(row)]
     if not sufficient:
-        return BudgetRecommendation(None, None, best_candidate)
-    design, row = min(sufficient, key=lambda candidate: candidate[1].calls or 0.0)
-    return BudgetRecommendation(design, row, best_candidate)
+        return BudgetRecommendation(None, None, best)
+    cheapest_design, cheapest_row = min(sufficient, key=get_calls)
+    return BudgetRecommendation(cheapest_design, cheapest_row, best)
 
 
 def _get_merit(row: BudgetRow, goal: Goal) -> float:
@@ -189,8 +197,8 @@ def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
 def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
     """Describe the cheapest design that meets the goal or, if no design meets it, the design that comes closest to it.
 
-    The text also states the ceiling, the split-half reliability of the items. A larger ρ would only reproduce the noise of
-    these items.
+    The text also states a ceiling: the correlation ρ between the rankings by two halves of the items, the split-half reliability.
+    A design with a larger ρ would only reproduce the noise of these items.
     """
     max_rho = study.halves.rho
     ceiling = (
@@ -201,33 +209,34 @@ def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
         cheapest = _format_row(recommendation.design, recommendation.row, goal)
         return f"Cheapest design that reaches {goal}: {cheapest}. {ceiling}"
 
-    best_design, best_row = recommendation.best
-    closest = _format_row(best_design, best_row, goal)
-    caveat = ""
-    if goal.measure == "rho" and goal.value > max_rho:
-        caveat = " The goal is above it: more calls on these items repeat their noise, so more items are needed."
-    return f"No design that was studied reaches {goal}: the best is {closest}. {ceiling}{caveat}"
+    closest_design, closest_row = recommendation.best
+    closest = _format_row(closest_design, closest_row, goal)
+    text = f"No design that was studied reaches {goal}: the best is {closest}. {ceiling}"
+    is_above_ceiling = goal.measure == "rho" and goal.value > max_rho
+    if is_above_ceiling:
+        text += " The goal is above it: more calls on these items repeat their noise, so more items are needed."
+    return text
 
 
 def _describe_recall(study: BudgetStudy, goal: Goal) -> Iterator[str]:
     """Yield sentences on how many of the best agents the recommended design finds, and on its mean regret.
 
-    The recall is the share of the k best agents that are among the first k of the ranking. Its ceiling is the recall of two
-    dense rankings, each by one half of the items. The regret is the ability of the best agent minus that of the first-ranked
-    one. If no design meets the goal, the one that comes closest to the goal is described.
+    If no design meets the goal, the design that comes closest to it is described. The recall is the share of the k best agents
+    that are among the first k of the ranking. Two dense rankings by different halves of the items have a recall, too, which is
+    its ceiling. The regret is the ability of the best agent minus that of the first-ranked one.
     """
     recommendation = recommend(study, goal)
     _, closest_row = recommendation.best
-    described_row = recommendation.row or closest_row
-    if described_row.recalls is not None:
+    row = recommendation.row or closest_row  # results of the design at one budget
+    if row.recalls is not None:
         ceilings = study.halves.recalls
-        shares = [f"{share:.2f} of the top {k} ({ceilings[k]:.2f})" for k, share in described_row.recalls.items()]
+        shares = [f"{share:.2f} of the top {k} ({ceilings[k]:.2f})" for k, share in row.recalls.items()]
         yield (
             f"It finds {', '.join(shares)}. In parentheses is the ceiling: how many of the top agents by one half of the items "
             "are also top agents by the other half. ρ covers all agents: use these shares if the best agents matter."
         )
-    if described_row.regret is not None:
-        yield f"The best agent is better than the first-ranked one by {described_row.regret:.3f} on average."
+    if row.regret is not None:
+        yield f"The best agent is better than the first-ranked one by {row.regret:.3f} on average."
 
 
 def _format_row(design: str | None, row: BudgetRow, goal: Goal) -> str:
@@ -240,7 +249,11 @@ def _format_row(design: str | None, row: BudgetRow, goal: Goal) -> str:
 
 
 def _describe_limits(study: BudgetStudy) -> Iterator[str]:
-    """Yield sentences on the limits of the conclusions: a poor fit of the model, few blocks or seeds, or wrong coverage."""
+    """Yield sentences on the limits of the conclusions of a study.
+
+    Limits are a poor fit of the additive model, designs with few blocks or inaccurate intervals, few seeds, and designs that
+    differ in the number of independent trials.
+    """
     if study.r2 < MIN_R2:
         yield (
             f"Ability − difficulty explains {study.r2:.0%} of the scores: rankings are supported within their intervals, "
@@ -259,20 +272,28 @@ def _describe_limits(study: BudgetStudy) -> Iterator[str]:
 
 
 def _describe_row_limits(study: BudgetStudy, row: BudgetRow, label: str) -> Iterator[str]:
-    """Yield a sentence for each reason not to rely on a row: it cannot be planned, or its intervals are unreliable.
+    """Yield a sentence for each reason not to rely on a design at one budget.
 
-    row : results of one design at one budget
+    There are three reasons: the design cannot be planned; it has few blocks; or its intervals contain the values of the dense run
+    (which has all answers) too rarely or too often. The third one is assessed only if there are enough seeds.
+
+    row : results of the design at this budget
     label : design and budget, for display
     """
     if row.infeasible_reason is not None:
         yield f"{label} cannot be planned: {row.infeasible_reason}"
     if row.blocks is not None and row.blocks < MIN_BLOCKS:
         yield f"{label} has {row.blocks:.0f} blocks: with fewer than {MIN_BLOCKS}, its intervals are unreliable."
+
     if row.coverage is None or study.n_seeds < MIN_SEEDS:
         return
-    if not MIN_COVERAGE <= row.coverage <= MAX_COVERAGE:
-        kind = "too narrow" if row.coverage < MIN_COVERAGE else "wider than needed for these items alone"
-        yield f"{label}: its 95% intervals cover the dense value in {row.coverage:.1%} of cases, so they are {kind}."
+    fault = None
+    if row.coverage < MIN_COVERAGE:
+        fault = "too narrow"
+    elif row.coverage > MAX_COVERAGE:
+        fault = "wider than needed for these items alone"
+    if fault is not None:
+        yield f"{label}: its 95% intervals cover the dense value in {row.coverage:.1%} of cases, so they are {fault}."
 
 
 def budget_to_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
@@ -290,10 +311,14 @@ def budget_to_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
     Returns
     -------
     dict of str to object
-        The settings; "dense_calls", the calls of a dense run; "ceiling" and "ceiling_sd", the mean and SD of the correlation
-        between two dense rankings, each by one half of the items; "ceiling_recall", the share of top agents that these rankings
-        have in common; the recommendation; the rows by design; and conclusions in sentences as "summary". No design can be
-        expected to exceed the ceilings.
+        The settings, the recommendation, and these results:
+
+        - "dense_calls": calls of a dense run.
+        - "ceiling", "ceiling_sd": mean and SD of the correlation between two dense rankings by different halves of the items.
+        - "ceiling_recall": share of the top agents that these two rankings have in common, by the number of top agents.
+        - "fpr", "r2": false-positive rate of the judge, and share of the variance that the additive model explains.
+        - "designs": results at each budget, by design.
+        - "summary": conclusions in sentences.
     """
     split_half = study.halves
     designs: dict[str, Json] = {}

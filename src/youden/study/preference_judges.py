@@ -53,19 +53,20 @@ class PreferenceJudgesStudy:
         return tuple(self._describe())
 
     def _describe(self) -> Iterator[str]:
-        """Yield the sentences of `summary`."""
+        """Yield the sentences of `summary`: on the best agents, the correlation of the rankings, and the common trials."""
         yield from describe_recommendations(self.runs, self.recommendations)
 
         first, second = self.runs
-        rho = "undefined, because all abilities of a run are equal"
-        if self.correlation is not None:
+        if self.correlation is None:
+            rho = "undefined, because all abilities of a run are equal"
+        else:
             rho = format_with_interval(self.correlation.value, self.correlation.low, self.correlation.high)
         yield f"{first} and {second} rank {len(self.agents)} agents by preference with ρ = {rho}."
         yield self.orders.describe(self.runs, "items-like-these")
         yield self._describe_common_trials()
 
     def _describe_common_trials(self) -> str:
-        """Describe how often both runs prefer the same response in the trials that both answered."""
+        """Describe how often the judges of both runs prefer the same response, in the trials that both answered."""
         if self.agreement is None:
             return "The runs have no trial in common: no pair of responses was judged in both runs in the same order."
         alpha = "undefined"
@@ -85,13 +86,14 @@ class PreferenceJudgesStudy:
             One row per agent, in the order of `agents`.
         """
         table_rows = []
-        for agent, ranking_rows in self.agents.items():
-            texts = [agent]
-            for row in ranking_rows:
-                texts += [format_decimal(row.ability), format_rank_range(row.rank_low, row.rank_high)]
-            table_rows.append(texts)
-        heads = [self.runs[0], "ranks", self.runs[1], "ranks"]
-        return make_table("Two runs by preference", ["agent"], heads, table_rows)
+        for agent, results_in_both_runs in self.agents.items():
+            cells = [agent]
+            for result in results_in_both_runs:
+                cells.append(format_decimal(result.ability))
+                cells.append(format_rank_range(result.rank_low, result.rank_high))
+            table_rows.append(cells)
+        headings = [self.runs[0], "ranks", self.runs[1], "ranks"]
+        return make_table("Two runs by preference", ["agent"], headings, table_rows)
 
 
 def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJudgesStudy:
@@ -166,9 +168,9 @@ def _get_abilities(ranking: Mapping[str, RankingRow], agents: Sequence[str]) -> 
 def _index_answers(result: Verdicts) -> pd.Series[float]:
     """Return the answers of a run, with an index that identifies the same trial in other runs of these agents and items.
 
-    The index has the ids of the item, the first agent and the second agent, the number of the replicate, and the repeat numbers
-    of the first and of the second response. A repeat number counts the responses of an agent to an item. Trials without an answer
-    are left out.
+    The levels of the index are the ids of the item and of both agents; the replicate number, which counts identical trials; and
+    the repeat numbers of both responses, which count the responses of one agent to one item. Trials without an answer are left
+    out.
     """
     plan = result.plan
     trials = plan.trials
@@ -186,4 +188,5 @@ def _index_answers(result: Verdicts) -> pd.Series[float]:
         columns["first_repeat"],
         columns["second_repeat"],
     ]
-    return pd.Series(result.answer, index=pd.MultiIndex.from_arrays(levels)).dropna()
+    trial_index = pd.MultiIndex.from_arrays(levels)
+    return pd.Series(result.answer, index=trial_index).dropna()

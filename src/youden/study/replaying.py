@@ -111,20 +111,18 @@ def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
 
 
 def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
-    """Read the answers of a judge from a run's folder, so that other plans can be answered without calls.
-
-    The run may lack answers to some pairs of agents.
+    """Read the answers of a judge from a run's folder, so that a study can answer the trials of other plans with them.
 
     folder : folder of a judged and fitted run, or of an imported one, which has only the difference of the true-positive and the
         false-positive rate of each pair
 
-    Returns the mean answer to each ordered pair of agents on each item, NaN if it is unknown.
+    Returns the mean answer to each ordered pair of agents on each item, NaN if the run has no answer.
 
-    Raises RunFolderError if the run is not judged to its end ([run-unjudged], [run-partial]), if it asks for preferences, or
-    if a file is missing or damaged. Raises PlanError [self-trials-only] if the run has only self-trials.
+    Raises RunFolderError if some trials of the run were not judged yet ([run-unjudged], [run-partial]), if it asks for
+    preferences, or if a file is missing or damaged. Raises PlanError [self-trials-only] if no trial compares two agents.
     """
-    is_judged = folder.has("plan.parquet")
     fpr = None
+    is_judged = folder.has("plan.parquet")
     if is_judged:
         folder.check_information()
         folder.check_judged()
@@ -151,12 +149,12 @@ def read_usd_per_call(folder: RunFolder) -> float | None:
     Returns
     -------
     float or None
-        USD per call; None if the run made no calls, or their price is unknown.
+        USD per call; None if the run made no calls, or if their price is 0 or unknown.
     """
     calls = folder.read_facts().calls
-    if calls is None:
+    if calls is None or calls.usd_per_call == 0:
         return None
-    return calls.usd_per_call or None
+    return calls.usd_per_call
 
 
 def make_recorded_answers(
@@ -212,16 +210,20 @@ def make_recorded_answers(
     return RecordedAnswers(paired, independent, _make_pool(rates, paired, name="replay"), rates, groups or {}, caveats)
 
 
-def _make_pool(rates: Rates, paired: Floats, *, name: str) -> Pool:
+def _make_pool(rates: Rates, paired_answers: Floats, *, name: str) -> Pool:
     """Make a pool with the agents and items of a run whose responses are not available.
 
-    All responses of the pool are empty texts.
+    An agent has an empty text as its response to an item if a comparison of the agent on this item has an answer. Otherwise, it
+    has no response.
 
-    paired : float array (n_items, n_agents, n_agents), answer to each ordered pair, NaN if unknown. An agent has a response to
-        an item in the pool if the answer to any pair with the agent on this item is known.
+    rates : rates of the run, with the ids of its agents and items
+    paired_answers : float array (n_items, n_agents, n_agents), answer to each ordered pair of agents, NaN if unknown
+    name : name of the pool
     """
-    is_known = ~np.isnan(paired)
-    present = (is_known.any(axis=2) | is_known.any(axis=1)).T
+    is_known = ~np.isnan(paired_answers)
+    is_known_first = is_known.any(axis=2)  # (n_items, n_agents), the agent comes first in a pair with an answer
+    is_known_second = is_known.any(axis=1)
+    present = (is_known_first | is_known_second).T
     texts = np.full(present.shape, None, dtype=object)
     texts[present] = ""
     agents = tuple(map(Agent, rates.agent_ids))
@@ -253,11 +255,11 @@ def replay(plan: Plan, recorded: RecordedAnswers) -> Verdicts:
 
 
 def estimate_row_abilities(result: Verdicts) -> Floats:
-    """Estimate abilities from the trials that show an agent first.
+    """Estimate abilities by row scores, the answers to the trials that show the response of an agent first.
 
-    The ability of an agent is its mean answer to the paired trials that show it first, minus the false-positive rate.
-    The false-positive rate is the mean answer to all independent trials, or 0 if there are none. Trials without an
-    answer are left out.
+    The ability of an agent is the mean answer to its paired trials of this kind, minus the false-positive rate. The
+    false-positive rate is the mean answer to all independent trials, or 0 if there are none. Trials without an answer are
+    left out.
 
     Parameters
     ----------
@@ -286,9 +288,10 @@ _ROUNDING = 1e-9
 
 
 def read_or_simulate_answers(folder: RunFolder, *, seed: int) -> RecordedAnswers:
-    """Read the recorded answers of a run, or simulate the answers of a dense run if the run is a pilot.
+    """Read the recorded answers of a run, or simulate the answers of a dense run if the run has too few answers.
 
-    If a run is nearly dense, nothing is simulated.
+    A run with answers to fewer than 90% of the ordered pairs of responses (`MIN_DENSE_FRACTION`) is a pilot. The answers of a
+    dense run, which has all pairs, are then simulated from it.
 
     Parameters
     ----------
@@ -380,8 +383,8 @@ def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers
 def _predict_answers(model: ClippedLinear, std_error: Floats) -> Floats:
     """Predict the mean answer of the judge to each ordered pair of agents on each item, from the fit of a pilot run.
 
-    A pilot has few answers, so its estimates differ more than the true values do. The abilities of agents and the difficulties
-    of items are therefore moved (shrunk) towards their means, the more the less reliable they are.
+    A pilot has few answers, so its estimates of abilities and difficulties vary more than the true values do. They are therefore
+    moved (shrunk) towards their mean: the lower their reliability, the further.
 
     model : additive model, fitted to the scores of the pilot
     std_error : float array (n_agents,), standard errors of the fitted abilities, NaN if unknown
@@ -396,10 +399,13 @@ def _predict_answers(model: ClippedLinear, std_error: Floats) -> Floats:
     # The ability θ_i of one of K agents is its effect a_i plus the mean effect of its K − 1 partners. The effects sum to 0,
     # so a_i = (K − 1)/(K − 2)·(θ_i − mean θ).
     n_agents = len(ability)
-    effect = (n_agents - 1) / (n_agents - 2) * (ability - ability.mean())
+    mean_ability = ability.mean()
+    effect_scale = (n_agents - 1) / (n_agents - 2)
+    effect = effect_scale * (ability - mean_ability)
 
-    mean: Floats = ability.mean() + effect[:, None] + effect[None, :] - difficulty[:, None, None]
-    return mean
+    # an answer depends on both agents (axes 1 and 2) and on the item (axis 0)
+    mean_answer: Floats = mean_ability + effect[:, None] + effect[None, :] - difficulty[:, None, None]
+    return mean_answer
 
 
 def _estimate_difficulty_errors(residuals: Floats) -> Floats:
@@ -429,28 +435,28 @@ def _shrink_to_mean(value: Floats, std_error: Floats) -> Floats:
     return np.where(np.isnan(value), mean, shrunk)
 
 
-def _make_rates(paired: Floats, independent: Floats, source: Rates) -> Rates:
+def _make_rates(paired_answers: Floats, independent_answers: Floats, pilot_rates: Rates) -> Rates:
     """Make a table of rates from simulated answers.
 
     There is one paired and one independent answer to each ordered pair of agents on each item.
 
-    paired, independent : float arrays (n_items, n_agents, n_agents), the answers; NaN on the diagonal
-    source : rates of the run from which the answers were simulated, with its ids and split
+    paired_answers, independent_answers : float arrays (n_items, n_agents, n_agents); NaN on the diagonal
+    pilot_rates : rates of the run from which the answers were simulated, with its ids and its split into training and holdout
     """
-    pairs = np.nonzero(~np.isnan(paired))
+    pairs = np.nonzero(~np.isnan(paired_answers))
     item, first, second = (index.astype(np.int32) for index in pairs)
     ones = np.ones(len(item), dtype=np.int32)  # one answer of each type per pair
     return Rates(
         item=item,
         first=first,
         second=second,
-        tpr=paired[pairs],
-        fpr=independent[pairs],
+        tpr=paired_answers[pairs],
+        fpr=independent_answers[pairs],
         n_paired=ones,
         n_independent=ones,
         n_missing=np.zeros_like(ones),
         independent="matched",
-        agent_ids=source.agent_ids,
-        item_ids=source.item_ids,
-        split=source.split,
+        agent_ids=pilot_rates.agent_ids,
+        item_ids=pilot_rates.item_ids,
+        split=pilot_rates.split,
     )

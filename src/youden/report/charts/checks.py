@@ -45,13 +45,14 @@ def draw_difficulty(data: ReportData) -> Iterator[Figure]:
     if not items:
         return
 
-    step = math.ceil(len(items) / MAX_ITEMS)
-    positions = list(range(1, len(items) + 1, step))
-    frame = Frame.from_rows(items[::step], position=positions, item="item", difficulty="difficulty", trials="n_trials")
+    interval = math.ceil(len(items) / MAX_ITEMS)  # 1 draws all items
+    drawn_items = items[::interval]
+    positions = list(range(1, len(items) + 1, interval))
+    frame = Frame.from_rows(drawn_items, position=positions, item="item", difficulty="difficulty", trials="n_trials")
 
     note = "Score units; 0 is the average item, +.1 costs every agent a tenth of a point."
-    if step > 1:
-        note += f" One item in {step} is drawn; items.csv has all."
+    if interval > 1:
+        note += f" One item in {interval} is drawn; items.csv has all."
     source = f"items.csv, {format_n_answers(data.summary)}"
     chart = _make_difficulty_chart()
     yield Figure("difficulty", "Difficulty of items", note, source, chart, frame=frame, height=220)
@@ -141,12 +142,13 @@ def _draw_curl_figure(
 def draw_false_positive_rates(data: ReportData) -> Iterator[Figure]:
     """Draw the false-positive rates of agents with simultaneous confidence intervals, highest rate first.
 
-    Yields nothing if the run has no independent trials (of responses to different items), which the rates need.
+    Agents with an alarm have another colour: their rate is much higher than those of other agents. Yields nothing if the run has
+    no independent trials (of responses to different items), which the rates need.
     """
     if not data.alarms:
         return
 
-    rates = data.alarms[:MAX_AGENTS]
+    rates = data.alarms[:MAX_AGENTS]  # the highest ones
     alarm_labels = ["alarm" if rate.alarmed else "no alarm" for rate in rates]
     frame = Frame.from_rows(rates, "agent", "rate", "low", "high", "n", yes="n_yes", alarm=alarm_labels)
     note = (
@@ -306,16 +308,20 @@ def _make_quality_chart(facts: QualityFacts) -> alt.LayerChart:
 
 
 def draw_variance_components(data: ReportData) -> Iterator[Figure]:
-    """Draw a bar and an interval for each variance component of an ability, as standard deviations in score units.
+    """Draw a bar and an interval for each source of variance of an ability, as standard deviations in score units.
 
-    Yields nothing if the components were not estimated.
+    Yields nothing if the variance components were not estimated.
     """
-    facts = data.summary.variance
-    if facts is None:
+    variance_facts = data.summary.variance
+    if variance_facts is None:
         return
 
-    components = [component for component in facts.components if component.ability_variance is not None]
-    variances = [component.ability_variance for component in facts.components if component.ability_variance is not None]
+    components = []
+    variances = []
+    for component in variance_facts.components:
+        if component.ability_variance is not None:
+            components.append(component)
+            variances.append(component.ability_variance)
     frame = Frame.from_columns(
         part=[component.name for component in components],
         value=[_standard_deviation(variance.value) for variance in variances],

@@ -123,10 +123,11 @@ _NOTE_ON_RESIDUAL_AGREEMENT = (
 
 
 def draw_pairs(data: ReportData) -> Iterator[Figure]:
-    """Draw the agreement of each pair of agents, then its residual: agreement minus the effects of both agents.
+    """Draw two heat maps of the pairs of agents: their agreement, and the part of it that their abilities do not explain.
 
-    Each figure is a matrix of tiles, with the agents as rows and columns. Pairs of agents of the same flagged group are
-    outlined. Agents of a flagged group agree more than honest agents do. Yields nothing if no pair was compared.
+    The second figure shows the residual, the agreement minus the effects of both agents; it is left out if no residual is known.
+    Rows and columns are agents. Pairs of agents of the same flagged group, whose agents agree more than honest agents do, are
+    outlined. Yields nothing if no pair was compared.
     """
     grid = data.checks.pairs
     if grid is None or np.isnan(grid.agreement).all():
@@ -138,7 +139,7 @@ def draw_pairs(data: ReportData) -> Iterator[Figure]:
     note_on_tiles += _describe_bins(grid.agents_per_row, agents_per_tile)
 
     # what both figures have in common
-    draw_tiles = partial(
+    draw_heat_map = partial(
         _draw_matrix,
         sides={"first": grid.names, "second": grid.names},
         row_height=16,
@@ -147,15 +148,16 @@ def draw_pairs(data: ReportData) -> Iterator[Figure]:
         flagged=grid.flagged,
     )
 
+    title = "Agreement of pairs, best agents first"
     note = f"{_NOTE_ON_AGREEMENT}{note_on_tiles}"
-    colour = _score_colour("agreement (TPR − FPR)")
-    yield draw_tiles("pairs", "Agreement of pairs, best agents first", note, source, grid.agreement, colour=colour)
+    agreement_colour = _score_colour("agreement (TPR − FPR)")
+    yield draw_heat_map("pairs", title, note, source, grid.agreement, colour=agreement_colour)
 
     if not np.isnan(grid.residual).all():
         title = "Agreement that the abilities of two agents do not explain"
         note = f"{_NOTE_ON_RESIDUAL_AGREEMENT}{note_on_tiles}"
-        colour = _residual_colour(grid.residual, "beyond a_i + a_k (TPR − FPR)")
-        yield draw_tiles("pairs-beyond", title, note, source, grid.residual, colour=colour)
+        residual_colour = _residual_colour(grid.residual, "beyond a_i + a_k (TPR − FPR)")
+        yield draw_heat_map("pairs-beyond", title, note, source, grid.residual, colour=residual_colour)
 
 
 @without_validation
@@ -272,10 +274,10 @@ def _draw_agents(data: ReportData) -> Iterator[Figure]:
 
 
 def _draw_cells(data: ReportData) -> Iterator[Figure]:
-    """Draw the score of each agent on each item, then its residual: the score minus the prediction of the fit.
+    """Draw two heat maps of agents (rows) and items (columns): the scores, and their residuals.
 
-    Each figure is a matrix of tiles, with the agents as rows and the items as columns. A residual shows what the ability of the
-    agent and the difficulty of the item do not explain. If no residual is known, only the scores are drawn.
+    A residual is the score of an agent on an item minus the prediction of the fit. It shows what the ability of the agent and the
+    difficulty of the item do not explain. If no residual is known, only the scores are drawn.
     """
     grid = data.cells
     n_answers = format_n_answers(data.summary)
@@ -284,7 +286,7 @@ def _draw_cells(data: ReportData) -> Iterator[Figure]:
     note_on_bins = _describe_bins(cells_per_tile, tile_size)
 
     # what both figures have in common
-    draw_tiles = partial(
+    draw_heat_map = partial(
         _draw_matrix,
         sides={"agent": grid.rows, "item": grid.columns},
         row_height=15,
@@ -293,10 +295,10 @@ def _draw_cells(data: ReportData) -> Iterator[Figure]:
         titles=(None, "item, easiest first"),
     )
 
+    title = "Scores of agents on items"
     note = f"Rows: agents, best first. Columns: items, easiest first. Empty: not compared, or held out.{note_on_bins}"
     source = f"scores.csv, {n_answers}"
-    colour = _score_colour(SCORE)
-    yield draw_tiles("scores", "Scores of agents on items", note, source, grid.score, colour=colour)
+    yield draw_heat_map("scores", title, note, source, grid.score, colour=_score_colour(SCORE))
 
     if not np.isnan(grid.residual).all():
         title = "What ability − difficulty does not explain"
@@ -305,5 +307,5 @@ def _draw_cells(data: ReportData) -> Iterator[Figure]:
             f"describe all items.{note_on_bins}"
         )
         source = f"scores.csv and the fit ({data.summary.facts.estimator}), {n_answers}"
-        colour = _residual_colour(grid.residual, "residual (score units)")
-        yield draw_tiles("residuals", title, note, source, grid.residual, colour=colour)
+        residual_colour = _residual_colour(grid.residual, "residual (score units)")
+        yield draw_heat_map("residuals", title, note, source, grid.residual, colour=residual_colour)

@@ -121,16 +121,20 @@ def _make_instruments_frame(study: InstrumentsStudy) -> Frame:
 
     study : comparison of the two runs
 
-    Returns a frame with one row per agent. Its columns are the agent, its flag, and for each question its ability and
-    the bounds `low` and `high` of the interval.
+    Returns a frame with one row per agent. Its columns are the agent; its flag, which tells that it is above the average by one
+    question and below it by the other; and for each question its ability and the bounds `low` and `high` of the interval.
     """
     comparisons = list(study.agents.values())
     flags = [comparison.flag or "no flag" for comparison in comparisons]
     columns: dict[str, Column] = {"agent": list(study.agents), "flag": flags}
-    for question in ("information", "preference"):
-        ranked_agents = [getattr(comparison, question) for comparison in comparisons]
-        for name in ("ability", "low", "high"):
-            columns[f"{question}_{name}"] = [getattr(ranked_agent, name) for ranked_agent in ranked_agents]
+    results_by_question = {
+        "information": [comparison.information for comparison in comparisons],
+        "preference": [comparison.preference for comparison in comparisons],
+    }
+    for question, results in results_by_question.items():
+        columns[f"{question}_ability"] = [result.ability for result in results]
+        columns[f"{question}_low"] = [result.low for result in results]
+        columns[f"{question}_high"] = [result.high for result in results]
     return Frame.from_columns(**columns)
 
 
@@ -151,18 +155,19 @@ def draw_stress_figure(stress: Stress) -> Figure:
     stress : results of the stress test: the rank of the best attacker after each attack, by each ranking method, and the rank
         of the base agent without an attack
 
-    Returns the figure, with one row per attack.
+    Returns the figure, with one row per attack, sorted by the rank in the plain ranking.
     """
-    attacks = [attack for attack in stress.attacks if attack.ranks_after]
-    attacks.sort(key=lambda attack: attack.ranks_after["plain"].rank)
-    chart = _make_stress_chart(stress, [attack.attack for attack in attacks])
+    results = [result for result in stress.attacks if result.ranks_after]
+    results.sort(key=lambda result: result.ranks_after["plain"].rank)
+    names_of_attacks = [result.attack for result in results]
+    chart = _make_stress_chart(stress, names_of_attacks)
     note = (
         f"Rank 1 is best. Dashed: rank of {stress.base_agent} without an attack. Hollow: neither a check nor an alarm names "
         "it."
     )
     source = f"youden stress, judged by {stress.judge}"
-    height = 30 + 22 * len(attacks)
-    frame = _make_attack_frame(attacks)
+    height = 30 + 22 * len(results)
+    frame = _make_attack_frame(results)
     return Figure("stress", "Ranks of attackers", note, source, chart, frame=frame, height=height)
 
 
@@ -196,29 +201,27 @@ def _make_stress_chart(stress: Stress, attack_names: list[str]) -> alt.LayerChar
     return chart
 
 
-def _make_attack_frame(attacks: Sequence[AttackResult]) -> Frame:
+def _make_attack_frame(results: Sequence[AttackResult]) -> Frame:
     """Make the data of the figure that shows the ranks of agents that attack the ranking.
 
-    attacks : results of the attacks, each with the rank of its best planted agent by ranking method
+    results : results of the attacks, each with the rank of its best planted agent by ranking method
 
-    Returns a frame with one row per attack and ranking method. Its columns include the rank of the best attacker, the
-    mean absolute change in the ranks of the other agents (`others`), and whether a check or an alarm detects the
-    attack.
+    Returns a frame with one row per attack and ranking method. Its columns include the rank of the best planted agent; the
+    mean absolute change in the ranks of all other agents (`others`); and whether a finding of `check` or a false-positive
+    alarm names a planted agent, which means that the attack is detected.
     """
-    attack_of_dot = [attack for attack in attacks for _ in attack.ranks_after]
-    result_of_dot = [result for attack in attacks for result in attack.ranks_after.values()]
-
-    # an attack is detected if a finding of `check` or a false-positive alarm names a planted agent
-    is_detected = [bool(attack.check_findings or attack.alarms) for attack in attack_of_dot]
-
-    return Frame.from_columns(
-        attack=[attack.attack for attack in attack_of_dot],
-        ranking=[ranking for attack in attacks for ranking in attack.ranks_after],
-        rank=[result.rank for result in result_of_dot],
-        others=[result.mean_change for result in result_of_dot],
-        detected=["detected" if detected else "not detected" for detected in is_detected],
-        check=[", ".join(attack.check_findings) or "no finding" for attack in attack_of_dot],
-    )
+    names = ("attack", "ranking", "rank", "others", "detected", "check")
+    columns: dict[str, list[str | float]] = {name: [] for name in names}
+    for result in results:
+        is_detected = bool(result.check_findings or result.alarms)
+        for ranking, reached in result.ranks_after.items():
+            columns["attack"].append(result.attack)
+            columns["ranking"].append(ranking)
+            columns["rank"].append(reached.rank)
+            columns["others"].append(reached.mean_change)
+            columns["detected"].append("detected" if is_detected else "not detected")
+            columns["check"].append(", ".join(result.check_findings) or "no finding")
+    return Frame.from_columns(**columns)
 
 
 @without_validation
@@ -278,17 +281,18 @@ def _draw_recall(study: BudgetStudy) -> Figure:
     in the first selection that are also in the second. For comparison, the items are divided into two halves, and the best k
     agents are selected by each half. A dashed line per k shows the share that both selections have in common.
     """
-    base = make_chart().encode(
-        color=colour_by("top", "found of"), tooltip=make_tooltips("design:N", "top:N", "calls:Q ,.0f", "recall:Q .2f")
-    )
-    recall_by_calls = base.encode(
+    tooltips = make_tooltips("design:N", "top:N", "calls:Q ,.0f", "recall:Q .2f")
+    chart_by_k = make_chart().encode(color=colour_by("top", "found of"), tooltip=tooltips)
+    recall_by_calls = chart_by_k.encode(
         x=alt.X("calls:Q", title="calls of both trial types", scale=alt.Scale(zero=False)),
         y=alt.Y("recall:Q", title="share of the dense top k found", scale=alt.Scale(domain=[0, 1])),
         shape=alt.Shape("design:N", title="design"),
         detail=alt.Detail("design:N"),
     )
-    chart = recall_by_calls.mark_line(strokeWidth=2) + recall_by_calls.mark_point(filled=True, size=60, opacity=1)
-    chart += base.mark_rule(strokeDash=[4, 4]).encode(y=alt.Y("halves:Q"))
+    lines = recall_by_calls.mark_line(strokeWidth=2)
+    points = recall_by_calls.mark_point(filled=True, size=60, opacity=1)
+    dashed_lines = chart_by_k.mark_rule(strokeDash=[4, 4]).encode(y=alt.Y("halves:Q"))
+    chart = lines + points + dashed_lines
 
     note = (
         "ρ refers to all agents, this figure to the best. Dashed: share of the best agents by one half of the items that are "
@@ -302,19 +306,19 @@ def _draw_recall(study: BudgetStudy) -> Figure:
 def _make_recall_frame(study: BudgetStudy) -> Frame:
     """Make the data of the figure that shows the recall of the best agents at each budget.
 
-    Returns a frame with one row per design, budget and number k of best agents, and the columns design, calls, top (k), recall,
-    and halves, which is the share of the best agents that both halves of the items have in common.
+    Returns a frame with one row per design, budget and number k of best agents. Its columns are the design, the calls, k (`top`),
+    the recall, and the share of the best k agents that the rankings by two halves of the items have in common (`halves`).
     """
     columns: dict[str, list[str | float | None]] = {name: [] for name in ("design", "calls", "top", "recall", "halves")}
-    for design, budgets in study.designs.items():
-        for budget in budgets:
-            recall_by_top = budget.recalls or {}
-            for n_top, recall in recall_by_top.items():
+    for design, results in study.designs.items():
+        for result in results:  # at one budget
+            recall_by_k = result.recalls or {}
+            for k, recall in recall_by_k.items():
                 columns["design"].append(design)
-                columns["calls"].append(budget.calls)
-                columns["top"].append(f"top {n_top}")
+                columns["calls"].append(result.calls)
+                columns["top"].append(f"top {k}")
                 columns["recall"].append(recall)
-                columns["halves"].append(study.halves.recalls[n_top])
+                columns["halves"].append(study.halves.recalls[k])
     return Frame.from_columns(**columns)
 
 
@@ -371,7 +375,8 @@ def draw_sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
 def draw_baseline_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
     """Draw the prediction error (RMSE) of each model on held-out cells, lowest error first.
 
-    Each model has a point at its mean error over the seeds, and a line from the 2.5 to the 97.5% quantile of its errors.
+    Each model has a point at its mean error over the seeds, and a line from the 2.5 to the 97.5% quantile of its errors. Its
+    rank correlation ρ with the dense ranking is shown in a tooltip.
 
     Returns a tuple of one figure.
     """

@@ -98,7 +98,7 @@ PictureKind = Literal["svg", "png"]
 """Format of a picture."""
 
 
-def picture_spec(data: ReportData, slug: str) -> dict[str, Json]:
+def make_figure_spec(data: ReportData, slug: str) -> dict[str, Json]:
     """Return the complete Vega-Lite specification of one figure of a run: with data, title, source and width.
 
     Parameters

@@ -141,9 +141,9 @@ def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
 
     Notes
     -----
-    The code is 4·p + 2·s + y: p is the number of the pair of texts without regard to their order; s is 1 if the text
-    with the larger number is read first; y is 1 for a yes. So `code >> 2` is the same for trials of the same two texts,
-    and `code >> 1` if the texts also have the same order.
+    The code is 4·p + 2·s + y. Here, p is the number of the pair of texts without regard to their order; s is 1 if the
+    text with the larger number is read first, and 0 if it is read second; y is 1 for a yes and 0 for a no. So
+    `code >> 2` is the same for trials of the same two texts, and `code >> 1` if the texts also have the same order.
     """
     first, second = number_texts(columns, plan)
     lower, higher = np.minimum(first, second), np.maximum(first, second)
@@ -151,8 +151,9 @@ def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
     pair = lower * n_texts + higher
     is_swapped = first > second
     is_yes = columns["hard_answer"] == 1
+    code = 4 * pair + 2 * is_swapped + is_yes
     is_answered = columns["missing_reason"] == 0
-    return np.where(is_answered, 4 * pair + 2 * is_swapped + is_yes, -1)
+    return np.where(is_answered, code, -1)
 
 
 def number_texts(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Positions, Positions]:
@@ -200,19 +201,22 @@ def compare_repeats(code: Positions) -> Repeats:
     -----
     Pairs of texts are divided into chunks, and only the trials of one chunk are sorted at a time, to save memory.
     """
-    n_chunks = 1 << (len(code) // TRIALS_PER_SORT).bit_length()  # a power of 2
+    # the smallest power of 2 that is larger than the number of full chunks
+    n_chunks = 2 ** (len(code) // TRIALS_PER_SORT).bit_length()
     differ = np.zeros(len(code), dtype=np.bool_)
-    retest = np.zeros(2, dtype=np.int64)  # numbers of compared and of equal answers
-    swapped = np.zeros(2, dtype=np.int64)
+    retest_counts = np.zeros(2, dtype=np.int64)  # numbers of compared and of equal answers
+    swapped_counts = np.zeros(2, dtype=np.int64)
     for chunk in range(n_chunks):
-        rows = _rows_in_chunk(code, chunk, n_chunks)
-        by_question = np.argsort(code[rows] >> 1, kind="stable")
-        rows = rows[by_question]
-        answers = _SortedAnswers.from_codes(code[rows])
-        retest += answers.count_retests()
-        swapped += answers.count_swapped()
-        differ[rows[answers.have_both()]] = True
-    return Repeats(_make_agreement(retest), _make_agreement(swapped), differ)
+        unsorted_rows = _list_rows_of_chunk(code, chunk, n_chunks)
+        question = code[unsorted_rows] >> 1  # the same for trials of the same two texts in the same order
+        sorted_rows = unsorted_rows[np.argsort(question, kind="stable")]
+
+        answers = _SortedAnswers.from_codes(code[sorted_rows])
+        retest_counts += answers.count_retests()
+        swapped_counts += answers.count_swapped()
+        rows_with_both_answers = sorted_rows[answers.have_both()]
+        differ[rows_with_both_answers] = True
+    return Repeats(_make_agreement(retest_counts), _make_agreement(swapped_counts), differ)
 
 
 class _SortedAnswers(NamedTuple):
@@ -236,15 +240,19 @@ class _SortedAnswers(NamedTuple):
         return _count_same(is_repeated, self.is_yes[1:] == self.is_yes[:-1])
 
     def count_swapped(self) -> tuple[int, int]:
-        """Count the questions with an answer to the texts in the other order too, and those whose two answers are equal.
+        """Count the pairs of texts that were judged in both orders, and those of them with the same answer in both orders.
 
-        If a question has several answers, the first one counts.
+        If a judge answered the same question several times, its first answer counts.
         """
-        starts = np.flatnonzero(np.diff(self.question, prepend=-1))
+        starts = np.flatnonzero(np.diff(self.question, prepend=-1))  # positions of the first answers to each question
         question = self.question[starts]
         is_yes = self.is_yes[starts]
-        is_swapped = question[1:] == (question[:-1] | 1)  # 2·p + 1 follows 2·p
-        return _count_same(is_swapped, is_yes[1:] == is_yes[:-1])
+
+        # two adjacent questions are about the same pair of texts if they differ only in the last bit, their order
+        pair = question >> 1
+        is_same_pair = pair[1:] == pair[:-1]
+        is_same_answer = is_yes[1:] == is_yes[:-1]
+        return _count_same(is_same_pair, is_same_answer)
 
     def have_both(self) -> Bools:
         """Return for each answer whether its two texts, in any order, got a yes and a no: bool array (n_answers,)."""
@@ -256,22 +264,24 @@ class _SortedAnswers(NamedTuple):
         return np.repeat(has_both, n_answers)
 
 
-def _rows_in_chunk(code: Positions, chunk: int, n_chunks: int) -> Positions:
-    """Find the rows of the answered trials in one of several chunks of pairs of texts.
+def _list_rows_of_chunk(code: Positions, chunk: int, n_chunks: int) -> Positions:
+    """List the rows of the answered trials whose pair of texts belongs to one chunk.
 
-    A pair of texts belongs to the chunk whose number is the number of the pair modulo `n_chunks`. A code is 4 times the number
-    of the pair, plus two bits for the order of the texts and the answer.
+    The numbers of pairs are divided into chunks: pair p belongs to the chunk p modulo `n_chunks`. The trials are read in slices,
+    to save memory.
 
-    code : int64 array (n_trials,), codes of `encode_trials`
+    code : int64 array (n_trials,), codes of `encode_trials`, from which p follows
+    chunk : number of the chunk, from 0
     n_chunks : number of chunks, a power of 2
     """
     rows = [np.empty(0, dtype=np.int64)]
     for start in range(0, len(code), TRIALS_PER_SORT):
-        codes = code[start : start + TRIALS_PER_SORT]
-        is_answered = codes >= 0
-        pair = codes >> 2
-        is_in_chunk = (pair & (n_chunks - 1)) == chunk  # pair modulo a power of 2
-        rows.append(start + np.flatnonzero(is_answered & is_in_chunk))
+        codes_of_slice = code[start : start + TRIALS_PER_SORT]
+        is_answered = codes_of_slice >= 0
+        pair = codes_of_slice >> 2
+        chunk_of_pair = pair & (n_chunks - 1)  # pair modulo a power of 2
+        positions_in_slice = np.flatnonzero(is_answered & (chunk_of_pair == chunk))
+        rows.append(start + positions_in_slice)
     return np.concatenate(rows)
 
 

@@ -118,14 +118,17 @@ class Comparison:
         tuple contains the reason.
         """
         try:
-            study = JudgesStudy(AlignedRuns([read_judged_run(first), read_judged_run(second)]))
+            aligned = AlignedRuns([read_judged_run(first), read_judged_run(second)])
+            study = JudgesStudy(aligned)
         except (ConfigError, StatisticsError) as error:
             names = (self.first.name, self.second.name)
             recommendations = (self.first.recommendation, self.second.recommendation)
             return tuple(describe_recommendations(names, recommendations)), (error.message,)
-        # the summary contains the recommendations (`answer`) and then the agreement
+
+        # the summary has the sentences on recommendations first, which `answer` contains too, and then those on agreement
+        sentences = tuple(study.summary)
         n_recommendations = len(study.answer)
-        return tuple(study.summary[:n_recommendations]), tuple(study.summary[n_recommendations:])
+        return sentences[:n_recommendations], sentences[n_recommendations:]
 
 
 class _RunQuality(NamedTuple):

@@ -131,20 +131,20 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
     The influence of a group is Spearman's ρ between two rankings of the other agents: with and without the agents of the
     group as partners. It needs at least five agents outside the group.
     """
-    # additive model of the agreement of a pair: effect of the agent (row) + effect of its partner (column)
+    # the additive model predicts the agreement of a pair (row, column) as the sum of the effects of its two agents
     agreement_sum = np.where(pairs.compared, pairs.mean, 0.0).sum(axis=1)
     effect = fit_pair_effects(pairs.compared.astype(np.float64), agreement_sum)
-    agreement_without_partner = pairs.mean - effect[None, :]
+    partner_effect = effect[None, :]
+    agreement_without_partner = pairs.mean - partner_effect
 
     measured_groups = []
-    for group in dict.fromkeys(groups):
-        if group is None:
-            continue
-        is_member = np.array([name == group for name in groups], dtype=np.bool_)
-        line = GroupLine(group, pairs, is_member, residual=agreement_without_partner, agents=agents)
-        if line.inside is not None or line.correlation is not None:
-            measured_groups.append(line)
-    return sorted(measured_groups, key=lambda line: line.inside is None)
+    names_of_groups = [name for name in dict.fromkeys(groups) if name is not None]
+    for group_name in names_of_groups:
+        is_member = np.array([name == group_name for name in groups], dtype=np.bool_)
+        measures = GroupLine(group_name, pairs, is_member, residual=agreement_without_partner, agents=agents)
+        if measures.inside is not None or measures.correlation is not None:
+            measured_groups.append(measures)
+    return sorted(measured_groups, key=lambda measures: measures.inside is None)
 
 
 def groups_table(lines: Sequence[GroupLine]) -> Table:
@@ -158,18 +158,21 @@ def groups_table(lines: Sequence[GroupLine]) -> Table:
     Returns
     -------
     Table
-        One row per group; "–" if a value is unknown. "inside" is the agreement of its agents with each other, and "across" with
-        other agents. "loses from" is a fraction of the pool: a coalition of agents that always agree ranks above the group if it
-        is at least as large as this fraction. The other agents are ranked with and without the group as partners: "without it" is
-        the correlation of the two rankings, and "moves most" the agent whose rank changes most, with the change.
+        One row per group; "–" if a value is unknown. The columns are:
+
+        - "inside", "across": agreement of the agents of the group with each other, and with other agents.
+        - "loses from": fraction of the pool. If at least this fraction of the agents always agreed with each other, they
+          would rank above the group.
+        - "without it", "moves most": the other agents are ranked with and without the group as partners; the correlation of
+          the two rankings, and the agent whose rank changes most, with the change.
     """
     rows = []
     for line in lines:
-        losing_share = "–" if line.losing_share is None else f"{100 * line.losing_share:.0f}%"
-        most_moved = f"{line.most_moved} ({line.max_change})" if line.max_change else "–"
         inside, across = format_decimal(line.inside, 2), format_decimal(line.across, 2)
+        winning_coalition = "–" if line.losing_share is None else f"{100 * line.losing_share:.0f}%"
         correlation = format_decimal(line.correlation, 2)
-        rows.append([line.group, str(line.n_agents), inside, across, losing_share, correlation, most_moved])
+        most_moved_agent = f"{line.most_moved} ({line.max_change})" if line.max_change else "–"
+        rows.append([line.group, str(line.n_agents), inside, across, winning_coalition, correlation, most_moved_agent])
     headings = ["group", "agents", "inside", "across", "loses from", "without it", "moves most"]
     return Table("Group by group", headings, "lrrrrrl", rows)
 
@@ -337,7 +340,8 @@ def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
     Returns
     -------
     RankingChecks
-        A finding for every check that can be made, even if the check detected no problem.
+        Agreement of the pairs and groups of agents, and one finding per check, warnings first. Checks without a problem have a
+        finding, too. Without agreements of pairs, there is only the check whether the ranking is based on a signal.
     """
     agents = evidence.agent_ids
     pairs = evidence.pairs
@@ -345,10 +349,13 @@ def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
         return RankingChecks(None, (), (_check_signal(summary),))
 
     group_by_agent = evidence.pool.groups
-    measured_groups = measure_groups(pairs, [group_by_agent.get(agent) for agent in agents], agents)
-    robust = summary.facts.alternative_rankings.get("robust")
-    flagged_groups = () if robust is None else robust.groups
-    pair_grid = PairGrid(pairs, flagged_groups, agents, [row.agent for row in summary.ranking])
+    groups = [group_by_agent.get(agent) for agent in agents]
+    measured_groups = measure_groups(pairs, groups, agents)
+
+    robust_ranking = summary.facts.alternative_rankings.get("robust")
+    flagged_groups = () if robust_ranking is None else robust_ranking.groups
+    ranked_agents = [row.agent for row in summary.ranking]
+    pair_grid = PairGrid(pairs, flagged_groups, agents, ranked_agents)
 
     findings = list(_iter_check_findings(evidence, summary, pair_grid, measured_groups))
     findings += _check_spread(agreeing_fraction(pairs, min_agreement=HIGH_AGREEMENT))
@@ -386,18 +393,18 @@ def _make_finding(slug: str, message: str, *, is_problem: bool, agents: tuple[st
 
 
 def _check_signal(summary: Summary) -> Finding:
-    """Report whether the ranking is based on a signal, in two tests.
+    """Report whether the answers of the judge distinguish the agents, by two tests.
 
     The judge must discriminate (J = TPR − FPR is significantly above 0), and the abilities must differ significantly.
     """
     signal = summary.facts.signal
-    reason = summary.facts.recommendation.reason  # states which test failed
     p_value = signal.p_equal_abilities
     passes_both_tests = signal.discriminates and signal.separates_agents
     if passes_both_tests:
         text = f"The judge separates these agents: {signal.j_text} ({signal.level:.0%}); equal abilities: p = {p_value:.2g}."
     else:
-        text = f"{reason[:1].upper()}{reason[1:]}."
+        failed_test = summary.facts.recommendation.reason  # states which test failed
+        text = f"{failed_test[:1].upper()}{failed_test[1:]}."
     return _make_finding(
         "signal",
         text,
@@ -412,8 +419,8 @@ def _check_signal(summary: Summary) -> Finding:
 def _check_pairs(grid: PairGrid, *, n_agents: int) -> Finding:
     """Report the flagged groups of agents, or that there are none, or that the run has too few agents to flag any.
 
-    A group is flagged if its agents have similar texts, or agree more with each other than any group of honest agents in the
-    recorded runs of the project ("any honest group on record").
+    A group is flagged if its agents have similar texts, or agree with each other more than a limit. The limit is the largest
+    agreement of a group of honest agents in runs that were recorded for this purpose.
 
     grid : agreement of all pairs, with the flagged groups
     n_agents : number of agents of the run
@@ -458,36 +465,42 @@ def _check_split_half(summary: Summary) -> Iterator[Finding]:
 def _check_group_influence(groups: Sequence[GroupLine]) -> Iterator[Finding]:
     """Report the group on which the ranking of the other agents depends most.
 
-    The other agents are ranked with and without comparisons with the group, and the two rankings are correlated.
+    The other agents are ranked twice: with all comparisons, and without their comparisons with the group. The lower the
+    correlation of the two rankings, the more the ranking depends on the group.
 
     groups : groups for which this correlation is known; nothing is reported without such groups
     """
     if not groups:
         return
-    most_influential = min(groups, key=lambda group: group.correlation or 0.0)
-    correlation = most_influential.correlation or 0.0
+
+    def get_correlation(group: GroupLine) -> float:
+        return group.correlation or 0.0
+
+    most_influential = min(groups, key=get_correlation)
+    correlation = get_correlation(most_influential)
     text = (
         f"If a single group is left out as partners, the ranking of the other agents correlates with the full ranking at ρ = "
         f"{correlation:.2f} or more. It changes most without “{most_influential.group}”"
     )
-    agents: tuple[str, ...] = ()
+    moved_agents: tuple[str, ...] = ()
     if most_influential.most_moved is not None and most_influential.max_change:
-        agents = (most_influential.most_moved,)
-        text += f", where {most_influential.most_moved} moves by {most_influential.max_change} ranks."
-    else:
-        text += "."
-    is_problem = correlation < MIN_RHO_WITHOUT_GROUP
+        moved_agents = (most_influential.most_moved,)
+        text += f", where {most_influential.most_moved} moves by {most_influential.max_change} ranks"
     yield _make_finding(
-        "groups", text, is_problem=is_problem, agents=agents, group=most_influential.group, correlation=correlation
+        "groups",
+        f"{text}.",
+        is_problem=correlation < MIN_RHO_WITHOUT_GROUP,
+        agents=moved_agents,
+        group=most_influential.group,
+        correlation=correlation,
     )
 
 
 def _check_coalitions(groups: Sequence[GroupLine]) -> Iterator[Finding]:
-    """Report how large a coalition must be to rank above each group.
+    """Report how large a coalition, agents that always agree with each other, must be to rank above each group.
 
-    A coalition consists of agents that always agree with each other. The attribute `losing_share` of a group is the
-    fraction of the pool that a coalition must reach to rank above the group. It is None if the agents of the group do not
-    agree more with each other than with other agents.
+    The necessary size is the attribute `losing_share`, a fraction of the pool. It is None for a divided group, whose agents do
+    not agree more with each other than with other agents.
 
     groups : groups with a known agreement; nothing is reported if there are none
     """
@@ -495,19 +508,23 @@ def _check_coalitions(groups: Sequence[GroupLine]) -> Iterator[Finding]:
         return
 
     sentences = []
-    groups_with_limit = [group for group in groups if group.losing_share is not None]
-    if groups_with_limit:
-        limits = [f"“{group.group}” from {group.losing_share:.0%} of the pool on" for group in groups_with_limit]
-        sentences.append(f"Agents that always agree would rank above {', above '.join(limits)}.")
+    united_groups = [group for group in groups if group.losing_share is not None]
+    if united_groups:
+        sizes = [f"above “{group.group}” from {group.losing_share:.0%} of the pool on" for group in united_groups]
+        sentences.append(f"Agents that always agree would rank {', '.join(sizes)}.")
 
     divided_groups = [group.group for group in groups if group.losing_share is None]
     if divided_groups:
         sentences.append(f"Agents of {_quote_all(divided_groups)} agree less with each other than with other agents.")
 
-    weaker_groups = [group.group for group in groups_with_limit if (group.outside or 0.0) > (group.inside or 0.0)]
-    if weaker_groups:
+    less_united_groups = []  # than the agents outside
+    for group in united_groups:
+        agreement_inside, agreement_outside = group.inside or 0.0, group.outside or 0.0
+        if agreement_outside > agreement_inside:
+            less_united_groups.append(group.group)
+    if less_united_groups:
         sentences.append(
-            f"At present, agents outside {_quote_all(weaker_groups)} agree more with each other than those inside."
+            f"At present, agents outside {_quote_all(less_united_groups)} agree more with each other than those inside."
         )
     yield _make_finding("coalition", " ".join(sentences), is_problem=False)
 

@@ -115,7 +115,7 @@ class Sources:
         self.missing: list[str] = []
         self._open_pool(folder)
         if judge is not None:
-            self._read_prompt_and_store(folder, str(judge.get("prompt_digest")))
+            self._set_prompt_and_store(folder, str(judge.get("prompt_digest")))
 
     def _open_pool(self, folder: RunFolder) -> None:
         """Read the responses of a run into the attribute `pool`.
@@ -137,23 +137,26 @@ class Sources:
                 "The pool has changed since the run was planned, so its texts are not those that were judged."
             )
 
-    def _read_prompt_and_store(self, folder: RunFolder, prompt_digest: str) -> None:
+    def _set_prompt_and_store(self, folder: RunFolder, prompt_digest: str) -> None:
         """Set the attributes `prompt`, the prompt of the judge, and `store`, the address of its answer store.
 
-        If the prompt or the store cannot be read, or if the prompt has changed since the run, the attribute stays None,
-        and a sentence is added to `missing`.
+        If the store or the prompt cannot be read, both stay None. If the prompt has changed since the run, `prompt` stays None.
+        In both cases, a sentence is added to `missing`.
 
         prompt_digest : digest of the prompt with which the run was judged
         """
         try:
             config = folder.read_config()
             with open_store_of_folder(config.store_location):  # raises an error if the store cannot be read
-                self.prompt = _load_prompt(load_judge_of_run(config), prompt_digest)
-            self.store = config.store_location
-            if self.prompt is None:
-                self.missing.append("The prompt of the judge has changed since the run, so it is not shown.")
+                prompt = _load_prompt(load_judge_of_run(config), prompt_digest)
         except YoudenError as error:
             self.missing.append(f"The raw answers of the judge or its prompt cannot be read: {error}")
+            return
+
+        self.prompt = prompt
+        self.store = config.store_location
+        if prompt is None:
+            self.missing.append("The prompt of the judge has changed since the run, so it is not shown.")
 
 
 def _load_prompt(config: JudgeConfig, digest: str) -> dict[str, Json] | None:

@@ -43,12 +43,13 @@ class AgentGrid(ReadOnly):
     def average_tiles(self, order: Positions, *, max_tiles: int = MAX_TILES) -> tuple[Floats, tuple[str, ...], int]:
         """Average the agreement over square tiles, so that a heat map of many agents stays readable.
 
-        A tile consists of the pairs of consecutive agents in a given order.
+        The agents are arranged in the given order and divided into groups of consecutive agents. Each tile has the pairs of
+        one group (rows) with another one (columns).
 
         Parameters
         ----------
         order : int64 array (n_agents,)
-            Positions of the agents.
+            Positions of the agents, in the order of the rows.
         max_tiles : int, default 12,000
             Approximate maximum number of tiles.
 
@@ -66,7 +67,8 @@ class AgentGrid(ReadOnly):
         agreement = self.agreement[np.ix_(order, order)]
         if agents_per_tile > 1:
             agreement = average_bins(agreement, agents_per_tile, agents_per_tile)
-        names = label_bins([self.agents[position] for position in order], agents_per_tile)
+        ordered_agents = [self.agents[position] for position in order]
+        names = label_bins(ordered_agents, agents_per_tile)
         return agreement, names, agents_per_tile
 
 
@@ -80,8 +82,8 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
     ranked : sequence of str
         Ids of the agents, best first.
     fpr : float or None
-        False-positive rate of all pairs together. It is subtracted from the agreement of each pair, unless `evidence` has
-        subtracted one rate per pair already (`own_rates`). None subtracts nothing.
+        False-positive rate of all pairs together, which is subtracted from the agreement of each pair; None to subtract
+        nothing. It is not used if each pair has its own rate (`evidence.own_rates`), which `evidence` has already subtracted.
 
     Returns
     -------
@@ -94,10 +96,11 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
         agreement = agreement - fpr
 
     position_by_agent = {agent: position for position, agent in enumerate(evidence.agent_ids)}
+    positions_by_rank = [position_by_agent[agent] for agent in ranked]
     return AgentGrid(
         agents=evidence.agent_ids,
         agreement=agreement,
-        by_rank=np.array([position_by_agent[agent] for agent in ranked], dtype=np.int64),
+        by_rank=np.array(positions_by_rank, dtype=np.int64),
         by_cluster=order_by_similarity(agreement),
     )
 
@@ -370,20 +373,23 @@ def _compute_exact_bounds(n: Positions, n_yes: Positions) -> tuple[Floats, Float
 
 
 def sample_holdout_points(evidence: Evidence) -> HoldoutPoints | None:
-    """Sample at most `MAX_POINTS` held-out cells (an agent on an item) at random, with predicted and observed scores.
+    """Sample at most `MAX_POINTS` held-out scores at random, each with the score that the fit predicts for it.
 
-    Returns None if the run has no held-out cell, or if the fit can predict none of them.
+    Returns None if the run has no held-out scores, or if the fit can predict none of them.
     """
     if evidence.holdout is None:
         return None
-    cells, observed, _ = evidence.holdout.cells
+
+    # held-out cells (combinations of an agent and an item), sorted by agent
+    cells, unsorted_scores, _ = evidence.holdout.cells
     order = cells.by_agent
+    observed = unsorted_scores[order]
     predicted = evidence.predicted.predict(cells.agent[order], cells.item[order])
     predictable = np.flatnonzero(~np.isnan(predicted))
     n_predictable = len(predictable)
     if n_predictable == 0:
         return None
 
-    rng = standalone_stream(0)
-    sample = rng.choice(predictable, min(MAX_POINTS, n_predictable), replace=False)
-    return HoldoutPoints(predicted[sample], observed[order[sample]], n_predictable)
+    n_points = min(MAX_POINTS, n_predictable)
+    sample = standalone_stream(0).choice(predictable, n_points, replace=False)
+    return HoldoutPoints(predicted[sample], observed[sample], n_predictable)

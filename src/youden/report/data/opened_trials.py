@@ -127,13 +127,13 @@ def find_calling_judge(result: Verdicts) -> Mapping[str, Json] | None:
     return None if result.request_hash is None else result.judge
 
 
-def read_raw_answers(keys: Sequence[bytes], store: str | None) -> tuple[Raw | None, ...]:
-    """Read the raw answers to requests from the store.
+def read_raw_answers(request_hashes: Sequence[bytes], store: str | None) -> tuple[Raw | None, ...]:
+    """Read the texts that a judge answered to requests from the store of answers.
 
     Parameters
     ----------
-    keys : sequence of bytes
-        Hash of each request; empty for a trial without a request.
+    request_hashes : sequence of bytes
+        Hash of the request of each trial, as ASCII; an empty value for a trial without a request.
     store : str or None
         Address of the store; None if it cannot be opened.
 
@@ -148,14 +148,14 @@ def read_raw_answers(keys: Sequence[bytes], store: str | None) -> tuple[Raw | No
         [store-corrupt]: if the store is damaged.
     """
     if store is None:
-        return (None,) * len(keys)
+        return (None,) * len(request_hashes)
 
-    request_hashes = [key.decode() for key in keys]
-    hashes_to_read = [request_hash for request_hash in request_hashes if request_hash]
+    hash_texts = [request_hash.decode() for request_hash in request_hashes]
+    hashes_of_requests = [text for text in hash_texts if text]
     with open_store_of_folder(store) as opened_store:
-        completions = opened_store.answers(hashes_to_read)
-    raw_answers = {request_hash: _to_raw(completion) for request_hash, completion in completions.items()}
-    return tuple(raw_answers.get(request_hash) for request_hash in request_hashes)
+        completions = opened_store.answers(hashes_of_requests)
+    raw_answer_by_hash = {text: _to_raw(completion) for text, completion in completions.items()}
+    return tuple(raw_answer_by_hash.get(text) for text in hash_texts)
 
 
 def cells_of(line: TrialLine) -> tuple[Cell, Cell]:

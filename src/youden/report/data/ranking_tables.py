@@ -116,16 +116,16 @@ def select_ranking(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[Ran
     This is the plain ranking, which gives equal weight to all partners of an agent (the agents that it is compared with), or
     one of the alternative rankings. An agent that is not in the alternative ranking keeps its row of the plain ranking.
 
-    rows : plain ranking; each row also has the rows of the agent in the alternative rankings, by their names
+    rows : plain ranking; each row has an attribute `alternative_rankings`: name of a ranking → row of the agent in it
     ranked_by : name of the ranking to return
     """
     if ranked_by == "plain":
         return tuple(rows)
-    selected = []
-    for row in rows:
-        alternative = row.alternative_rankings.get(ranked_by, row)
-        selected.append(replace(alternative, alternative_rankings=row.alternative_rankings))
-    return tuple(selected)
+    selected_rows = []
+    for plain_row in rows:
+        selected_row = plain_row.alternative_rankings.get(ranked_by, plain_row)
+        selected_rows.append(replace(selected_row, alternative_rankings=plain_row.alternative_rankings))
+    return tuple(selected_rows)
 
 
 def displayed_columns(rows: Sequence[RankedAgent]) -> tuple[TableColumn, ...]:
@@ -165,12 +165,18 @@ def add_report_columns(
         The same agents, in the same order, with the probability of being the best, the rank by mean length of the
         responses (1 for the longest), and the bar of the interval in percent of the axis; each is None if unknown.
     """
-    length_ranks = {} if pool is None else _rank_by_length(pool)
-    p_best = choice.p_best if choice else {}
+    length_rank_by_agent = {} if pool is None else _rank_by_length(pool)
+    p_best_by_agent = choice.p_best if choice else {}
     agents = []
     for row, bar in zip(rows, _iter_interval_bars(rows), strict=True):
-        length_rank = length_ranks.get(row.agent)
-        agents.append(RankedAgent(**vars(row), p_best=p_best.get(row.agent), length_place=length_rank, bar=bar))
+        columns_of_ranking = vars(row)
+        agent = RankedAgent(
+            **columns_of_ranking,
+            p_best=p_best_by_agent.get(row.agent),
+            length_place=length_rank_by_agent.get(row.agent),
+            bar=bar,
+        )
+        agents.append(agent)
     return tuple(agents)
 
 
@@ -343,11 +349,13 @@ def rates_table(rates: RateFacts) -> Table:
     Returns
     -------
     Table
+        One row per agent: its rate, the 95% interval, which is empty if it is unknown, and the number of independent trials.
     """
     rows = []
-    for agent in rates.agents:
-        interval = "" if agent.low is None or agent.high is None else f"{agent.low:.4f} … {agent.high:.4f}"
-        rows.append([agent.agent, f"{agent.rate:.4f}", interval, f"{agent.n_trials:,}"])
+    for agent_rate in rates.agents:
+        low, high = agent_rate.low, agent_rate.high
+        interval = "" if low is None or high is None else f"{low:.4f} … {high:.4f}"
+        rows.append([agent_rate.agent, f"{agent_rate.rate:.4f}", interval, f"{agent_rate.n_trials:,}"])
     return make_table("false-positive rates", ["agent"], ["FPR", "95%", "independent trials"], rows)
 
 

@@ -97,20 +97,28 @@ def _make_agent_pages(
     evidence : tables of the run, with the score of each cell (an agent on an item)
     grid : agreement of all pairs of agents; the details are in the order of its agents
     checks : checks of the ranking; each finding is shown for the agents that it names
-    worst_trials : for each agent, rows of the trials that lower its ability most; empty for an imported run
+    worst_trials : for each agent, rows of the trials that lower its ability most; an empty sequence for an imported run, which
+        has no trials
     """
     cells, scores, _weights = evidence.scores.cells
     agreement = average_orders(grid.agreement, default=np.nan)  # mean of A against B and B against A
     np.fill_diagonal(agreement, np.nan)
 
     pages = []
-    for position, cells_of_agent in enumerate(_group_by_agent(cells)):
+    for agent_position, cells_of_agent in enumerate(_group_by_agent(cells)):
         item = cells.item[cells_of_agent]
         score = scores[cells_of_agent]
-        residual = score - evidence.predicted.predict(position, item)
-        findings = list(iter_agent_findings(grid.agents[position], summary, checks))
-        worst = worst_trials[position] if worst_trials else []
-        pages.append(AgentPage(agreement[position], item, score, residual, findings=findings, worst=worst))
+        predicted_score = evidence.predicted.predict(agent_position, item)
+        agent_id = grid.agents[agent_position]
+        page = AgentPage(
+            agreement[agent_position],
+            item,
+            score,
+            score - predicted_score,
+            findings=list(iter_agent_findings(agent_id, summary, checks)),
+            worst=worst_trials[agent_position] if worst_trials else [],
+        )
+        pages.append(page)
     return pages
 
 
@@ -120,7 +128,7 @@ def _group_by_agent(cells: CellIndex) -> list[Positions]:
     return np.split(cells.by_agent, np.cumsum(n_cells)[:-1])
 
 
-_SLUGS_OF_SENTENCES = ("pairs", "halves")
+_SLUGS_WITH_OWN_SENTENCES = ("pairs", "halves")
 """Slugs of warnings about flagged groups and partners, which are replaced by one sentence for each agent."""
 
 
@@ -144,27 +152,27 @@ def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> 
         the agents with which the agent is compared. Finally, a sentence for each label that gives the agent another rank
         than its ability does.
     """
+    # warnings on flagged groups and partners have sentences of their own below
     warnings = [*summary.warnings, *checks.warnings]
-    messages = [
-        finding.message for finding in warnings if agent in finding.agents and finding.slug not in _SLUGS_OF_SENTENCES
-    ]
+    other_warnings = [finding for finding in warnings if finding.slug not in _SLUGS_WITH_OWN_SENTENCES]
+    messages = [finding.message for finding in other_warnings if agent in finding.agents]
     yield from dict.fromkeys(messages)  # each message once
 
-    if checks.pairs is not None:
-        for group in checks.pairs.groups:
-            if agent in group.agents:
-                yield f"It is in a group with similar texts, or that agrees more than any honest group on record: {group}."
+    flagged_groups = () if checks.pairs is None else checks.pairs.groups
+    for group in flagged_groups:
+        if agent in group.agents:
+            yield f"It is in a group with similar texts, or that agrees more than any honest group on record: {group}."
 
-    if summary.facts.partners is not None:
-        for name, change in summary.facts.partners.agents:
-            if name == agent:
-                yield f"Its rank depends on the other agents: random halves of its partners differ by {change:.1f} ranks."
+    rank_changes = () if summary.facts.partners is None else summary.facts.partners.agents
+    for name, rank_change in rank_changes:
+        if name == agent:
+            yield f"Its rank depends on the other agents: random halves of its partners differ by {rank_change:.1f} ranks."
 
     labels = () if summary.labels is None else summary.labels.labels
     for label in labels:
-        ranks_of_agent = [line for line in label.disagreements if line.agent == agent]
-        for line in ranks_of_agent:
-            yield f"Its rank by {label.name} is {line.label_low}, its rank by ability {line.rank}."
+        for disagreement in label.disagreements:
+            if disagreement.agent == agent:
+                yield f"Its rank by {label.name} is {disagreement.label_low}, its rank by ability {disagreement.rank}."
 
 
 def _find_extremes(value: Floats) -> tuple[list[int], list[int]]:

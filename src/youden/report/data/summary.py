@@ -38,20 +38,21 @@ Link = tuple[ScoreKind, str, LinkFacts]
 
 
 def links_table(links: Iterable[Link]) -> Table:
-    """Tabulate the curl of scores on the scale of each link function.
+    """Tabulate the curl of scores, their deviation from an additive model, after each transformation by a link function.
 
-    The curl of a rectangle (two agents and two items) is the deviation of its four transformed scores from an additive
-    model. The columns are quantiles of the curl, and R² of the additive model. The quantiles have standard errors if only a
-    sample of the rectangles was used.
+    The curl is measured in rectangles: four scores of two agents on two items. The table has the median and the 95% quantile
+    over rectangles, also per standard deviation (SD) of the transformed scores, and R² of the additive model. The quantiles
+    have standard errors if only a sample of the rectangles was used.
 
     links : one element per row: kind of the scores ("row" or "symmetric"), name of the link function, and statistics
     """
     rows = []
-    for scores, link, curl in links:
+    for score_kind, link_function, curl in links:
         median = _format_with_error(curl.median, curl.median_error)
         p95 = _format_with_error(curl.p95, curl.p95_error)
-        median_per_sd, p95_per_sd = format_decimal(curl.median_scaled, 2), format_decimal(curl.p95_scaled, 2)
-        rows.append([scores, link, median, p95, median_per_sd, p95_per_sd, format_decimal(curl.r2)])
+        median_per_sd = format_decimal(curl.median_scaled, 2)
+        p95_per_sd = format_decimal(curl.p95_scaled, 2)
+        rows.append([score_kind, link_function, median, p95, median_per_sd, p95_per_sd, format_decimal(curl.r2)])
     return make_table("Curl", ["scores", "link"], ["median", "P95", "median per SD", "P95 per SD", "R²"], rows)
 
 
@@ -181,13 +182,14 @@ class Summary:
         Returns
         -------
         Table
-            Ranks (if there are several agents), agent, group (if any agent has one), ability, interval, bar and the
-            other columns of the run, as text.
+            One row per agent, with texts in the columns: ranks (if there are several agents), agent, group (if any agent
+            has one), ability, interval, bar, and further results of the run.
         """
         columns = list(self._iter_table_columns(self.ranking[:max_agents], bar_cells))
         headings = [column.heading for column in columns]
         alignments = "".join(column.alignment for column in columns)
-        rows = [list(row) for row in zip(*(column.cells for column in columns), strict=True)]
+        cells_by_column = [column.cells for column in columns]
+        rows = [list(row) for row in zip(*cells_by_column, strict=True)]
         title = f"{self.name}: {format_count(self.n_agents, 'agent')} on {self.items}"
         return Table(title, headings, alignments, rows)
 
@@ -249,13 +251,16 @@ class Summary:
     def p_best_text(self) -> str | None:
         """Sentence with the agents' posterior probabilities of being the best, highest first.
 
-        None if only the selected agents may be the best, if agents cannot be compared, if the judge does not
+        None if no other agent than the selected ones may be the best, if agents cannot be compared, if the judge does not
         discriminate, or if the recommendation is based on labels.
         """
-        choice = self.facts.choice
-        is_by_judge = self.recommendation.decided_by != "labels" and self.facts.signal.discriminates
-        if choice is None or not choice.candidates or not is_by_judge:
+        is_based_on_labels = self.recommendation.decided_by == "labels"
+        if is_based_on_labels or not self.facts.signal.discriminates:
             return None
+        choice = self.facts.choice
+        if choice is None or not choice.candidates:
+            return None
+
         displayed = list(choice.p_best.items())[:MAX_LISTED_AGENTS]
         probabilities = ", ".join(f"{agent} {p_best:.2f}" for agent, p_best in displayed)
         if len(choice.p_best) > len(displayed):
@@ -273,33 +278,33 @@ class Summary:
         None if several agents are selected, if agents cannot be compared, if the run recommends nothing, or if the
         recommendation is based on labels.
         """
-        choice = self.facts.choice
         recommendation = self.recommendation
         if recommendation.form == "none" or recommendation.decided_by == "labels":
             return None
-        if choice is None or len(choice.agents) > 1:
+        selection = self.facts.choice
+        if selection is None or len(selection.agents) > 1:
             return None
 
-        interval = self._format_adjusted_interval(choice)
-        if not choice.candidates:
+        interval = self._format_adjusted_interval(selection)
+        is_certainly_best = not selection.candidates  # no other agent may be the best
+        if is_certainly_best:
             return interval
-        expected_regret = format_recognition_difference(choice.expected_regret)
-        return f"On average, {choice.agents[0]} is {expected_regret} of 100 comparisons behind the best. {interval}"
+        expected_regret = format_recognition_difference(selection.expected_regret)
+        return f"On average, {selection.agents[0]} is {expected_regret} of 100 comparisons behind the best. {interval}"
 
-    def _format_adjusted_interval(self, choice: ChoiceFacts) -> str:
+    def _format_adjusted_interval(self, selection: ChoiceFacts) -> str:
         """Format a sentence with the confidence interval of the ability of the one selected agent.
 
         The agent was selected because of its high estimate, which is therefore too high on average. The interval is adjusted
-        for this bias. Its limits are displayed as numbers of 100 comparisons.
+        for this bias. Its bounds are stated as numbers of comparisons out of 100.
         """
-        agent = choice.agents[0]
-        low, high = format_recognitions(choice.ability_low, choice.ability_high)
-        unit = "comparisons beyond chance"
-        if self.facts.preference is not None:
+        agent = selection.agents[0]
+        low, high = format_recognitions(selection.ability_low, selection.ability_high)
+        if self.facts.preference is None:
+            unit = "comparisons beyond chance"
+        else:
             unit = "comparisons with the average agent, wins minus losses"
-        return (
-            f"Adjusted for the selection of {agent}, the {choice.level:.0%} interval is {low} to {high} of 100 {unit}."
-        )
+        return f"Adjusted for the selection of {agent}, the {selection.level:.0%} interval is {low} to {high} of 100 {unit}."
 
     @property
     def preference(self) -> tuple[str, ...]:
@@ -372,16 +377,15 @@ class Summary:
     def percent_of_dense(self) -> float | None:
         """Number of calls in percent of the calls of the dense design, which compares all pairs of agents on all items.
 
-        Independent trials are not counted if they outnumber the paired trials. A plan has more independent than paired
-        trials only if calls cost nothing. None for an imported run and for self-trials.
+        A plan has more independent than paired trials only if calls cost nothing. Then, only its paired trials count. None
+        for an imported run, and for a run of self-trials, which compare responses of the same agent.
         """
         calls = self.calls
         if calls is None or not calls.n_dense_calls:
             return None
-        n_calls = calls.n_done - calls.n_self
-        if calls.n_independent > calls.n_paired:
-            n_calls = calls.n_paired
-        return 100 * n_calls / calls.n_dense_calls
+        has_free_independent_trials = calls.n_independent > calls.n_paired
+        n_counted = calls.n_paired if has_free_independent_trials else calls.n_done - calls.n_self
+        return 100 * n_counted / calls.n_dense_calls
 
     @property
     def moved(self) -> tuple[str, ...]:

@@ -201,14 +201,20 @@ class _JudgedTrials(NamedTuple):
         """Return the trials that an index array or a mask selects."""
         return _JudgedTrials._make(column[index] for column in self)
 
-    def select_worst_of_texts(self) -> _JudgedTrials:
-        """Return the worst trial (with the largest shortfall) of each combination of an agent and two texts."""
-        # np.lexsort sorts by its last key first; the worst trial of a combination comes first
+    def select_worst_by_pair_of_texts(self) -> _JudgedTrials:
+        """Return the worst trial, with the largest shortfall, of each agent with each pair of texts.
+
+        Of equally bad trials, the one with the response of the agent first is returned, then the earliest one.
+        """
+        # sort by agent and texts, then the worst trial first; np.lexsort uses its last key first
         order = np.lexsort((self.row, self.side, -self.shortfall, self.higher_text, self.lower_text, self.agent))
         ordered = self.select(order)
+
+        # keep the first trial of each combination of an agent and two texts
         combination = np.stack([ordered.agent, ordered.lower_text, ordered.higher_text])
+        differs_from_previous = (combination[:, 1:] != combination[:, :-1]).any(axis=0)
         is_first = np.ones(len(order), dtype=np.bool_)
-        is_first[1:] = (combination[:, 1:] != combination[:, :-1]).any(axis=0)
+        is_first[1:] = differs_from_previous
         return ordered.select(is_first)
 
     def concat(self, added: _JudgedTrials) -> _JudgedTrials:
@@ -247,23 +253,25 @@ class WorstTrials:
 
         is_answered = rows.columns["missing_reason"] == 0
         for start in range(0, len(is_answered), TRIALS_PER_CHUNK):
-            # `answered` and `selected` are positions in `rows`
+            # positions in `rows` of the answered trials of a chunk
             answered = start + np.flatnonzero(is_answered[start : start + TRIALS_PER_CHUNK])
             shortfall = self._compute_shortfall(rows, answered)
-            for side, column in enumerate(("first", "second")):
+            for side, column in enumerate(
+                ("first", "second")
+            ):  # the trials of the first agents, then of the second ones
                 agent = rows.columns[column][answered]
                 is_candidate = shortfall >= self._min_shortfall[agent]
-                selected = answered[is_candidate]
+                candidate_rows = answered[is_candidate]
                 candidates = _JudgedTrials(
                     agent=agent[is_candidate],
-                    side=np.full(len(selected), side),
-                    row=rows.start + selected,
-                    lower_text=lower_text[selected],
-                    higher_text=higher_text[selected],
+                    side=np.full(len(candidate_rows), side),
+                    row=rows.start + candidate_rows,
+                    lower_text=lower_text[candidate_rows],
+                    higher_text=higher_text[candidate_rows],
                     shortfall=shortfall[is_candidate],
                 )
                 self._trials = self._trials.concat(candidates)
-            self._drop_better_trials()
+            self._keep_worst_trials()
 
     @property
     def rows(self) -> tuple[tuple[int, ...], ...]:
@@ -291,21 +299,24 @@ class WorstTrials:
         """Predict scores of cells, with 0.5 for agents and items without a score."""
         return np.nan_to_num(self._predictions.predict(agent, item), nan=0.5)
 
-    def _drop_better_trials(self) -> None:
-        """Drop all but the `N_WORST_TRIALS` worst trials of each agent, in place.
+    def _keep_worst_trials(self) -> None:
+        """Keep only the `N_WORST_TRIALS` worst trials of each agent, those with the largest shortfalls, in place.
 
         Of several trials of an agent with the same two texts, only the worst one is kept.
         """
-        # sort by agent, the worst trial first, and number the trials of each agent from 0
-        trials = self._trials.select_worst_of_texts()
-        trials = trials.select(np.lexsort((trials.row, trials.side, -trials.shortfall, trials.agent)))
-        first_of_agent = np.searchsorted(trials.agent, np.arange(self._plan.n_agents + 1))
-        number = np.arange(len(trials.row)) - first_of_agent[trials.agent]
+        # sort by agent, the worst trial first; np.lexsort uses its last key first
+        candidates = self._trials.select_worst_by_pair_of_texts()
+        order = np.lexsort((candidates.row, candidates.side, -candidates.shortfall, candidates.agent))
+        ordered = candidates.select(order)
+
+        # number the trials of each agent from 0
+        start_of_agent = np.searchsorted(ordered.agent, np.arange(self._plan.n_agents))
+        number = np.arange(len(order)) - start_of_agent[ordered.agent]
 
         # a later trial must be at least as bad as the last one that is kept
-        last_kept = trials.select(number == N_WORST_TRIALS - 1)
+        last_kept = ordered.select(number == N_WORST_TRIALS - 1)
         self._min_shortfall[last_kept.agent] = last_kept.shortfall
-        self._trials = trials.select(number < N_WORST_TRIALS)
+        self._trials = ordered.select(number < N_WORST_TRIALS)
 
 
 class TrialReaders:

@@ -141,24 +141,27 @@ class TrialRows:
 
     @cached_property
     def kind(self) -> Codes:
-        """Kind of each trial as an index into `KINDS`: int8 array (n_rows,).
+        """Kind of each trial, which tells how surprising its answer is, as an index into `KINDS`: int8 array (n_rows,).
 
-        A trial that fulfils the conditions of several kinds has the most surprising of these kinds. A kind whose condition is
-        unknown, such as "judges differ" without a second judge, is not assigned.
+        If several kinds apply to a trial, it has the most surprising one. A kind whose condition is unknown, such as "judges
+        differ" without a second judge, is not assigned.
         """
-        trial_type, hard_answer = self.columns["trial_type"], self.columns["hard_answer"]
-        missing_reason = self.columns["missing_reason"]
+        trial_type, missing_reason = self.columns["trial_type"], self.columns["missing_reason"]
+        is_yes = self.columns["hard_answer"] == 1
+        is_no = self.columns["hard_answer"] == 0
+        is_answered = missing_reason == 0
+        is_pending = missing_reason == MISSING_REASONS.index("pending")
 
         # the most surprising kind first, because the first condition that is True counts; None if a condition is unknown
         conditions: dict[Kind, Bools | None] = {
-            "independent yes": (trial_type == INDEPENDENT) & (hard_answer == 1),
+            "independent yes": (trial_type == INDEPENDENT) & is_yes,
             "judges differ": self._find_judge_differences(),
             "answers differ": self.differ,
-            "no answer": (missing_reason != 0) & (missing_reason != MISSING_REASONS.index("pending")),
-            "paired no": (trial_type == PAIRED) & (hard_answer == 0),
+            "no answer": ~is_answered & ~is_pending,
+            "paired no": (trial_type == PAIRED) & is_no,
         }
-        masks = {KINDS.index(name): mask for name, mask in conditions.items() if mask is not None}
-        kinds = np.select(list(masks.values()), list(masks), default=KINDS.index("ordinary"))
+        mask_by_kind = {KINDS.index(name): mask for name, mask in conditions.items() if mask is not None}
+        kinds = np.select(list(mask_by_kind.values()), list(mask_by_kind), default=KINDS.index("ordinary"))
         return kinds.astype(np.int8)
 
     def _find_judge_differences(self) -> Bools | None:
@@ -177,30 +180,33 @@ class TrialRows:
         return self.columns["first"][used], self.columns["second"][used], is_yes
 
     def get_line(self, row: int) -> TrialLine:
-        """Return agents, items, answer and kind of a trial, without its texts.
+        """Return the agents, items and answer of a trial, and how surprising it is (`kind`), without its texts.
 
         row : row of the trial in the run
         """
         position = row - self.start
-        names = ("item", "other_item", "first", "second", "trial_type")
-        trial = {name: self.columns[name][position].item() for name in names}
-        repeat_columns = [name for name in ("first_repeat", "second_repeat") if name in self.columns]
-        repeats: dict[str, Any] = {name: int(self.columns[name][position]) for name in repeat_columns}
 
-        has_one_item = trial["other_item"] in (-1, trial["item"])  # paired trials
-        other_item = None if has_one_item else trial["other_item"]
-        other_decision = None
+        def get(name: str) -> int:
+            """Return the value of the trial in a column."""
+            return int(self.columns[name][position])
+
+        item, other_item = get("item"), get("other_item")
+        has_one_item = other_item in (-1, item)  # paired trials
+        answer_of_second_judge = None
         if self.against is not None and not np.isnan(self.against[position]):
-            other_decision = float(self.against[position])
+            answer_of_second_judge = float(self.against[position])
+        repeats: dict[str, Any] = {
+            name: get(name) for name in ("first_repeat", "second_repeat") if name in self.columns
+        }
         return TrialLine(
             row=row,
-            item=trial["item"],
-            other_item=other_item,
-            first=trial["first"],
-            second=trial["second"],
-            trial_type=TRIAL_TYPES[trial["trial_type"]],
+            item=item,
+            other_item=None if has_one_item else other_item,
+            first=get("first"),
+            second=get("second"),
+            trial_type=TRIAL_TYPES[get("trial_type")],
             kind=KINDS[self.kind[position]],
-            against=other_decision,
+            against=answer_of_second_judge,
             **self._get_outcome(position),
             **repeats,
         )
@@ -268,9 +274,9 @@ class TrialRows:
         yield from self._iter_answer_masks(condition)
 
     def _iter_text_masks(self, condition: TrialFilter) -> Iterator[Bools]:
-        """Evaluate the conditions of a filter on the two texts of each trial: agents, items, and cells (an agent on an item).
+        """Find the trials one of whose two texts meets each condition of a filter: on agents, items, or cells.
 
-        Yields one bool array (n_rows,) per condition that is not None.
+        A cell is a combination of an agent and an item. Yields one bool array (n_rows,) per condition that is not None.
         """
         columns = self.columns
         if condition.agents is not None:
@@ -282,8 +288,9 @@ class TrialRows:
             yield np.isin(columns["item"], items) | np.isin(columns["other_item"], items)
 
         if condition.cells is not None:
-            # the second response of a paired trial is to the same item as the first one
-            second_item = np.where(columns["other_item"] >= 0, columns["other_item"], columns["item"])
+            # both responses of a paired trial are to the same item, and the column `other_item` has −1
+            has_other_item = columns["other_item"] >= 0
+            second_item = np.where(has_other_item, columns["other_item"], columns["item"])
             is_first_selected = condition.cells[columns["first"], columns["item"]]
             is_second_selected = condition.cells[columns["second"], second_item]
             yield is_first_selected | is_second_selected

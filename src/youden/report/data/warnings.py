@@ -132,12 +132,12 @@ def group_warnings(advice: Sequence[Finding], checks: RankingChecks, *, headline
 
 
 def merge_by_kind(findings: Sequence[Finding], *, headline: str) -> list[tuple[About, WarningLine]]:
-    """Merge warnings of the same kind into one line each, for the short list of a report.
+    """Merge findings of the same kind into one line of warning each, for the short list of a report.
 
     Parameters
     ----------
     findings : sequence of Finding
-        Findings; repeated sentences are left out.
+        Findings; of several findings with the same message, the first one is used.
     headline : str
         Headline of the report; a finding that the headline contains is left out.
 
@@ -146,16 +146,22 @@ def merge_by_kind(findings: Sequence[Finding], *, headline: str) -> list[tuple[A
     list of (str, WarningLine)
         Subject and line of each kind, in the order of first occurrence.
     """
+    folded_headline = headline.casefold()
     findings_by_line: dict[tuple[About, str, str], list[Finding]] = {}
     for finding in findings:
         message = finding.message.removesuffix(".")
-        if message.casefold() in headline.casefold():
+        if message.casefold() in folded_headline:
             continue
         findings_of_line = findings_by_line.setdefault(_make_line_key(finding), [])
         is_new = all(finding.message != earlier.message for earlier in findings_of_line)
         if is_new:
             findings_of_line.append(finding)
-    return [(about, _make_line(of_line)) for (about, _, _), of_line in findings_by_line.items()]
+
+    lines = []
+    for line_key, findings_of_line in findings_by_line.items():
+        subject = line_key[0]
+        lines.append((subject, _make_line(findings_of_line)))
+    return lines
 
 
 def _make_line_key(finding: Finding) -> tuple[About, str, str]:

@@ -36,18 +36,21 @@ def check_audit_folder(folder: Path) -> None:
 
 
 def _is_audit_file(path: Path) -> bool:
-    """Return whether a file is an audit.json with a signature of youden, so that an earlier audit has written it."""
+    """Return whether an earlier audit has written a file: it is JSON, and contains a signature of youden."""
     if not path.is_file():
         return False
     try:
         content = parse_json(path.read_bytes()).value
     except ValueError:
         return False
-    return isinstance(content, dict) and str(content.get("signature")).startswith("youden:")
+    if not isinstance(content, dict):
+        return False
+    signature = str(content.get("signature", ""))
+    return signature.startswith("youden:")
 
 
 def write_audit(audit: Audit, folder: Path) -> Path:
-    """Write the files of an audit, a ranking of existing scores: report.html, ranking.csv, items.csv and audit.json.
+    """Write the files of an audit, which ranks agents by existing scores: report.html, ranking.csv, items.csv and audit.json.
 
     folder : folder to write to, which is created if it does not exist
 
@@ -55,15 +58,15 @@ def write_audit(audit: Audit, folder: Path) -> Path:
     """
     folder.mkdir(parents=True, exist_ok=True)
     scripts = embed.load_scripts("page.js", charts=False)
-    page = embed.get_environment().get_template("audit.html")
+    template = embed.get_environment().get_template("audit.html")
     ranking = add_report_columns(audit.rows, None, audit.facts.choice)
     policy = embed.make_policy(scripts, is_served=False)
-    text = page.render(audit=audit, ranking=ranking, scripts=scripts, policy=policy, home=None)
+    html = template.render(audit=audit, ranking=ranking, scripts=scripts, policy=policy, home=None)
 
-    # first, so that `check_audit_folder` accepts the folder if the other files cannot be written
+    # audit.json comes first: if the other files cannot be written, `check_audit_folder` accepts the folder for another try
     write_file(folder / AUDIT_FILE, json.dumps(audit.to_json(), indent=1, allow_nan=False) + "\n")
     path = folder / "report.html"
-    write_file(path, text)
+    write_file(path, html)
     write_ranking(folder / "ranking.csv", audit.ranking)
     write_items(folder / "items.csv", audit.items, [RESIDUAL])
     return path

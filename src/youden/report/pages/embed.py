@@ -139,27 +139,29 @@ def draw_ranking_alone(agents: Sequence[RankedAgent], *, source: str, level: flo
 def collect_agent_data(data: ReportData) -> dict[str, Json]:
     """Collect the details of all agents as JSON for the script of the page.
 
-    Returns a mapping with these keys:
+    Returns a mapping with these keys. Positions of agents and items are those in the run; as keys, they are texts.
 
     names : names of the agents, by position
-    items : position of an item, as a text → its name, for the items that `pages` or `trials` contain
+    items : position → name of the item, for the items that `pages` or `trials` contain
     order : positions of the agents, best first
-    pages : position of an agent, as a text → its ranks, ability, findings, partners, items and worst trials
-    columns, trials : names of the fields of a trial, and their values for each trial that lowers the ability of an agent most
+    pages : position → ranks, ability, findings, partners, items and worst trials of the agent
+    columns : names of the fields of a trial
+    trials : values of these fields, for the trials that lower the ability of an agent most
     """
     position_by_agent = {name: position for position, name in enumerate(data.agents.agents)}
-    row_by_position = {position_by_agent[row.agent]: row for row in data.summary.ranking}
+    row_by_position = {position_by_agent[row.agent]: row for row in data.summary.ranking}  # best agent first
     worst_trials = () if data.trials is None else data.trials.worst
+    displayed_items = _list_items(data.pages, worst_trials)
     pages: dict[str, Json] = {}
     for position, page in enumerate(data.pages):
         pages[str(position)] = _to_page_json(page, row_by_position[position], data)
     return {
         "names": [printable(name) for name in data.agents.agents],
-        "items": _names_by_position(data.item_ids, _list_items(data.pages, worst_trials)),
+        "items": _names_by_position(data.item_ids, displayed_items),
         "order": list(row_by_position),
         "pages": pages,
         "columns": [field.name for field in fields(TrialLine)],
-        "trials": [list(vars(line).values()) for line in worst_trials],
+        "trials": [list(vars(trial).values()) for trial in worst_trials],
     }
 
 
@@ -225,20 +227,22 @@ def collect_trial_data(
         `raw` : raw answer of the judge to each trial; None if it is not stored
         `prompt` : prompt of the judge
 
-        If `has_sample` is False, the script uses only `prompt`. None for an imported run.
+        None for an imported run. If `has_sample` is False, the script uses only `prompt`, so `lines`, `texts` and `raw` are
+        empty.
     """
     if trials is None:
         return None
+
     lines = trials.lines if has_sample else []
-    fields_of_lines = [vars(line).copy() for line in lines]
-    has_repeats = any(line_fields["first_repeat"] for line_fields in fields_of_lines)
+    values_by_field = [vars(line).copy() for line in lines]  # one dict per trial
+    has_repeats = any(line.first_repeat for line in lines)  # agents with several responses to an item
     if not has_repeats:
-        for line_fields in fields_of_lines:
-            del line_fields["first_repeat"], line_fields["second_repeat"]
+        for trial_values in values_by_field:
+            del trial_values["first_repeat"], trial_values["second_repeat"]
     return {
         **select_names(lines, agents, items),
-        "lines": [list(line_fields.values()) for line_fields in fields_of_lines],
-        "columns": list(fields_of_lines[0]) if fields_of_lines else [],
+        "lines": [list(trial_values.values()) for trial_values in values_by_field],
+        "columns": list(values_by_field[0]) if values_by_field else [],
         "texts": list(trials.texts) if has_sample else [],
         "first": list(trials.first),
         "second": list(trials.second),
@@ -281,9 +285,10 @@ def _names_by_position(names: Sequence[str], positions: Sequence[int]) -> dict[s
 
 @cache
 def get_environment() -> Environment:
-    """Return the Jinja environment of the HTML templates, with their functions and filters.
+    """Return the Jinja environment of the HTML templates, with the functions and filters that the templates use.
 
-    All values are escaped, and undefined names raise an error.
+    Templates call the functions that make tables by their Python names. All values are escaped, and undefined names raise an
+    error.
     """
     environment = Environment(
         loader=PackageLoader("youden.report.pages"),
@@ -302,7 +307,8 @@ def get_environment() -> Environment:
         build_variance_table,
         quality_table,
     )
-    environment.globals |= {function.__name__: function for function in table_functions}
+    for function in table_functions:
+        environment.globals[function.__name__] = function
     environment.globals["install"] = format_install("report")
     environment.filters |= {
         "printable": printable,

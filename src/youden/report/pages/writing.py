@@ -18,7 +18,7 @@ from youden.errors import ConfigError
 from youden.pipeline.abilities import SELF_RANKING
 from youden.pipeline.fitted_run import check_fit
 from youden.report.charts import vega
-from youden.report.charts.vega import PictureKind, picture_spec, render_picture, stress_spec
+from youden.report.charts.vega import PictureKind, make_figure_spec, render_picture, stress_spec
 from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
 from youden.report.data.summary import Summary
@@ -147,15 +147,19 @@ def _render_study(title: str, parts: Sequence[StudyPart]) -> str:
 
     The chart library has to be installed.
 
+    title : title of the page
     parts : results of the study, for example one part per run
     """
-    figures: dict[str, Json] = {}  # figure by its name on the page
-    sections = []
+    figures: dict[str, Json] = {}  # name of a figure on the page → figure
+    parts_with_figure_names = []
     for number, part in enumerate(parts, start=1):
-        figures_of_part = {f"{figure.slug}-{number}": figure.to_json() for figure in part.figures}
-        figures |= figures_of_part
-        sections.append((part, list(figures_of_part)))
-    return _render("study.html", figures=figures, live=None, home=None, title=title, parts=sections)
+        figure_names = []
+        for figure in part.figures:
+            name = f"{figure.slug}-{number}"  # unique, although parts have the same figures
+            figures[name] = figure.to_json()
+            figure_names.append(name)
+        parts_with_figure_names.append((part, figure_names))
+    return _render("study.html", figures=figures, live=None, home=None, title=title, parts=parts_with_figure_names)
 
 
 def render_runs(lines: Sequence[RunLine]) -> str:
@@ -263,8 +267,9 @@ def _format_headline(run: Summary) -> list[str]:
 def _format_run_numbers(data: ReportData) -> list[str]:
     """Format the numbers of a run below its ranking as lines of Markdown.
 
-    These are the numbers of calls, the cost of reused answers, the prediction error, the split-half correlation over partners,
-    variance components, and changes by the last extension, as far as they are known.
+    These are the numbers of calls, the cost of reused answers, the prediction error, the split-half correlation over partners
+    (the agents that an agent is compared with), the variance components, and the ranks that changed when trials were last added
+    to the run. Unknown numbers are left out.
     """
     run = data.summary
     lines = _format_numbers_of_calls(data)
@@ -351,10 +356,9 @@ def _render_stress_markdown(stress: Stress) -> str:
 def _render_preferences_as_markdown(run: Summary) -> str:
     """Render the summary of a run that asks for preferences (which response is better?) as Markdown.
 
-    The title is followed by one paragraph per sentence. The sentences state, as far as the run has them, its result, the
-    meaning of an ability, the selected agent and the probability of being the best, the comparisons, and the last
-    extension. Then come the warnings, the ranking, and the signature, which identifies the judge, the design and the data
-    of the run.
+    The summary consists of the title; one paragraph each on the result, the meaning of an ability, the population of items, the
+    selected agent, the probability of being the best, the comparisons, and the last extension; the warnings; the ranking; and
+    the signature, which identifies the judge, the design and the data of the run. Unknown facts have no paragraph.
     """
     title = f"## {escape_markdown(run.name)}: {format_count(run.n_agents, 'agent')} on {run.items}"
     sentences = [
@@ -414,9 +418,12 @@ def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, Sum
 def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = None) -> Path:
     """Write a comparison of two fitted runs as HTML, and return its path.
 
-    If both runs ask for information (are two responses to the same item?), the page has the rankings and trials of both side by
-    side. If only one run asks for preferences (which response is better?), the page compares the two rankings only. If both
-    runs ask for preferences, the page compares their rankings and answers.
+    A run asks for information (are two responses to the same item?) or for preferences (which response is better?). The page
+    depends on the questions of the two runs:
+
+    - both information: the rankings and the trials of both runs side by side
+    - both preferences: a comparison of the rankings and of the answers
+    - different questions: a comparison of the rankings only
 
     out : file to write, which is replaced if it exists; by default, against-SECOND.html in the folder of the first run
 
@@ -451,14 +458,15 @@ def _write_question_comparison(path: Path, first: RunFolder, second: RunFolder) 
 
     path : file to write, which is replaced if it exists
     """
-    study = compare_instruments(first, second)
+    comparison = compare_instruments(first, second)
     figures: tuple[Figure, ...] = ()
     if vega.has_charts():
         from youden.report.charts.studies import draw_abilities_by_question
 
-        figures = (draw_abilities_by_question(study),)
-    part = StudyPart("Two instruments", study.summary, figures, table=study.table())
-    write_study(path, " and ".join(study.runs), [part])
+        figures = (draw_abilities_by_question(comparison),)
+    part = StudyPart("Two instruments", comparison.summary, figures, table=comparison.table())
+    title = " and ".join(comparison.runs)
+    write_study(path, title, [part])
 
 
 def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path | None = None) -> Path:
@@ -470,9 +478,10 @@ def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path 
     Raises ConfigError [unknown-chart] if the run has no such figure, [pictures-missing] if a required package is not
     installed; RunFolderError if a file of the run is missing or damaged.
     """
-    vega.need_pictures()
+    vega.need_pictures()  # raises an error if a package is missing
     path = folder.file(f"{slug}.{kind}") if out is None else out
-    picture = render_picture(picture_spec(ReportData(folder), slug), kind)
+    figure_spec = make_figure_spec(ReportData(folder), slug)
+    picture = render_picture(figure_spec, kind)
     with atomic_write(path) as temporary_path:
         temporary_path.write_bytes(picture)
     return path
