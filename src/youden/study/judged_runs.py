@@ -275,8 +275,8 @@ class AlignedRuns:
     def _set_rankings(self, runs: Sequence[JudgedRun], target: Target | None) -> None:
         """Set the attributes on the ranking of each run: abilities, significant differences and recommendations.
 
-        target : population of items that differences refer to; None for the population of the runs if all of them have the same,
-            and for "items-like-these" if they do not
+        target : population of items that differences refer to; None for "these-items" if all runs refer to exactly their items,
+            and for "items-like-these" in all other cases
         """
         agents = self.agent_ids
         self.families = [_find_family(runs, agent) for agent in agents]

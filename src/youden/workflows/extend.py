@@ -262,9 +262,7 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
     is stored, this record is removed. Errors of `judge_run` are raised.
     """
     run = planned.run
-    config_in_folder = (
-        run.folder.read_config()
-    )  # unlike `run.config`, without options of this command, such as a cost cap
+    config_in_folder = run.folder.read_config()  # unlike `run.config`, without a cost cap of this command
     try:
         judge_run(run, options, on_start=partial(_record_unfinished, planned))
     except YoudenError as error:

@@ -22,7 +22,7 @@ from youden.stats.partners import PairMeans
 from youden.stats.trials.comparisons import rank_with_ties
 from youden.text.tables import Table, format_decimal
 from youden.types.finding import Fact, Finding
-from youden.types.pool import Bools, Floats, or_none
+from youden.types.pool import Bools, Floats, Positions, or_none
 from youden.types.recommendation import explain_few_agents
 
 MIN_AGENTS = 5
@@ -134,8 +134,7 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
     # the additive model predicts the agreement of a pair (row, column) as the sum of the effects of its two agents
     agreement_sum = np.where(pairs.compared, pairs.mean, 0.0).sum(axis=1)
     effect = fit_pair_effects(pairs.compared.astype(np.float64), agreement_sum)
-    partner_effect = effect[None, :]
-    agreement_without_partner = pairs.mean - partner_effect
+    agreement_without_partner = pairs.mean - effect[None, :]  # the partner is the agent of the column
 
     measured_groups = []
     names_of_groups = [name for name in dict.fromkeys(groups) if name is not None]
@@ -227,11 +226,9 @@ class GroupAgreement:
 
     def __str__(self) -> str:
         ids = ", ".join(self.agents)
-        return (
-            ids
-            if np.isnan(self.agreement)
-            else f"{ids} (agreement {self.agreement:.2f}, residual {self.residual:+.2f})"
-        )
+        if np.isnan(self.agreement):
+            return ids
+        return f"{ids} (agreement {self.agreement:.2f}, residual {self.residual:+.2f})"
 
 
 class PairGrid:
@@ -264,34 +261,47 @@ class PairGrid:
 
         `agents` are the ids by position, `ranked` the same ids, best first; `groups` are the ids of flagged agents.
         """
-        position = {agent: k for k, agent in enumerate(agents)}
-        order = np.array([position[agent] for agent in ranked], dtype=np.int64)
-        ranked_square = np.ix_(order, order)
-        bin_size = max(1, math.ceil(len(order) / max_side))
-        off_diagonal = ~np.eye(len(order), dtype=np.bool_)
+        position_by_agent = {agent: position for position, agent in enumerate(agents)}
         effect = fit_robust_effects(pairs)
-        residual = pairs.mean - effect[:, None] - effect
-        agreement = np.where(off_diagonal, pairs.mean[ranked_square], np.nan)
-        ranked_residual = np.where(off_diagonal, residual[ranked_square], np.nan)
+        residual = pairs.mean - effect[:, None] - effect[None, :]
 
         is_flagged = np.zeros(residual.shape)
         self.groups = []
         for group in groups:
-            members = np.array([position[agent] for agent in group])
+            members = np.array([position_by_agent[agent] for agent in group])
             is_flagged[np.ix_(members, members)] = 1.0
-            first, second = members[np.stack(np.triu_indices(len(members), 1))]
-            compared = pairs.compared[first, second]
-            means = [
-                float(matrix[first, second][compared].mean()) if compared.any() else np.nan
-                for matrix in (pairs.mean, residual)
-            ]
-            self.groups.append(GroupAgreement(group, *means))
+            self.groups.append(_measure_flagged_group(group, members, pairs, residual))
 
+        # matrices with the agents in the order of the ranking, NaN on the diagonal
+        order = np.array([position_by_agent[agent] for agent in ranked], dtype=np.int64)
+        ranked_square = np.ix_(order, order)
+        off_diagonal = ~np.eye(len(order), dtype=np.bool_)
+        agreement = np.where(off_diagonal, pairs.mean[ranked_square], np.nan)
+        ranked_residual = np.where(off_diagonal, residual[ranked_square], np.nan)
+
+        bin_size = max(1, math.ceil(len(order) / max_side))
         self.agents_per_row = bin_size
         self.names = label_bins(ranked, bin_size)
         self.agreement = average_bins(agreement, bin_size, bin_size)
         self.residual = average_bins(ranked_residual, bin_size, bin_size)
         self.flagged = average_bins(is_flagged[ranked_square] * off_diagonal, bin_size, bin_size) > 0
+
+
+def _measure_flagged_group(
+    group: tuple[str, ...], members: Positions, pairs: PairMeans, residual: Floats
+) -> GroupAgreement:
+    """Average the agreement and the residual agreement of the pairs of agents of a flagged group; NaN without a compared pair.
+
+    members : int array (n_members,), positions of the agents of the group
+    residual : float array (n_agents, n_agents), agreement minus the effects of both agents
+    """
+    first, second = members[np.stack(np.triu_indices(len(members), 1))]  # each pair once
+    is_compared = pairs.compared[first, second]
+    if not is_compared.any():
+        return GroupAgreement(group, np.nan, np.nan)
+    mean_agreement = float(pairs.mean[first, second][is_compared].mean())
+    mean_residual = float(residual[first, second][is_compared].mean())
+    return GroupAgreement(group, mean_agreement, mean_residual)
 
 
 MIN_SPLIT_HALF_RHO = 0.8
@@ -519,8 +529,7 @@ def _check_coalitions(groups: Sequence[GroupLine]) -> Iterator[Finding]:
 
     less_united_groups = []  # than the agents outside
     for group in united_groups:
-        agreement_inside, agreement_outside = group.inside or 0.0, group.outside or 0.0
-        if agreement_outside > agreement_inside:
+        if (group.outside or 0.0) > (group.inside or 0.0):
             less_united_groups.append(group.group)
     if less_united_groups:
         sentences.append(
