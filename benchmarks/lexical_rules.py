@@ -24,7 +24,7 @@ from youden.text.similarity import build_group_word_matrix, build_word_matrix, i
 from youden.text.words import mean_lengths, segment_texts
 from youden.types import Pool
 from youden.types.pool import Floats
-from youden.workflows.attacks import ATTACKS, Attack, AttackContext, plant
+from youden.workflows.attacks import ATTACKS, Attack, AttackContext, plant_agents
 from youden.workflows.planned_stress import compute_abilities, plan_attacked_pool
 
 Index = NDArray[np.int64]
@@ -212,7 +212,7 @@ def rank_attacks(pool: Pool, *, seed: int) -> Iterator[tuple[str, str, float]]:
             for number, name in enumerate([*ATTACKS, "paste-all"]):
                 rng = np.random.default_rng([seed, number])
                 attack = PASTE_ALL if name == "paste-all" else ATTACKS.load(name)
-                planted = plant(pool, attack, base_agent=base_agent, rng=rng)
+                planted = plant_agents(pool, attack, base_agent=base_agent, rng=rng)
                 verdicts = youden.judge(plan_attacked_pool(plan, planted, rng=rng), judge="lexical")
                 totals = TrialsByItem.from_verdicts(verdicts).false_positives
                 rates = totals.link_rates(base_totals, base_rates, np.array(planted.agents))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from youden.streams import standalone_stream
 from youden.text.transforms import Step
 from youden.types import Pool
-from youden.workflows.attacks import ATTACKS, Attack, AttackContext, plant
+from youden.workflows.attacks import ATTACKS, Attack, AttackContext, plant_agents
 
 
 def mosaic(target: AttackContext) -> dict[str, list[str]]:
@@ -52,5 +52,5 @@ UNSEEN = {
 
 def planted(pool: Pool, attack: Attack, *, weak: int, seed: int = 0) -> tuple[Pool, set[str]]:
     """Return the pool with the agents of an attack after its own, and their ids."""
-    created = plant(pool, attack, base_agent=weak, rng=standalone_stream(seed))
+    created = plant_agents(pool, attack, base_agent=weak, rng=standalone_stream(seed))
     return created.pool, set(created.ids)

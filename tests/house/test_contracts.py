@@ -14,7 +14,7 @@ from youden.judging.backends.lexical import Lexical
 from youden.judging.call.connection import Connection
 from youden.protocol.designs import DESIGNS
 from youden.streams import standalone_stream
-from youden.workflows.attacks import ATTACKS, plant
+from youden.workflows.attacks import ATTACKS, plant_agents
 
 BUILT_FROM_A_PLAN = {"lexical": Lexical}
 NOT_INSTALLED = set() if find_spec("litellm") else {"litellm"}
@@ -82,7 +82,7 @@ def test_makes_calls_is_correct_and_determined_without_importing_the_judge(name:
 def test_an_attack_plants_one_text_per_item_deterministically_for_a_seed(name: str) -> None:
     attack = ATTACKS.load(name)
     pool = make_pool(6, 12, present=np.random.default_rng(3).random((6, 12)) < 0.9, prompt=attack.needs_prompts)
-    entry, again = (plant(pool, attack, base_agent=2, rng=standalone_stream(5)).pool for _ in "ab")
+    entry, again = (plant_agents(pool, attack, base_agent=2, rng=standalone_stream(5)).pool for _ in "ab")
     assert entry.n_agents > 6
     assert entry.digest == again.digest
     assert all(isinstance(text, str) for text in entry.texts[6:].ravel())

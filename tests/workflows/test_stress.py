@@ -24,7 +24,7 @@ from youden.report.charts import vega
 from youden.streams import standalone_stream
 from youden.types import INDEPENDENT, PAIRED, Agent, Pool
 from youden.types.pool import Floats, Json
-from youden.workflows.attacks import ATTACKS, INSTRUCTION, PlantedAgents, plant
+from youden.workflows.attacks import ATTACKS, INSTRUCTION, PlantedAgents, plant_agents
 from youden.workflows.planned_stress import attack_ranks, compute_abilities, plan_attacked_pool, plan_stress
 from youden.workflows.stress import stress
 
@@ -101,7 +101,7 @@ def test_a_self_agreeing_family_gains_nothing_if_families_have_equal_weights() -
 def test_a_planted_id_that_exists_gets_a_number(field_notes: Path) -> None:
     pool = read_pool(field_notes)
     named = Pool((Agent("mirror"), *pool.agents[1:]), pool.items, pool.texts, pool.name)
-    assert plant(named, ATTACKS.load("mirror"), base_agent=3, rng=standalone_stream(0)).ids == ("mirror 2",)
+    assert plant_agents(named, ATTACKS.load("mirror"), base_agent=3, rng=standalone_stream(0)).ids == ("mirror 2",)
 
 
 @pytest.mark.slow
@@ -203,12 +203,14 @@ def test_an_attack_under_a_judge_that_always_answers_yes_gains_no_rank(tmp_path:
 def test_words_used_by_three_other_agents_are_planted() -> None:
     texts = np.array([["a b c"], ["b c d"], ["b C. e"], ["a e f"], ["a g"]], dtype=object)
     pool = Pool(tuple(Agent(f"a{i}") for i in range(5)), make_pool(5, 1).items, texts)
-    planted = plant(pool, ATTACKS.load("common-words"), base_agent=4, rng=standalone_stream(0))
+    planted = plant_agents(pool, ATTACKS.load("common-words"), base_agent=4, rng=standalone_stream(0))
     assert set(planted.pool.texts[5, 0].split()) == {"b", "c"}  # 'a' is also used by three, the base agent among them
 
 
 def test_a_group_that_pastes_equal_responses_is_a_quarter_of_the_pool(field_notes: Path) -> None:
-    planted = plant(read_pool(field_notes), ATTACKS.load("group-concatenation"), base_agent=3, rng=standalone_stream(0))
+    planted = plant_agents(
+        read_pool(field_notes), ATTACKS.load("group-concatenation"), base_agent=3, rng=standalone_stream(0)
+    )
     assert len(planted.agents) == planted.pool.n_agents / 4
     texts = planted.pool.texts[list(planted.agents)]
     assert (texts == texts[0]).all()

@@ -235,10 +235,10 @@ def _print_extended_run(
     plan : planned extension as JSON, the first part of the output in the mode "json"
     """
     from youden.report.pages.writing import write_report
-    from youden.workflows.extend import find_too_wide
+    from youden.workflows.extend import list_agents_with_wide_intervals
 
     summary = write_report(planned.run.folder)
-    warnings = _describe_wide_intervals(planned, find_too_wide(planned, fitted))
+    warnings = _describe_wide_intervals(planned, list_agents_with_wide_intervals(planned, fitted))
     if output_mode == "json":
         output.print_warnings(warnings)
         output.print_json(plan | _extended_run_to_json(fitted, summary, end_reason))

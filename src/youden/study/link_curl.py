@@ -76,7 +76,7 @@ MIN_PARTNER_SHARE = 0.5
 
 
 def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
-    """Compute with which share of all other agents an agent was compared on an item; the median over agents and items.
+    """Compute the share of the other agents that an agent was compared with on an item: the median over agents and items.
 
     Parameters
     ----------

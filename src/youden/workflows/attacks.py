@@ -241,7 +241,7 @@ class PlantedAgents:
         return tuple(self.pool.agents[k].id for k in self.agents)
 
 
-def plant(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generator) -> PlantedAgents:
+def plant_agents(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generator) -> PlantedAgents:
     """Return a copy of a pool with the adversarial agents of an attack added after its agents.
 
     The new agents have no family and no group. If an id exists already, a number is appended to the id of the new agent.

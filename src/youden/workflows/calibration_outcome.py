@@ -301,7 +301,7 @@ class _Criterion:
         The severity of the finding is "ok" if the whole interval meets the bound, "warning" if the estimate meets it but a
         part of the interval does not, and "failed" if the estimate does not meet it or is unknown.
         """
-        estimate = self.estimate_at(1.0)
+        estimate = self.estimate_at(1.0)  # by the calls that were made
         side = "above" if self.is_minimum else "below"
         target = f"{side} {self.bound:g}"
         if math.isnan(estimate.value):

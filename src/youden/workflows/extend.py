@@ -344,8 +344,8 @@ def finish_extension(folder: RunFolder) -> None:
     folder.write_config(folder.read_config().model_copy(update={"unfinished": None}))
 
 
-def find_too_wide(planned: PlannedExtension, fitted: RunFit) -> tuple[str, ...]:
-    """Find the new agents whose interval is wider than requested.
+def list_agents_with_wide_intervals(planned: PlannedExtension, fitted: RunFit) -> tuple[str, ...]:
+    """List the new agents whose interval is wider than requested.
 
     Parameters
     ----------

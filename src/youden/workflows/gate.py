@@ -584,7 +584,7 @@ def _compute_required_calls(
 
     forecast : present difference of the two agents, and its variance after more calls
     n_items : number of items of the run
-    margin : largest difference by which the new agent may be worse than the baseline and still counts as no worse
+    margin : the new agent counts as no worse than the baseline if it is worse by at most this difference
     alpha : type I error rate of the next analysis
     usd : price of a call in USD; None if unknown
     """
@@ -610,7 +610,7 @@ def _compute_required_items(forecast: DifferenceForecast, *, n_items: int, margi
 
     The parameters are those of `_compute_required_calls`. Returns None if no number in `_ITEM_GRID` suffices.
     """
-    # all comparisons on the present items reduce the variance components the most; without further comparisons, they stay
+    # variance components after all comparisons on the present items, relative to now; 1 if no comparison is left
     min_agent_item = float(min(forecast.remaining.agent_item, default=1.0))
     min_residual = float(min(forecast.remaining.residual, default=1.0))
 
@@ -643,7 +643,7 @@ def _compute_conditional_power(
     difference : present difference of two agents with its variance
     factors : factors from the present variance components to those with each larger plan, float arrays (n_plans,)
     later_items : int array (n_plans,), numbers of items on which the agents are compared in each larger plan
-    margin : largest difference by which the new agent may be worse than the baseline and still counts as no worse
+    margin : the new agent counts as no worse than the baseline if it is worse by at most this difference
     alpha : type I error rate of the next analysis
     """
     forecasts = [

@@ -605,7 +605,8 @@ def compute_trial_influence(answers: ChunkSource, *, n_agents: int, n_items: int
     Parameters
     ----------
     answers : callable
-        Each call returns an iterable of the paired answers (`PairChunk`), in chunks of items and in the order of the items.
+        Function without arguments. Each call returns an iterable over all paired answers, as one `PairChunk` per set of
+        consecutive items.
     n_agents, n_items : int
         Numbers of agents and items.
 

@@ -33,7 +33,7 @@ from youden.text.sentences import suggest_name
 from youden.types import INDEPENDENT, PAIRED, Plan, Pool, Trials, Verdicts
 from youden.types.planning import Split
 from youden.types.pool import Floats, Ids, Json
-from youden.workflows.attacks import ATTACKS, Attack, PlantedAgents, plant
+from youden.workflows.attacks import ATTACKS, Attack, PlantedAgents, plant_agents
 from youden.workflows.experiment import Experiment, make_experiment_runner, make_pool_config, plan_experiment
 
 
@@ -612,7 +612,7 @@ def _plan_attack(base: Experiment, name: str, *, base_agent: int, number: int, s
 
     rng = stream("attackers", seed, number)
     try:
-        planted = plant(base.pool, attack, base_agent=base_agent, rng=rng)
+        planted = plant_agents(base.pool, attack, base_agent=base_agent, rng=rng)
     except ConfigError as error:
         return PlannedAttack(name, attack, skipped_reason=str(error))
 

@@ -213,8 +213,8 @@ def compare_repeats(code: Positions) -> Repeats:
 
         answers = _SortedAnswers.from_codes(code[sorted_rows])
         retest_counts += answers.count_retests()
-        swapped_counts += answers.count_swapped()
-        rows_with_both_answers = sorted_rows[answers.have_both()]
+        swapped_counts += answers.count_pairs_in_both_orders()
+        rows_with_both_answers = sorted_rows[answers.have_yes_and_no()]
         differ[rows_with_both_answers] = True
     return Repeats(_make_agreement(retest_counts), _make_agreement(swapped_counts), differ)
 
@@ -239,7 +239,7 @@ class _SortedAnswers(NamedTuple):
         is_repeated = self.question[1:] == self.question[:-1]
         return _count_same(is_repeated, self.is_yes[1:] == self.is_yes[:-1])
 
-    def count_swapped(self) -> tuple[int, int]:
+    def count_pairs_in_both_orders(self) -> tuple[int, int]:
         """Count the pairs of texts that were judged in both orders, and those of them with the same answer in both orders.
 
         If a judge answered the same question several times, its first answer counts.
@@ -254,7 +254,7 @@ class _SortedAnswers(NamedTuple):
         is_same_answer = is_yes[1:] == is_yes[:-1]
         return _count_same(is_same_pair, is_same_answer)
 
-    def have_both(self) -> Bools:
+    def have_yes_and_no(self) -> Bools:
         """Return for each answer whether its two texts, in any order, got a yes and a no: bool array (n_answers,)."""
         pair = self.question >> 1
         starts = np.flatnonzero(np.diff(pair, prepend=-1))

@@ -256,9 +256,9 @@ class WorstTrials:
             # positions in `rows` of the answered trials of a chunk
             answered = start + np.flatnonzero(is_answered[start : start + TRIALS_PER_CHUNK])
             shortfall = self._compute_shortfall(rows, answered)
-            for side, column in enumerate(
-                ("first", "second")
-            ):  # the trials of the first agents, then of the second ones
+
+            # each trial is a candidate for its first and for its second agent
+            for side, column in enumerate(("first", "second")):
                 agent = rows.columns[column][answered]
                 is_candidate = shortfall >= self._min_shortfall[agent]
                 candidate_rows = answered[is_candidate]

@@ -270,10 +270,10 @@ class TrialRows:
 
         Yields one bool array (n_rows,) per condition: whether each trial matches it.
         """
-        yield from self._iter_text_masks(condition)
-        yield from self._iter_answer_masks(condition)
+        yield from self._iter_masks_by_texts(condition)
+        yield from self._iter_masks_by_answers(condition)
 
-    def _iter_text_masks(self, condition: TrialFilter) -> Iterator[Bools]:
+    def _iter_masks_by_texts(self, condition: TrialFilter) -> Iterator[Bools]:
         """Find the trials one of whose two texts meets each condition of a filter: on agents, items, or cells.
 
         A cell is a combination of an agent and an item. Yields one bool array (n_rows,) per condition that is not None.
@@ -295,7 +295,7 @@ class TrialRows:
             is_second_selected = condition.cells[columns["second"], second_item]
             yield is_first_selected | is_second_selected
 
-    def _iter_answer_masks(self, condition: TrialFilter) -> Iterator[Bools]:
+    def _iter_masks_by_answers(self, condition: TrialFilter) -> Iterator[Bools]:
         """Evaluate the conditions of a filter on the type, the kind and the answer of each trial.
 
         Yields one bool array (n_rows,) per condition that is not None.
