@@ -202,7 +202,7 @@ def _extend_and_print(
         "run": str(run),
         "dry_run": dry_run,
         "cost": asdict(planned.cost),
-        "joined": list(planned.joined),
+        "joined": list(planned.new_agents),
         "half_width": planned.half_width,
     }
     extended = progress.run_with_progress(
@@ -277,7 +277,7 @@ def _print_plan(planned: PlannedExtension, output_mode: options.OutputMode) -> N
     half_width_text = None if half_width is None else f"{half_width:.3f}"
     output.print_plan(planned.run, output_mode, plan=planned.new_trials, cost=planned.cost, half_width=half_width_text)
     if half_width is not None and output_mode in ("verbose", "json"):
-        output.print_note(f"plan: {_describe_width(half_width, n_joined=len(planned.joined))}")
+        output.print_note(f"plan: {_describe_width(half_width, n_joined=len(planned.new_agents))}")
 
 
 def _describe_wide_intervals(planned: PlannedExtension, agents: tuple[str, ...]) -> list[str]:
@@ -295,7 +295,7 @@ def _describe_wide_intervals(planned: PlannedExtension, agents: tuple[str, ...])
     for agent in agents:
         focus_words += ["--focus", agent]
     focus_options = format_command(focus_words)
-    n_new_agents = len(planned.joined)
+    n_new_agents = len(planned.new_agents)
     return [
         f"{len(agents)} of {n_new_agents} intervals are wider than ± {planned.unfinished.half_width:g}; to narrow them, add "
         f"calls: {command} N {focus_options}"

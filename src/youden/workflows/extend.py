@@ -174,7 +174,7 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
     options_of_step = request.model_dump(include=set(ExtensionStep.model_fields))
     step = ExtensionStep.model_validate(options_of_step)
     planned = plan_step(config, step, request, first=n_before)
-    if half_width is None or not planned.joined or planned.half_width is None:
+    if half_width is None or not planned.new_agents or planned.half_width is None:
         return planned
 
     # The intervals of the new agents must reach a half-width. How many calls this takes follows from the half-width that is
@@ -183,7 +183,7 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
         planned.run,
         planned.new_trials,
         half_width,
-        n_joined=len(planned.joined),
+        n_joined=len(planned.new_agents),
         n_paired_each=planned.n_paired_each,
         expected=planned.half_width,
     )
@@ -366,4 +366,4 @@ def list_agents_with_wide_intervals(planned: PlannedExtension, fitted: RunFit) -
     ranking = fitted.ranking.set_index("agent")
     half_widths = (ranking["high"] - ranking["low"]) / 2
     is_narrow_enough = half_widths <= 1.1 * requested_half_width  # False for an agent without an interval (NaN)
-    return tuple(agent for agent in planned.joined if not is_narrow_enough[agent])
+    return tuple(agent for agent in planned.new_agents if not is_narrow_enough[agent])

@@ -324,7 +324,8 @@ def _compute_label_ranks(
 ) -> RankRange:
     """Compute the confidence interval of each agent's rank by label, from the differences between mean labels.
 
-    Standard errors are clustered by item. If fewer than two agents have two labels or more, each agent may have any rank.
+    Standard errors are clustered by item. At least two agents must have two or more labels; without them, each agent may have
+    any rank.
 
     column : position of the column among the label columns
     agents : ids of the agents

@@ -34,7 +34,7 @@ class PlannedExtension:
         The new trials alone.
     cost : Cost
         Cost of the new trials.
-    joined : tuple of str
+    new_agents : tuple of str
         Ids of the new agents.
     half_width : float or None
         Expected half-width of the 95% intervals of the new agents, if their answers vary as much as those of the most
@@ -48,7 +48,7 @@ class PlannedExtension:
     run: PlannedRun
     new_trials: Plan
     cost: Cost
-    joined: tuple[str, ...]
+    new_agents: tuple[str, ...]
     half_width: float | None
     unfinished: UnfinishedExtension
     resumed: bool = False
@@ -61,7 +61,7 @@ class PlannedExtension:
         first = plan.first[is_paired & (trials.weight_first > 0)]
         second = plan.second[is_paired & (trials.weight_second > 0)]
         counts = np.bincount(np.append(first, second), minlength=plan.n_agents)
-        return float(np.median(counts[plan.n_agents - len(self.joined) :]))
+        return float(np.median(counts[plan.n_agents - len(self.new_agents) :]))
 
 
 def plan_step(
@@ -108,11 +108,11 @@ def plan_step(
         run=run,
         new_trials=replace(new_trials, notes=run.plan.notes[-1:]),
         cost=estimate(new_trials, run.judge, store=run.config.store_location),
-        joined=run.plan.agent_ids[n_agents_before:],
+        new_agents=run.plan.agent_ids[n_agents_before:],
         half_width=half_width,
         unfinished=UnfinishedExtension.model_validate(options | state),
     )
-    if not planned.joined:
+    if not planned.new_agents:
         return planned
     return replace(planned, half_width=expected_half_width(run, planned.n_paired_each))
 

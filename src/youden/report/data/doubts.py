@@ -350,8 +350,9 @@ def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
     Returns
     -------
     RankingChecks
-        Agreement of the pairs and groups of agents, and one finding per check, warnings first. Checks without a problem have a
-        finding, too. Without agreements of pairs, there is only the check whether the ranking is based on a signal.
+        Agreement of the pairs and groups of agents, and the findings of all checks that can be made, warnings first. A check
+        that detects no problem has a finding, too. If no two agents were compared, the only check is whether the answers of
+        the judge distinguish the agents.
     """
     agents = evidence.agent_ids
     pairs = evidence.pairs
@@ -429,8 +430,8 @@ def _check_signal(summary: Summary) -> Finding:
 def _check_pairs(grid: PairGrid, *, n_agents: int) -> Finding:
     """Report the flagged groups of agents, or that there are none, or that the run has too few agents to flag any.
 
-    A group is flagged if its agents have similar texts, or agree with each other more than a limit. The limit is the largest
-    agreement of a group of honest agents in runs that were recorded for this purpose.
+    A group is flagged if its agents have similar texts, or if they agree with each other more than a limit. The limit is the
+    largest agreement of a group of honest agents in the runs that the project has recorded.
 
     grid : agreement of all pairs, with the flagged groups
     n_agents : number of agents of the run
