@@ -492,7 +492,7 @@ def print_judged_run(
     warnings : sequence of str, optional
         Warnings that are printed before those of the fit; not if "quiet".
     """
-    from youden.pipeline.precision import format_next_step
+    from youden.pipeline.next_step import format_next_step
 
     if output_mode == "quiet":
         _print_ranking(summary)

@@ -140,7 +140,7 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     planned = PlannedRun(with_resolved_defaults(config, plan), folder, plan, judge, cost, summary)
     has_earlier_answers = folder.is_judged and folder.read_judged_plan_digest() != plan.digest
     if not has_earlier_answers:
-        if plan is not run_plan.stored:
+        if plan is not run_plan.stored_plan:
             folder.write_plan(plan)
         _write_config(planned)
     return planned
