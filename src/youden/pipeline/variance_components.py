@@ -189,7 +189,7 @@ def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | 
     text_pair = _number_text_pairs(plan.item[is_paired].astype(np.int64), first_text, second_text)
     is_swapped = first_text > second_text
 
-    # sort the trials, so that those with the same two texts follow each other, and among them those in the same order
+    # sort the trials by their two texts, and then by the order of the texts
     order = np.lexsort((is_swapped, text_pair))
     text_pair, is_swapped, answer = text_pair[order], is_swapped[order], result.answer[is_paired][order]
 
@@ -295,8 +295,7 @@ PART_OF_CALLS = "of these"
 def _list_judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
     """List the variance of the judge's answers to the same two texts, in the same order and in the other order.
 
-    Both are part of the variance of the calls, which is another component. They are therefore marked as not included in the
-    intervals, so that no sum counts them twice.
+    Both are part of the variance of the calls. They are marked as not in the intervals, so that no sum counts them twice.
 
     components : factors of the variance components of the run
     result : answers of the run
@@ -422,8 +421,7 @@ def _compute_gain_if_doubled(component: ComponentFacts) -> float:
 def _format_row(component: ComponentFacts, total: float) -> list[str]:
     """Format one source of variance as a row of the table of `build_variance_table`.
 
-    A row has the name of the source, its standard deviation, the interval of the standard deviation, the share of the
-    variance, and the change of an interval if twice as much is sampled.
+    Its columns are the name, the standard deviation and its interval, the share, and the change if twice as much is sampled.
 
     total : sum of the variances that the intervals include
     """
