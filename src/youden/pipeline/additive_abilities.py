@@ -133,15 +133,14 @@ def abilities_from_fit(
 
     fit : effects of the agents, with mean 0
     mean_score : mean score of the average agent
-    rates : false-positive rates of the agents, which the caller can subtract
+    rates : false-positive rates of the agents. They are stored in the result, so that the caller can subtract them.
     target : population that the intervals refer to, "items-like-these" or "these-items"
     with_items : whether to compute the influence of each item on the abilities; it is None for the target "these-items"
     """
     covariance = fit.covariance
     method = "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
-
-    # finite population correction: the answered trials are a part of all possible trials on these items
     if target == "these-items":
+        # finite population correction: the answered trials are a part of all possible trials on these items
         covariance = covariance.with_scaled_ability_variances(fit.fpc)
         method = f"{method}, finite population"
 
@@ -149,7 +148,9 @@ def abilities_from_fit(
     if with_items and target == "items-like-these":
         item_influence = ItemInfluence.from_fit(fit)
 
-    has_trials = fit.weight > 0
+    # agents with trials can all be compared: they form component 0; −1 marks an agent without trials
+    component = np.zeros(len(fit.weight), dtype=np.int32)
+    component[fit.weight == 0] = -1
     return Abilities(
         ability=np.clip(fit.ability + mean_score, -1, 1),
         covariance=covariance,
@@ -158,7 +159,7 @@ def abilities_from_fit(
         ranking=ADDITIVE_FIT,
         method=method,
         target=target,
-        component=np.where(has_trials, 0, -1).astype(np.int32),
+        component=component,
         item_influence=item_influence,
     )
 

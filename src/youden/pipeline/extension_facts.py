@@ -165,7 +165,7 @@ def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
         Sentences about the agents and items that joined, the abilities that changed, and the drift. The last sentence is
         `POOL_WIDE_MESSAGE` if the judge answered the earlier trials again (`facts.answers_recomputed`).
     """
-    sentences = _describe_joined(facts)
+    sentences = _describe_added_agents_and_items(facts)
     sentences.append(_describe_changes(facts))
     sentences += _describe_drift(facts)
     if facts.judge_drift is not None and facts.judge_drift_p is not None and facts.judge_drift_p < ALPHA:
@@ -175,11 +175,11 @@ def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _describe_joined(facts: ExtensionFacts) -> list[str]:
-    """Name the agents that joined a run by its last extension, and count the items that joined.
+def _describe_added_agents_and_items(facts: ExtensionFacts) -> list[str]:
+    """Name the agents and count the items that the last extension added to a run.
 
-    At most `_MAX_NAMED` agents are named. The list has a sentence about agents if any joined, and one about items if any
-    joined.
+    At most `_MAX_NAMED` agents are named. The list has one sentence about the agents and one about the items, each only if some
+    were added.
     """
     sentences = []
     if facts.joined:

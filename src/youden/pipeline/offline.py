@@ -67,7 +67,7 @@ class KnownRounds:
 
 
 def find_known_rounds(planned: PlannedRun) -> KnownRounds:
-    """Find the rounds of a run that can be planned with the answers in its store.
+    """Find the plan of a run with all rounds that can be planned from the answers in its store.
 
     Adaptive designs plan their trials in rounds. A round depends on the answers to the rounds before it, so it can be planned
     only if all these answers are in the store. No request is sent.
@@ -80,8 +80,8 @@ def find_known_rounds(planned: PlannedRun) -> KnownRounds:
     Returns
     -------
     KnownRounds
-        The plan with these rounds, and the number of the last round. Follow-up trials count as one more round. The number is None
-        for a run without rounds.
+        The plan with these rounds, and the number of rounds. Follow-up trials count as one more round. The number is None for a
+        run whose trials are all planned at once.
 
     Raises
     ------
@@ -92,11 +92,12 @@ def find_known_rounds(planned: PlannedRun) -> KnownRounds:
     if is_planned_at_once:
         return KnownRounds(planned.plan, None)
 
-    # an error for missing answers has the plan up to the first round with a missing answer
     try:
-        plan = collect_answers(planned, JudgingOptions(stored_only=True), team=None).plan
+        verdicts = collect_answers(planned, JudgingOptions(stored_only=True), team=None)  # without worker processes
     except AnswersMissingError as error:
-        plan = error.plan
+        plan = error.plan  # up to the first round with a missing answer
+    else:
+        plan = verdicts.plan
 
     n_rounds = 1 if plan.rounds is None else len(plan.rounds.starts)
     if plan.n_follow_ups > 0:
@@ -190,8 +191,8 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
 def plan_worker_run(config: RunConfig) -> PlannedRun:
     """Plan a run for a worker, a process that sends requests for it but writes no file.
 
-    Raises PoolError, PlanError, ConfigError or RunFolderError if the run cannot be planned, ConfigError [judge-offline]
-    if the judge makes no calls.
+    Raises ConfigError [judge-offline] if the judge makes no calls, so that a worker has nothing to send. Raises PoolError,
+    PlanError, ConfigError or RunFolderError if the run cannot be planned.
     """
     judge = load_judge_of_run(config)
     if not judge.stores_new_answers:
@@ -385,7 +386,9 @@ class ImportedRun:
 
 
 def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
-    """Import data of the peer-prediction code: a file of agents as a pool, or a folder of results as a fitted run.
+    """Import data that the code of the peer-prediction paper has written.
+
+    A file of agents with their responses becomes a pool. A folder of results becomes a run, which is also fitted.
 
     Parameters
     ----------
@@ -411,8 +414,8 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
         return ImportedRun("pool", pool.n_agents, pool.n_items, (note,))
 
     results = import_results(path)
-    folder = RunFolder(out)
     check_output_folder(out, run_files=_JUDGED_FILES, last_file="pool.json")
+    folder = RunFolder(out)
     folder.write_pool(PoolSummary.from_import(results.agents, results.rates.item_ids, source=str(path)))
     folder.write_rates(results.rates)
     folder.write_notes(results.notes)

@@ -357,29 +357,29 @@ def estimate_or_fit(trials: TrialsByItem, request: EstimationRequest, *, cell_fi
 def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
     """Estimate the abilities of the anchors, which are the agents of the first plan of an extended run.
 
-    Only the trials of the first plan are used.
+    Only trials that compare two anchors with each other are used. A complete block compares all agents that have a training
+    response to its item. If all trials are in complete blocks, an ability is the mean of the agent's answers. If not, the
+    abilities are estimated by an additive fit.
 
     trials : all trials of the run
     target : population that the intervals refer to
 
-    Returns the abilities. False-positive rates are not subtracted. The mean of the abilities is the mean answer on the items
-    of the first plan, so items that were added later do not change this mean. If all trials are in complete blocks, an
-    ability is the mean of the agent's trials; a block is complete if it compares all agents with a training response to its
-    item. Otherwise, the abilities are estimated by an additive fit.
+    Returns the abilities, from which false-positive rates are not subtracted. Their mean is the mean answer on the items of the
+    first plan, so items that were added later do not change it.
     """
-    first_plan = select_first_plan(trials)
+    anchor_trials = select_first_plan(trials)
     n_first_items = get_extensions(trials.plan).items
     request = EstimationRequest(target, with_items=True, with_rates=False)
-    trial_means = estimate_trial_abilities(first_plan, request)
-    if trial_means is not None:
-        return centre_on_first_items(trial_means, first_plan, n_first_items)
-    return fit_trials(first_plan, request, n_first=n_first_items)
+    mean_answers = estimate_trial_abilities(anchor_trials, request)
+    if mean_answers is not None:
+        return centre_on_first_items(mean_answers, anchor_trials, n_first_items)
+    return fit_trials(anchor_trials, request, n_first=n_first_items)
 
 
 def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto") -> tuple[TrialsByItem, Abilities]:
-    """Estimate the abilities for a ranking, and return them with the trials, read item by item.
+    """Estimate the abilities for a ranking, and return them together with the trials grouped by item.
 
-    target : population to which the intervals refer
+    target : items and judges that the intervals refer to, such as "items-like-these"
     method : estimator, "auto", "trial-mean" or "additive-fit"
 
     Raises StatisticsError [rank-method] if the method is unknown, [rank-preference] if the plan asks for preferences and

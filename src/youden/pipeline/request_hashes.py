@@ -139,14 +139,17 @@ def write_hashes(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> N
     hashes : hashes in hexadecimal, in the order of the plan
     metadata : digests of the plan with its pool and of the judge, which are stored in the file
     """
-    remaining = iter(hashes)
+    remaining_hashes = iter(hashes)
     schema = with_table_metadata(_SCHEMA, metadata)
     options: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
     with atomic_write(path) as temporary, pq.ParquetWriter(temporary, schema, **options) as writer:
-        while text := "".join(islice(remaining, CHUNK_ROWS)):
-            # a column of fixed-size binary values is one buffer of their bytes, without a buffer of missing values
-            data = pa.py_buffer(bytes.fromhex(text))
-            column = pa.Array.from_buffers(pa.binary(KEY_BYTES), data.size // KEY_BYTES, [None, data])
+        while joined_hashes := "".join(islice(remaining_hashes, CHUNK_ROWS)):
+            hash_bytes = bytes.fromhex(joined_hashes)
+            n_hashes = len(hash_bytes) // KEY_BYTES
+
+            # a column of fixed-size values is one buffer of their bytes; None: there is no buffer that marks missing values
+            buffers = [None, pa.py_buffer(hash_bytes)]
+            column = pa.Array.from_buffers(pa.binary(KEY_BYTES), n_hashes, buffers)
             writer.write_batch(pa.record_batch([column], schema=schema))
 
 
