@@ -159,14 +159,14 @@ def _add_missing_steps(config: RunConfig, folder: RunFolder, stored_plan: Plan, 
 
     Raises RunFolderError [run-extended] if the stored plan has more extensions than the config.
     """
-    n_finished_steps = len(get_extensions(stored_plan).steps)
-    if n_finished_steps > len(config.extensions):
-        raise _make_extended_error(folder, n_finished_steps)
+    n_planned_steps = len(get_extensions(stored_plan).steps)
+    if n_planned_steps > len(config.extensions):
+        raise _make_extended_error(folder, n_planned_steps)
 
     base_plan = _with_stopping_options(stored_plan, config)
-    new_steps = config.extensions[n_finished_steps:]
+    new_steps = config.extensions[n_planned_steps:]
     extension_pools = pools[1:]  # without the pool of the first plan
-    new_pools = extension_pools[n_finished_steps:]
+    new_pools = extension_pools[n_planned_steps:]
     extended = _extend_plan(plan_without_follow_ups(base_plan), new_steps, new_pools)
     return RunPlan(extended, base_plan)
 

@@ -397,9 +397,11 @@ def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto"
             f"The method of a ranking is unknown: got {method!r}. Pass one of: {', '.join(get_args(RankMethod))}.",
             slug="rank-method",
         )
+    # the votes of a jury matter only for targets to which the variance of its votes is added
+    adds_vote_variance = target != "items-like-these"
     if target == ITEMS_AND_JUDGES:
         verdicts = average_judges(verdicts)
-    trials = TrialsByItem.from_verdicts(verdicts, votes=target != "items-like-these")
+    trials = TrialsByItem.from_verdicts(verdicts, votes=adds_vote_variance)
 
     request = EstimationRequest(target)
     if method == "trial-mean":
@@ -409,6 +411,6 @@ def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto"
     else:
         abilities = estimate_or_fit(trials, request)
 
-    if target != "items-like-these":
+    if adds_vote_variance:
         abilities = with_judge_variance(abilities, trials)
     return trials, abilities._replace(counts=trials.agent_counts)

@@ -22,7 +22,7 @@ from youden.pipeline.request_hashes import get_hash_reader
 from youden.protocol.independent import select_trials
 from youden.text.printable import redact_location
 from youden.types import Finding, Plan, Verdicts
-from youden.types.pool import Ids, Positions
+from youden.types.pool import Ids, Json, Positions
 
 _CHUNK = 10_000
 """Number of request hashes that are looked up at once."""
@@ -189,7 +189,7 @@ def _combine_answers(
         columns["response_model"] = _combine_models(models, saved, saved_row, new)
 
     reported_models = {*_get_reported_models(saved), *_get_reported_models(latest)}
-    judge = {**latest.judge, "response_models": sorted(reported_models)}
+    judge: dict[str, Json] = {**latest.judge, "response_models": [*sorted(reported_models)]}
 
     n_saved = int((saved_row >= 0).sum())
     message = (

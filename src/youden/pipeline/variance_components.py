@@ -136,28 +136,28 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     Raises StatisticsError [variance-few] for fewer than 3 agents, or fewer than 5 items with several answered trials.
     """
     plan = result.plan
-    used = is_training_answer(result)
+    counts = is_training_answer(result)  # which trials count for abilities
     abilities = estimate_mean_abilities(result)
     ability = abilities.mean_answer
 
     # number of the response that a trial shows, if agents have several responses to an item
     first_repeat, second_repeat = plan.trials.first_repeat, plan.trials.second_repeat
     components = VarianceComponents(
-        plan.first[used],
-        plan.second[used],
-        plan.item[used],
-        result.answer[used],
+        plan.first[counts],
+        plan.second[counts],
+        plan.item[counts],
+        result.answer[counts],
         ability=ability,
         n_items=plan.n_items,
-        first_repeat=None if first_repeat is None else first_repeat[used],
-        second_repeat=None if second_repeat is None else second_repeat[used],
+        first_repeat=None if first_repeat is None else first_repeat[counts],
+        second_repeat=None if second_repeat is None else second_repeat[counts],
     )
     if judges is None and result.votes is not None:
         judges = measure_vote_spread(plan, result.votes)
 
     # components of the mean ability's variance, and their sum over those that the intervals contain
     n_agents = int((~np.isnan(ability)).sum())
-    n_items = len(np.unique(plan.item[used]))
+    n_items = len(np.unique(plan.item[counts]))
     mean_rate_variance = float(np.nan_to_num(abilities.rate_variance).mean())
     in_interval = _list_interval_components(components, result, run, rate_variance=mean_rate_variance)
     all_components = [*in_interval, *_list_outside_components(components, judges, run, n_agents)]

@@ -450,9 +450,8 @@ class _PlanExtender:
         """
         is_paired = self.plan.trial_type == PAIRED
         earlier = self.plan.trials.take(is_paired & _has_any_agent(self.plan.trials, scored))
-        earlier_comparisons = set(
-            zip(earlier.item.tolist(), earlier.first.tolist(), earlier.second.tolist(), strict=True)
-        )
+        earlier_columns = (earlier.item.tolist(), earlier.first.tolist(), earlier.second.tolist())
+        earlier_comparisons = set(zip(*earlier_columns, strict=True))
 
         if items is None:
             items = self.order_items()
@@ -718,9 +717,9 @@ class _PlanExtender:
         paired : new paired trials, at least one
         """
         n_independent = count_added_independent(self.plan, len(paired), n_scored=self.pool.n_agents)
-        independent_per_paired = Fraction(
-            n_independent, len(paired)
-        )  # exact, because the numbers below are rounded down
+
+        # a fraction is exact, so that rounding down does not depend on floating-point errors
+        independent_per_paired = Fraction(n_independent, len(paired))
 
         # paired trials with the role MAIN compare two anchors
         n_anchors = self.extensions.anchors

@@ -621,9 +621,9 @@ def _find_agents_linked_to_first(trials: Trials, n_agents: int) -> Bools:
     is_compared |= is_compared.T
 
     # begin with the first agent, and add the partners of the linked agents until there are no more
-    is_linked = np.arange(n_agents) == 0
+    is_linked: Bools = np.arange(n_agents) == 0
     while True:
-        with_partners = is_linked | is_compared[is_linked].any(axis=0)
+        with_partners: Bools = is_linked | is_compared[is_linked].any(axis=0)
         if with_partners.sum() == is_linked.sum():
             return is_linked
         is_linked = with_partners

@@ -171,8 +171,8 @@ def judge_and_rank(planned: PlannedRun, options: JudgingOptions, *, labels: Path
     ConfigError, ImportFormatError
         If the labels cannot be used; raised before any request.
     BudgetError, TooManyMissingError, JudgeError
-        If the cost cap is reached, too many answers are missing, or the server of the judge refuses the requests, for
-        example because of an invalid key. Answers are stored: repeat the call to resume.
+        If the cost cap is reached, too many answers are missing, or requests to the judge fail, for example because of an
+        invalid key. Answers are stored: repeat the call to resume.
     StatisticsError
         If the answers cannot be fitted.
     """
