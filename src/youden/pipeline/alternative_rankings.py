@@ -216,14 +216,6 @@ class WeightedRanking:
             return
 
         differences = plain_differences if abilities is plain else agent_differences(abilities)
-        plain_rank = rank_with_ties(plain.ability)
-        rank = rank_with_ties(abilities.ability)
-        largest_change_first = np.argsort(-np.abs(rank - plain_rank), kind="stable")
-        rank_changes = tuple(
-            RankChange(agent_ids[agent], int(plain_rank[agent]), int(rank[agent]))
-            for agent in largest_change_first
-            if rank[agent] != plain_rank[agent]
-        )
         best = None if differences.unique_best is None else agent_ids[differences.unique_best]
         leader_change, leader_change_agents = _describe_leader_change(name, plain_differences, differences, agent_ids)
 
@@ -232,10 +224,27 @@ class WeightedRanking:
             groups,
             best,
             int(differences.significantly_better.sum()),
-            rank_changes,
+            _list_rank_changes(plain, abilities, agent_ids),
             leader_change,
             leader_change_agents,
         )
+
+
+def _list_rank_changes(plain: Abilities, alternative: Abilities, agent_ids: Sequence[str]) -> tuple[RankChange, ...]:
+    """List the agents whose rank differs between two rankings, with both ranks, the largest difference first.
+
+    plain, alternative : abilities of the two rankings
+    agent_ids : ids of the agents, in the order of the abilities
+    """
+    plain_rank = rank_with_ties(plain.ability)
+    new_rank = rank_with_ties(alternative.ability)
+    change = np.abs(new_rank - plain_rank)
+    largest_change_first = np.argsort(-change, kind="stable").tolist()
+    return tuple(
+        RankChange(agent_ids[agent], int(plain_rank[agent]), int(new_rank[agent]))
+        for agent in largest_change_first
+        if change[agent] > 0
+    )
 
 
 def find_flagged_groups(

@@ -132,7 +132,7 @@ def _continue_plan(config: RunConfig, folder: RunFolder, stored_plan: Plan, pool
     A run may take its trials from another run (`trials_from`). Such a run gets more trials if the config selects more than the
     plan has. Any other run gets the extensions of the config that the plan does not have yet.
 
-    stored_plan : plan in the folder, which fits the config apart from what it lacks
+    stored_plan : plan in the folder, which fits the config, but may lack trials or extensions
     pools : pool of the first plan, and one for each extension of the config
 
     Raises RunFolderError [run-extended] if the stored plan has more extensions than the config.

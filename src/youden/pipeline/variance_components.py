@@ -138,7 +138,6 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     plan = result.plan
     counts = is_training_answer(result)  # which trials count for abilities
     abilities = estimate_mean_abilities(result)
-    ability = abilities.mean_answer
 
     # number of the response that a trial shows, if agents have several responses to an item
     first_repeat, second_repeat = plan.trials.first_repeat, plan.trials.second_repeat
@@ -147,7 +146,7 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
         plan.second[counts],
         plan.item[counts],
         result.answer[counts],
-        ability=ability,
+        ability=abilities.mean_answer,
         n_items=plan.n_items,
         first_repeat=None if first_repeat is None else first_repeat[counts],
         second_repeat=None if second_repeat is None else second_repeat[counts],
@@ -156,7 +155,7 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
         judges = measure_vote_spread(plan, result.votes)
 
     # components of the mean ability's variance, and their sum over those that the intervals contain
-    n_agents = int((~np.isnan(ability)).sum())
+    n_agents = int((~np.isnan(abilities.mean_answer)).sum())
     n_items = len(np.unique(plan.item[counts]))
     mean_rate_variance = float(np.nan_to_num(abilities.rate_variance).mean())
     in_interval = _list_interval_components(components, result, run, rate_variance=mean_rate_variance)
@@ -191,7 +190,8 @@ def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | 
 
     # sort the trials by their two texts, and then by the order of the texts
     order = np.lexsort((is_swapped, text_pair))
-    text_pair, is_swapped, answer = text_pair[order], is_swapped[order], result.answer[is_paired][order]
+    text_pair, is_swapped = text_pair[order], is_swapped[order]
+    answer = result.answer[is_paired][order]
 
     # compare each answer with the next one
     half_square = np.diff(answer) ** 2 / 2

@@ -344,7 +344,7 @@ def draw_scored_trials(
     scored, partners : int arrays, positions of the agents; an agent is not compared with itself
     n : number of trials; below 1, there are none
     """
-    has_response: Bools = eligible.any(axis=1)
+    has_response = np.asarray(eligible.any(axis=1))
     scored = scored[has_response[scored]]
     partners = partners[has_response[partners]]
     if len(partners) == 1:  # an agent is not its own partner
