@@ -59,8 +59,8 @@ def alternative_ranking_findings(
 ) -> list[Finding]:
     """List the findings (messages) about alternative rankings.
 
-    There is a finding for each flagged group of agents, for each ranking that could not be made, and for each ranking in
-    which the leader of the plain ranking falls. With too few agents, the robust ranking has a single finding.
+    There is a finding for each group of agents that agree suspiciously often, for each ranking that could not be made, and for
+    each ranking in which the leader of the plain ranking falls. With too few agents, the robust ranking has a single finding.
 
     rankings : facts of each alternative ranking, by its name
     n_agents : number of agents of the run
@@ -83,7 +83,10 @@ def alternative_ranking_findings(
 
 
 def _make_flagged_group_finding(group: tuple[str, ...]) -> Finding:
-    """Return the finding about a flagged group of agents, given by their ids."""
+    """Return the finding about a flagged group: agents with similar texts, or that agree suspiciously often.
+
+    group : ids of the agents
+    """
     message = (
         f"{', '.join(group)} have similar texts, or agree more than any honest group on record. Therefore, in the "
         "robust ranking, they count as one partner and do not score each other."

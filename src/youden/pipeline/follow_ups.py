@@ -85,11 +85,11 @@ def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -
 
 
 def draw_follow_ups(plan: Plan, n_trials_by_pair: Mapping[tuple[int, int], int], rng: np.random.Generator) -> Trials:
-    """Draw follow-up trials, which decide whether groups of agents are flagged but do not change abilities.
+    """Draw follow-up trials, which only decide whether groups of agents agree too often. They do not change abilities.
 
-    Each pair of agents is compared on random items. An item can be drawn if the pair has no paired trial on it yet, and if it is
-    held out for neither agent. The order of the two agents alternates. The trials have the role `FOLLOW_UP` and the weight 0 for
-    both agents.
+    Each pair of agents is compared on random items. An item can be drawn if the pair has no paired trial on it yet, and if both
+    responses to it may be used for training. The order of the two agents alternates. The trials have the role `FOLLOW_UP` and
+    the weight 0 for both agents.
 
     plan : plan of the run
     n_trials_by_pair : number of trials by pair of agents (lower position, higher position); a pair without enough items gets
@@ -112,7 +112,7 @@ def draw_follow_ups(plan: Plan, n_trials_by_pair: Mapping[tuple[int, int], int],
 
 
 def _find_new_items(plan: Plan, agent: int, partner: int) -> Positions:
-    """Find the items on which two agents have no paired trial yet, and which are held out for neither agent.
+    """Find the items on which two agents have no paired trial yet, and whose responses by both may be used for training.
 
     agent, partner : positions of the two agents, in any order
 

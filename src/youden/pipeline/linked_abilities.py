@@ -41,7 +41,7 @@ from youden.types.trials import ANCHOR, MAIN
 
 
 def select_first_plan(trials: TrialsByItem) -> TrialsByItem:
-    """Select the trials that rank the anchors: comparisons of two anchors in complete blocks."""
+    """Select the trials that rank the anchors, the agents of the first plan: comparisons of two anchors in complete blocks."""
     n_anchors = get_extensions(trials.plan).anchors
     return trials.select(restrict_to_anchors(trials.plan), lambda columns: is_in_complete_block(columns, n_anchors))
 
@@ -145,8 +145,8 @@ def _estimate_extended_covariance(
 ) -> CentredCovariance:
     """Estimate the covariance of the abilities of all agents, without the variance of false-positive rates.
 
-    anchors : mean answers of the anchors in complete blocks
-    linked : effects of all agents by linking trials
+    anchors : mean answers of the anchors, the agents of the first plan, in complete blocks
+    linked : effects of all agents by linking trials, which compare an agent with an anchor
     scale : effects of the anchors and of the items, from which `linked` was estimated
     n_block : float array (n_agents,), number of each agent's trials in complete blocks
     """

@@ -205,8 +205,7 @@ def with_jury_finding(result: Verdicts) -> Verdicts:
     has_all_votes = ~np.isnan(result.votes).any(axis=0)
     votes = result.votes[:, has_all_votes & is_training_answer(result)]
     _, n_trials = votes.shape
-    has_constant_judge = not votes.std(axis=1).all()  # its correlation with other judges is undefined
-    if n_trials < 2 or has_constant_judge:
+    if n_trials < 2 or not votes.std(axis=1).all():  # a constant judge has no correlation with the others
         return result
     return replace(result, warnings=(*result.warnings, _make_jury_finding(votes)))
 

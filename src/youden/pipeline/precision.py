@@ -206,7 +206,7 @@ class PrecisionForecast:
         self.n_independent = len(plan) - n_paired - plan.n_self_trials
         self.max_regret = None if search is None else search.max_regret
         if self.max_regret is not None:
-            self._set_search(self.max_regret, n_paired, prior_components(kind), plan)
+            self._set_search_forecast(self.max_regret, n_paired, prior_components(kind), plan)
         elif search is not None:
             n_paired = search.budget(plan.split.train)
         self.trials = 2 * n_paired / plan.n_agents
@@ -231,7 +231,7 @@ class PrecisionForecast:
         self.items_needed: int | None = None
         if design is not None:
             self.requested_half_width = design.half_width
-            self._set_needed(design.half_width, plan, components, kind)
+            self._set_trials_or_items_needed(design.half_width, plan, components, kind)
         has_forecast = is_measured and search is None
         self.rho = expected_rho(self.trials, kind) if has_forecast else None
         self.recall = expected_recall(self.trials, kind) if has_forecast else None
@@ -282,14 +282,20 @@ class PrecisionForecast:
         return float(rate_share.mean())
 
     def _set_regret(self) -> None:
-        """Set `regret` at each multiple of the plan's trials in the range of the reference data."""
+        """Set `regret`, the expected regret at half, one and two times the plan's trials.
+
+        The regret is the ability of the best agent minus that of the selected one. A multiple that is outside the range of the
+        reference data is left out.
+        """
         for multiple in BUDGET_MULTIPLES:
             uniform = expected_regret(multiple * self.trials, search=False)
             search = expected_regret(multiple * self.trials, search=True)
             if uniform is not None and search is not None:
                 self.regret[multiple] = RegretByAllocation(uniform, search)
 
-    def _set_needed(self, half_width: float, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
+    def _set_trials_or_items_needed(
+        self, half_width: float, plan: Plan, components: AgentVariances | None, kind: AnswerKind
+    ) -> None:
         """Set `trials_needed`, the number of trials per agent that give the half-width.
 
         If no number of trials on these items is enough, `items_needed` is set instead.
@@ -317,7 +323,9 @@ class PrecisionForecast:
             item_counts = [find_items(variances) for variances in cases.usual]
             self.items_needed = min((n_items for n_items in item_counts if n_items is not None), default=None)
 
-    def _set_search(self, max_regret: float, n_pilot_calls: int, components: AgentVariances, plan: Plan) -> None:
+    def _set_search_forecast(
+        self, max_regret: float, n_pilot_calls: int, components: AgentVariances, plan: Plan
+    ) -> None:
         """Set the forecasts of a search for the best agents: `lowest_bound`, `search_items` and `search_calls`.
 
         The search stops when the upper confidence bound on the regret is at most `max_regret`.
@@ -341,13 +349,16 @@ class PrecisionForecast:
     def count_calls(self, trials_per_agent: float) -> float:
         """Count the paired and independent calls of the plan if each agent has `trials_per_agent` paired trials.
 
-        A paired call is a trial of two agents.
+        A paired call is a trial of two agents. The number of independent calls does not change.
         """
         return self.n_agents * trials_per_agent / 2 + self.n_independent
 
     @property
     def regret_bound(self) -> RegretByAllocation | None:
-        """Upper confidence bound on the regret at the plan's own number of trials; None without `regret`."""
+        """Upper confidence bound on the regret, how much worse the selected agent is than the best one; None without `regret`.
+
+        The bound is that for the plan's own number of trials.
+        """
         uniform = expected_regret_bound(self.trials, search=False)
         search = expected_regret_bound(self.trials, search=True)
         if 1.0 not in self.regret or uniform is None or search is None:
@@ -655,7 +666,8 @@ def _compare_allocations(
 def _format_regret_at_other_sizes(regret_by_multiple: dict[float, RegretByAllocation]) -> str:
     """Format the expected regret at half and at twice the calls of a plan, in parentheses.
 
-    The regret is that of a plan that samples all agents equally, on a scale from 0 to 100.
+    The regret is the ability of the best agent minus that of the selected one, times 100. It is that of a plan that samples all
+    agents equally.
 
     regret_by_multiple : expected regret at multiples of the plan's trials, 0.5 and 2.0 among them if they are known
 
@@ -670,8 +682,9 @@ def _format_regret_at_other_sizes(regret_by_multiple: dict[float, RegretByAlloca
 
 
 def _format_of_100(regret: ReferenceRange) -> str:
-    """Format a regret as a number of 100 comparisons: the mean, with the lowest and highest value in parentheses."""
-    return _format_mean_and_range(ReferenceRange(*(100 * x for x in regret)), 1)
+    """Format a regret, a difference of abilities, as a number of 100 comparisons: the mean, with the range in parentheses."""
+    low, mean, high = (100 * bound for bound in regret)
+    return _format_mean_and_range(ReferenceRange(low, mean, high), digits=1)
 
 
 def _format_search(forecast: PrecisionForecast, max_regret: float, usd_per_call: float | None) -> Iterator[str]:

@@ -124,7 +124,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     (12, ['agent', 'group', 'ability', 'low', 'high'])
     """
     check_argument("verdicts", verdicts, Verdicts, "Pass what youden.judge returns.")
-    trials, abilities = _rank_agents(verdicts, target, method)
+    trials, abilities = _estimate_abilities_by_method(verdicts, target, method)
     partial_facts = None
     if verdicts.n_pending:
         partial_facts = PartialFacts(n_done=len(verdicts) - verdicts.n_pending, n_calls=len(verdicts))
@@ -222,7 +222,7 @@ def differences_from_verdicts(verdicts: Verdicts, *, target: Target) -> Differen
     StatisticsError
         [trial-none] if no paired trial of training cells was answered.
     """
-    _, abilities = _rank_agents(verdicts, target)
+    _, abilities = _estimate_abilities_by_method(verdicts, target)
     return agent_differences(abilities)
 
 
@@ -376,7 +376,9 @@ def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-l
     return fit_trials(anchor_trials, request, n_first=n_first_items)
 
 
-def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto") -> tuple[TrialsByItem, Abilities]:
+def _estimate_abilities_by_method(
+    verdicts: Verdicts, target: Target, method: RankMethod = "auto"
+) -> tuple[TrialsByItem, Abilities]:
     """Estimate the abilities for a ranking, and return them together with the trials grouped by item.
 
     target : items and judges that the intervals refer to, such as "items-like-these"

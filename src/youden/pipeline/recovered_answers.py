@@ -186,7 +186,7 @@ def _combine_answers(
     columns = _combine_trial_columns(saved, saved_row, new)
     models = tuple(dict.fromkeys((*saved.models, *latest.models)))
     if saved.response_model is not None or latest.response_model is not None:
-        columns["response_model"] = _combine_models(models, saved, saved_row, new)
+        columns["response_model"] = _find_answering_models(models, saved, saved_row, new)
 
     reported_models = {*_get_reported_models(saved), *_get_reported_models(latest)}
     judge: dict[str, Json] = {**latest.judge, "response_models": [*sorted(reported_models)]}
@@ -221,7 +221,7 @@ def _combine_trial_columns(saved: Verdicts, saved_row: Positions, new: Verdicts 
     return columns
 
 
-def _combine_models(models: tuple[str, ...], saved: Verdicts, saved_row: Positions, new: Verdicts | None) -> Ids:
+def _find_answering_models(models: tuple[str, ...], saved: Verdicts, saved_row: Positions, new: Verdicts | None) -> Ids:
     """Find which model gave each answer.
 
     models : names of all models; those of `saved` come first, in the same order

@@ -169,8 +169,8 @@ def find_search_allocation(
 ) -> dict[str, Any]:
     """Find the agents that the next round of a search samples, and the number of its blocks.
 
-    The search ends when the upper confidence bound on the regret of the selected agents is at most `max_regret`. The round
-    samples the agents whose uncertain abilities keep this bound above `max_regret`.
+    The regret is how much worse the selected agents are than the best ones. The search ends when its upper confidence bound is
+    at most `max_regret`. The round samples the agents whose uncertain abilities keep the bound above `max_regret`.
 
     Parameters
     ----------

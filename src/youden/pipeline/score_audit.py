@@ -292,7 +292,7 @@ def audit(
     best = None if differences.unique_best is None else ids[differences.unique_best]
     names = [ids[model] for model in best_first]
     ranked = differences.subset(best_first)
-    details = _describe_table(scores, score, means, residual, ranked, names=names)
+    details = _describe_ranking_limits(scores, score, means, residual, ranked, names=names)
     incomparable = [name for name, width in zip(names[1:], ranked.half_width[0, 1:], strict=True) if np.isnan(width)]
     recommendation = _recommend_models(best, choice, incomparable)
 
@@ -322,7 +322,7 @@ def audit(
     return Audit(scores.source, ranking, ranked, items, facts, details, recommendation, _sign_audit(scores, facts))
 
 
-def _describe_table(
+def _describe_ranking_limits(
     table: ScoreTable,
     score: Floats,
     means: ScoreMeans,

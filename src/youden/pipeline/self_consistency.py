@@ -31,7 +31,10 @@ METHOD = "self-trials, dyadic cluster-robust by item, Student t"
 
 
 def check_self_target(target: str) -> None:
-    """Raise StatisticsError [self-target] if the target of self-trials is not "items-like-these"."""
+    """Raise StatisticsError [self-target] if the target of self-trials is not "items-like-these".
+
+    Self-trials compare responses of one agent with each other.
+    """
     if target != "items-like-these":
         raise StatisticsError(
             f"Self-consistency cannot be estimated for this target: got '{target}'. Set `target: items-like-these`.",

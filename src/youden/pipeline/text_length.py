@@ -183,14 +183,14 @@ def _find_answer_lengths(trials: Mapping[str, NDArray[Any]], texts: Pool) -> Ans
     second_item = np.where(is_paired, first_item, trials["other_item"][counts])
 
     # the table of lengths has one row per agent and response, and one column per item
-    first_row = _find_length_rows(trials["first"], trials.get("first_repeat"), texts.n_agents)
-    second_row = _find_length_rows(trials["second"], trials.get("second_repeat"), texts.n_agents)
+    first_row = _find_rows_of_texts(trials["first"], trials.get("first_repeat"), texts.n_agents)
+    second_row = _find_rows_of_texts(trials["second"], trials.get("second_repeat"), texts.n_agents)
     first_length = texts.all_lengths[first_row[counts], first_item]
     second_length = texts.all_lengths[second_row[counts], second_item]
     return AnswerLengths(trials["answer"][counts], first_length, second_length, is_paired)
 
 
-def _find_length_rows(agent: Positions, response_number: Positions | None, n_agents: int) -> Positions:
+def _find_rows_of_texts(agent: Positions, response_number: Positions | None, n_agents: int) -> Positions:
     """Find the row of `Pool.all_lengths` with the length of each text.
 
     The rows of `Pool.all_lengths` are response 1 of all agents, then response 2 of all agents, and so on.

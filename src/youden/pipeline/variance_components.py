@@ -57,7 +57,7 @@ def build_variance_table(variance: VarianceFacts) -> Table:
     ]
     total = sum(interval_variances) or 1.0
 
-    rows = [_format_row(component, total) for component in variance.components]
+    rows = [_format_component(component, total) for component in variance.components]
     number_headers = ["SD in an ability", "95%", "share", "interval if doubled"]
     return make_table(f"{variance.run}: variance components of an ability", ["component"], number_headers, rows)
 
@@ -418,7 +418,7 @@ def _compute_gain_if_doubled(component: ComponentFacts) -> float:
     return 1 - (component.width_change_if_doubled or 1.0)
 
 
-def _format_row(component: ComponentFacts, total: float) -> list[str]:
+def _format_component(component: ComponentFacts, total: float) -> list[str]:
     """Format one source of variance as a row of the table of `build_variance_table`.
 
     Its columns are the name, the standard deviation and its interval, the share, and the change if twice as much is sampled.

@@ -120,9 +120,9 @@ def _compare_with_anchors(
 ) -> list[Comparison]:
     """Draw two comparisons of an agent with different anchors on an item: with the agent first, and with the agent second.
 
-    For each of the two, the anchors are tried in cyclic order until one can be used. The first search begins at the position
-    `start` of `anchor_order`, and the second search begins half a cycle later. An anchor is skipped if its response to the
-    item may not be compared, or if the comparison was drawn before.
+    Anchors are the agents of the first plan. For each of the two comparisons, the anchors are tried in cyclic order until one
+    can be used. The first search begins at the position `start` of `anchor_order`, and the second search begins half a cycle
+    later. An anchor is skipped if its response to the item may not be compared, or if the comparison was drawn before.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     drawn : comparisons that were drawn before
@@ -480,7 +480,7 @@ class _PlanExtender:
     def order_items(self) -> Ids:
         """Order the items by first use in the plan; items without trials come last, in random order.
 
-        New agents are therefore first compared on items for which the anchors have answers.
+        New agents are therefore first compared on items on which the agents of the first plan were compared.
 
         Returns an int32 array (n_items,) of positions.
         """
@@ -699,7 +699,7 @@ class _PlanExtender:
         return self._draw_linking_independent(scored, n_for_paired + n_for_new_agents)
 
     def _draw_matched(self, paired: Trials) -> Trials:
-        """Draw one independent trial for each new paired trial.
+        """Draw one independent trial, a comparison of responses to two different items, for each new paired trial.
 
         If the paired trials only compare agents with anchors, the independent trials also get the role "anchor".
         """
@@ -708,11 +708,12 @@ class _PlanExtender:
         return trials if compares_two_anchors else trials.with_role(ANCHOR)
 
     def _draw_pooled_for_all_agents(self, paired: Trials) -> Trials:
-        """Draw the pooled independent trials of an extension whose paired trials measure all agents.
+        """Draw the independent trials of an extension whose paired trials measure all agents, in a plan with pooled trials.
 
-        Anchors, the agents of the first plan, are compared with each other. Each group of agents that joined later is
-        compared with the anchors. The number of independent trials is divided among the anchors and the groups in proportion
-        to their paired trials. It is rounded down to the same number for each agent of a group.
+        Independent trials compare responses to different items. Anchors, the agents of the first plan, are compared with each
+        other. Each group of agents that joined later is compared with the anchors. The number of independent trials is
+        divided among the anchors and the groups in proportion to their paired trials. It is rounded down to the same number
+        for each agent of a group.
 
         paired : new paired trials, at least one
         """
@@ -734,7 +735,7 @@ class _PlanExtender:
         return Trials.concat(drawn)
 
     def _draw_pooled_for_anchors(self, n_trials: int) -> Trials:
-        """Draw independent trials that compare two anchors, without those that the plan has."""
+        """Draw independent trials, which show responses to different items, of two anchors, without those that the plan has."""
         n_anchors = self.extensions.anchors
         compares_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
         is_independent = self.plan.trial_type == INDEPENDENT

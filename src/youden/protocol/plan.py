@@ -513,10 +513,10 @@ def _count_budgeted_calls(plan: Plan) -> int:
 def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: int, n_independent: int) -> list[str]:
     """Describe, in notes of a plan, the trials that it has in addition to those of its design.
 
+    split : split into cells (agent, item) for training and held-out cells
     n_holdout_trials : number of trials of held-out cells; None if the design itself plans these trials
     n_probes : number of probes, the independent trials that compare unusually similar texts
-    n_independent : number of independent trials
-    split : holdout of the plan
+    n_independent : number of independent trials, which compare responses to different items
     """
     notes = []
     if n_holdout_trials is not None:
@@ -664,10 +664,11 @@ class _IndependentTrials:
         is_free: bool,
         adds_probes: bool,
     ) -> None:
-        """Count the paired and independent trials in a budget, and draw the probes.
+        """Divide a budget into paired and independent trials, and draw the probes.
 
         Probes are independent trials whose texts are unusually similar.
 
+        request : rule for the independent trials, "matched" or "pooled", and the requested number of pooled ones
         budget : number of calls of both trial types, or None
         is_free : whether calls cost nothing
         adds_probes : whether probes are in addition to the budget
@@ -677,8 +678,10 @@ class _IndependentTrials:
         self._split = split
         self._is_free = is_free
         self._adds_probes = adds_probes
-        self._cells = split.train if split.rule == "strict" else pool.present
+        self._eligible = split.train if split.rule == "strict" else pool.present
         self._has_default_number = request == ("pooled", None)
+
+        # number of pooled trials: the requested one, or the default for the budget; None if it follows from the paired trials
         self._n_pooled = request.n
         if self._has_default_number and not is_free and budget is not None:
             n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
@@ -686,16 +689,16 @@ class _IndependentTrials:
 
         self.probes = Trials.concat([])
         if request.rule == "pooled":
-            n = MAX_CALLS_WITH_PROBES if self._n_pooled is None else self._n_pooled
-            self.probes = draw_probes(pool, self._cells, n, stream("probes", split.seed))
+            n_calls = MAX_CALLS_WITH_PROBES if self._n_pooled is None else self._n_pooled
+            self.probes = draw_probes(pool, self._eligible, n_calls, stream("probes", split.seed))
 
         self.n_paired: int | None = None
         if budget is not None and request.rule == "matched":
             self.n_paired = budget // 2  # one independent trial per paired one
         elif budget is not None:
-            self.n_paired = max(0, budget - self._count_in_budget())
+            self.n_paired = max(0, budget - self._count_budgeted_trials())
 
-    def _count_in_budget(self) -> int:
+    def _count_budgeted_trials(self) -> int:
         """Return how many independent trials of the rule "pooled" count towards the budget.
 
         - If calls cost nothing, no trial counts.
@@ -723,7 +726,7 @@ class _IndependentTrials:
             return self._draw_matched(paired, rng)
 
         n_random = self._count_random_trials(len(paired), in_rounds=in_rounds)
-        random_trials = draw_pooled_trials(self._cells, n_random, rng, planned=self.probes)
+        random_trials = draw_pooled_trials(self._eligible, n_random, rng, planned=self.probes)
         return Trials.concat([self.probes, random_trials])
 
     def _count_random_trials(self, n_paired: int, *, in_rounds: bool) -> int:
@@ -737,7 +740,7 @@ class _IndependentTrials:
         in_rounds : whether the plan gets more trials in later rounds
         """
         if self._is_free:
-            return count_free_independent(n_paired, self._cells)
+            return count_free_independent(n_paired, self._eligible)
         if not self._has_default_number:
             n_requested = self._n_pooled or 0
             return n_requested - len(self.probes)
@@ -747,9 +750,14 @@ class _IndependentTrials:
         return self._n_pooled
 
     def _draw_matched(self, paired: Trials, rng: np.random.Generator) -> Trials:
-        """Draw an independent trial for each paired one; those of training trials touch only cells for training."""
-        cells = self._cells
-        is_training = cells[paired.first, paired.item] & cells[paired.second, paired.item]
-        for_training = draw_matched_trials(paired.take(is_training), cells, rng)
+        """Draw an independent trial for each paired one.
+
+        Independent trials of training trials show only texts of cells (agent, item) for training.
+
+        paired : paired trials of the plan, for training and of held-out cells
+        """
+        eligible = self._eligible
+        is_training = eligible[paired.first, paired.item] & eligible[paired.second, paired.item]
+        for_training = draw_matched_trials(paired.take(is_training), eligible, rng)
         for_holdout = draw_matched_trials(paired.take(~is_training), self._pool.present, rng)
         return Trials.concat([for_training, for_holdout])

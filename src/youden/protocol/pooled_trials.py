@@ -82,8 +82,11 @@ def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool
 
 
 def count_free_independent(n_paired: int, eligible: Bools) -> int:
-    """Return the number of independent trials for `n_paired` paired ones if calls cost nothing.
+    """Return the number of independent trials of a plan if calls cost nothing: `FREE_PER_PAIRED` per paired trial.
 
+    The number is limited to `MAX_FREE`, and to the fraction `MAX_POSSIBLE_FRACTION` of all different independent trials.
+
+    n_paired : number of paired trials
     eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be used
     """
     max_different = int(MAX_POSSIBLE_FRACTION * _count_possible_trials(eligible))
@@ -112,13 +115,13 @@ def has_free_calls(plan: Plan) -> bool:
 
 
 def has_default_number(plan: Plan) -> bool:
-    """Return whether a plan has the default number of pooled independent trials, so that extensions add more."""
+    """Return whether the number of a plan's pooled independent trials was left to the default, so that extensions add more."""
     is_default = plan.independent == "pooled" and plan.request.independent in (None, "pooled")
     return is_default and plan.question == "information"
 
 
 def adds_independent(plan: Plan) -> bool:
-    """Return whether extensions of a plan add independent trials in proportion to the paired ones."""
+    """Return whether extensions of a plan add independent trials, which measure false-positive rates, with the paired ones."""
     return plan.independent == "matched" or has_default_number(plan)
 
 

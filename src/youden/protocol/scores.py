@@ -66,7 +66,7 @@ def compute_rates(verdicts: Verdicts) -> Rates:
         agent_ids=plan.agent_ids,
         item_ids=plan.item_ids,
         split=plan.split,
-        detail=_compute_independent_rates(verdicts),
+        detail=_sum_independent_answers(verdicts),
     )
 
 
@@ -96,7 +96,7 @@ def _sum_answers(row: Positions, answer: Floats, mask: Bools, n_rows: int) -> _A
     )
 
 
-def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
+def _sum_independent_answers(verdicts: Verdicts) -> IndependentRates:
     """Sum the answers to the independent trials of each comparison: trials with the same agents and items in the same order.
 
     Probes (trials of unusually similar texts) and trials without an answer are left out.
