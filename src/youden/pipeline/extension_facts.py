@@ -11,8 +11,8 @@ from youden.pipeline.abilities import Abilities, EstimationRequest
 from youden.pipeline.linked_abilities import (
     fit_scale,
     link_agents,
-    select_added_answers,
-    select_anchor_answers,
+    make_anchor_answer_source,
+    make_linking_answer_source,
     trials_after_steps,
 )
 from youden.pipeline.ranking import estimate_anchor_abilities, estimate_or_fit
@@ -104,10 +104,10 @@ def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
     anchors = estimate_anchor_abilities(earlier, target="these-items")
     scale = fit_scale(trials, anchors, select=is_old)
     new = link_agents(trials, anchors, scale, select=is_new)
-    block_drift = estimate_block_drift(select_anchor_answers(trials, select=is_new), scale=scale)
+    block_drift = estimate_block_drift(make_anchor_answer_source(trials, select=is_new), scale=scale)
     anchor_drift = block_drift
     if block_drift is None:
-        added = select_added_answers(trials, select=is_new)
+        added = make_linking_answer_source(trials, select=is_new)
         anchor_drift = estimate_partner_drift(added, effect=new.effect, scale=scale)
     if anchor_drift is not None:
         change[:n_anchors] = anchor_drift.change

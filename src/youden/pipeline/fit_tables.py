@@ -53,7 +53,7 @@ from youden.pipeline.recommendation import (
     recommend_from_abilities,
 )
 from youden.pipeline.self_consistency import compare_with_self_consistency, tabulate_self_consistency
-from youden.pipeline.text_length import length_warnings
+from youden.pipeline.text_length import iter_length_warnings
 from youden.pipeline.variance_components import can_decompose_variance, write_variance_components
 from youden.run_keys import SplitRule
 from youden.stats.additive.clipped_linear import ClippedLinear
@@ -133,7 +133,7 @@ def fit_judged(
             warnings=[
                 *metadata.warnings,
                 *trials.find_alarms(),
-                *length_warnings(folder, pool, rows, abilities.ability, n_trials=len(verdicts)),
+                *iter_length_warnings(folder, pool, rows, abilities.ability, n_trials=len(verdicts)),
             ],
             rules=settings.rules,
             groups=pool.groups,

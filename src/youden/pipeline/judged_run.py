@@ -32,7 +32,7 @@ from youden.pipeline.recovered_answers import reuse_saved_answers
 from youden.pipeline.request_hashes import get_hash_reader, write_missing_hashes
 from youden.pipeline.rounds import run_rounds
 from youden.pipeline.run_store import check_same_store, run_lock
-from youden.pipeline.telemetry import count_answers, trace_step
+from youden.pipeline.telemetry import record_answer_counts, trace_step
 from youden.pipeline.verdicts import query_judge
 from youden.protocol.blocks import get_extensions
 from youden.types import Plan, Pool, Verdicts
@@ -228,7 +228,7 @@ def judge_run(
             raise
 
         # write them
-        count_answers(result, facts)
+        record_answer_counts(result, facts)
         check_answered(result, max_missing=config.max_missing)
         folder.write_plan(result.plan)
         folder.write_verdicts(result)

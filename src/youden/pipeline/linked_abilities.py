@@ -46,7 +46,7 @@ def select_first_plan(trials: TrialsByItem) -> TrialsByItem:
     return trials.select(restrict_to_anchors(trials.plan), lambda columns: is_in_complete_block(columns, n_anchors))
 
 
-def centre_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: int) -> Abilities:
+def shift_to_mean_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: int) -> Abilities:
     """Add a constant to all abilities, so that items that were added later do not change the mean ability.
 
     The mean ability becomes the mean answer to the trials on the items of the first plan.
@@ -166,7 +166,7 @@ def _estimate_extended_covariance(
         return anchor_influence.to_matrices(items, n_anchors).influence
 
     iter_linked_influence = compute_linked_influence(
-        select_added_answers(trials), linked, scale=scale, anchors=get_anchor_influence
+        make_linking_answer_source(trials), linked, scale=scale, anchors=get_anchor_influence
     )
     iter_influence = partial(
         _iter_item_influence,
@@ -420,7 +420,7 @@ def fit_scale(trials: TrialsByItem, anchors: Abilities, *, select: ChunkFilter |
     Returns the effects of anchors and items, with their variances.
     """
     return AnchorScale(
-        select_anchor_answers(trials, select=select),
+        make_anchor_answer_source(trials, select=select),
         ability=anchors.ability,
         std_error=anchors.covariance.std_error,
         n_items=trials.plan.n_items,
@@ -441,14 +441,14 @@ def link_agents(
     Returns the effects of all agents with their variances, NaN for an agent without an answered linking trial.
     """
     return LinkedEffects(
-        select_added_answers(trials, select=select),
+        make_linking_answer_source(trials, select=select),
         scale=scale,
         n_agents=trials.plan.n_agents,
         finite=anchors.ranking == TRIAL_MEAN,
     )
 
 
-def select_anchor_answers(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> ChunkSource:
+def make_anchor_answer_source(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> ChunkSource:
     """Return a function that yields the answers to comparisons of two anchors, the agents of the first plan.
 
     Only trials in complete blocks are used. The function yields the answers in chunks of items, from the beginning each time it
@@ -472,7 +472,7 @@ def select_anchor_answers(trials: TrialsByItem, *, select: ChunkFilter | None = 
     return iter_chunks
 
 
-def select_added_answers(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> LinkingChunkSource:
+def make_linking_answer_source(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> LinkingChunkSource:
     """Return a function that yields the answers to linking trials, which extensions of the run have added.
 
     A linking trial measures an agent by a comparison with an anchor, an agent of the first plan. A trial can also measure two

@@ -219,7 +219,8 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
     earlier : plan in the folder, if it selects fewer trials of the same other run
     """
     if config.trials_from is not None:
-        source = RunFolder(Path(config.trials_from)).read_plan().with_pool(pools[-1])
+        other_run = RunFolder(Path(config.trials_from))
+        source = other_run.read_plan().with_pool(pools[-1])
         return _select_trials(config, source, earlier=earlier)
 
     design, options = config.effective_design
@@ -341,7 +342,6 @@ def _extend_plan(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Poo
 
 
 _FUNCTION_BY_KIND: Final = {"agents": add_agents, "items": add_items, "repeats": add_repeats}
-"""Function that extends a plan, by what it adds."""
 
 
 def _find_agent_position(agent: str, plan: Plan) -> int:

@@ -34,9 +34,9 @@ from youden.pipeline.alternative_rankings import (
 from youden.pipeline.interim_analyses import fit_search
 from youden.pipeline.linked_abilities import (
     analyse_extended_search,
-    centre_on_first_items,
     estimate_extended_abilities,
     select_first_plan,
+    shift_to_mean_on_first_items,
 )
 from youden.pipeline.multi_judge import ITEMS_AND_JUDGES, average_judges, with_judge_variance
 from youden.pipeline.preference_abilities import collect_preferences, estimate_preferences
@@ -372,7 +372,7 @@ def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-l
     request = EstimationRequest(target, with_items=True, with_rates=False)
     mean_answers = estimate_trial_abilities(anchor_trials, request)
     if mean_answers is not None:
-        return centre_on_first_items(mean_answers, anchor_trials, n_first_items)
+        return shift_to_mean_on_first_items(mean_answers, anchor_trials, n_first_items)
     return fit_trials(anchor_trials, request, n_first=n_first_items)
 
 

@@ -53,7 +53,7 @@ UNATTAINABLE_FACTOR = 1.05
 this factor of it, rounds go on until the half-width is reached to within `NEAR_FRACTION`."""
 
 
-def plan_width_round(
+def plan_round_for_half_width(
     result: Verdicts, design: FixedWidth, abilities: Abilities, *, eligible: Bools, rng: np.random.Generator
 ) -> NextRound:
     """Plan the next round of a design that samples all agents until their intervals are narrow enough.
@@ -388,7 +388,7 @@ def _make_round_planner(plan: Plan, *, target: Target) -> RoundPlanner:
         """Plan a round of all agents for the requested half-width; the record of the rounds is not needed."""
         abilities = estimate_abilities(result, target=target)
         rng = stream("trials", plan.seed)
-        return plan_width_round(result, design, abilities, eligible=plan.split.train, rng=rng)
+        return plan_round_for_half_width(result, design, abilities, eligible=plan.split.train, rng=rng)
 
     return plan_next_round
 

@@ -216,4 +216,5 @@ def replication_bounds(verdicts: Verdicts, agent: str) -> ReplicationScores:
     same_item, other_items = (table[kind].to_numpy() if kind in table else unknown for kind in (True, False))
 
     # a match after the last comparison turns R₀ into min(R₀, m + 1)
-    return replication_scores(same_item, np.column_stack([other_items, np.ones(len(table))]))
+    certain_match = np.ones(len(table))
+    return replication_scores(same_item, np.column_stack([other_items, certain_match]))

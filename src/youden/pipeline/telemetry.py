@@ -42,7 +42,7 @@ def trace_step(name: str, **attributes: str | int) -> Iterator[None]:
         yield
 
 
-def count_answers(verdicts: Verdicts, attributes: Mapping[str, str | int]) -> None:
+def record_answer_counts(verdicts: Verdicts, attributes: Mapping[str, str | int]) -> None:
     """Add the numbers of answers and tokens of a run, and its cost, to OpenTelemetry counters.
 
     The counters are `youden.answers`, `youden.missing` (trials without an answer), `youden.tokens_in`, `youden.tokens_out` and

@@ -69,7 +69,7 @@ def follows_length(rho: float, n_agents: int) -> bool:
     return abs(rho) >= MAX_CORRELATION and p_value < ALPHA
 
 
-def length_finding(rho: float, n_agents: int) -> Finding:
+def make_length_finding(rho: float, n_agents: int) -> Finding:
     """Report the correlation of abilities with the length of responses: a warning if it is strong, otherwise a note.
 
     Parameters
@@ -96,7 +96,7 @@ def length_finding(rho: float, n_agents: int) -> Finding:
     return Finding("length", message, facts={"correlation": rho})
 
 
-def length_warnings(
+def iter_length_warnings(
     folder: RunFolder, pool: PoolSummary, iter_trials: Rows, ability: Floats, *, n_trials: int
 ) -> Iterator[Finding]:
     """Yield a warning if the judge seems to compare lengths of texts, and one if the ranking follows the length of responses.
@@ -125,7 +125,7 @@ def length_warnings(
 
     correlation = length_correlation(ability, pool.mean_length)
     if correlation is not None and follows_length(*correlation):
-        yield length_finding(*correlation)
+        yield make_length_finding(*correlation)
 
 
 def _compute_explained_share(folder: RunFolder, pool: PoolSummary, iter_trials: Rows) -> float:

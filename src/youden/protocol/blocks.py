@@ -251,5 +251,6 @@ def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> 
         A copy; `step` of the new trials is the number of the round, 1 for the first one after the pilot.
     """
     step = np.full(len(trials), len(rounds.starts), dtype=np.int32)
-    longer = with_added_trials(plan, replace(trials, step=step))
-    return replace(longer, rounds=rounds.with_round(int(plan.block.max()) + 1, active))
+    longer_plan = with_added_trials(plan, replace(trials, step=step))
+    first_new_block = int(plan.block.max()) + 1
+    return replace(longer_plan, rounds=rounds.with_round(first_new_block, active))

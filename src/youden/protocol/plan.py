@@ -338,15 +338,14 @@ def make_plan(
         notes.append(
             f"agents have up to {pool.repeats} responses per item ({pool.n_responses:,} in all); trials show them in turn"
         )
+    recorded_options: dict[str, Json] = {"calls": None if requested is None else requested.plain}
+    if is_preference:
+        recorded_options["question"] = question
     plan = Plan(
         trials=trials,
         split=split,
         design=drawer.name,
-        options={
-            "calls": None if requested is None else requested.plain,
-            **({"question": question} if is_preference else {}),
-            **(options or {}),
-        },
+        options={**recorded_options, **(options or {})},
         independent=request.rule,
         seed=seed,
         pool_digest=pool.digest,
@@ -464,7 +463,7 @@ def _explain_self_trials(pool: Pool) -> str:
 
 def _with_shortfall(plan: Plan) -> Plan:
     """Return the plan with a first note if it has fewer calls than were requested."""
-    shortfall = find_shortfall(plan)
+    shortfall = describe_shortfall(plan)
     return plan if shortfall is None else replace(plan, notes=(shortfall, *plan.notes))
 
 
@@ -476,7 +475,7 @@ def note_empty_responses(pool: Pool) -> str:
     return describe_empty_responses(pool.n_empty) if pool.lengths.any() else ""
 
 
-def find_shortfall(plan: Plan) -> str | None:
+def describe_shortfall(plan: Plan) -> str | None:
     """Return a note if a plan has fewer calls than requested, because the pool allows no more.
 
     The plan has fewer calls if it has less than `MIN_BUDGET_FRACTION` of the requested ones. Independent trials that cost
