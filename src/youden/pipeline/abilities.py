@@ -317,7 +317,7 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
     is_paired = plan.is_training & (plan.trial_type == PAIRED)
     counts = is_paired & verdicts.answered
     if not counts.any():
-        raise no_answers_error(int(is_paired.sum()))
+        raise make_no_answers_error(int(is_paired.sum()))
 
     trials = TrialsByItem.from_verdicts(verdicts)
     mean_answers = _average_answers(trials, EstimationRequest(target, with_rates=False))
@@ -332,7 +332,7 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
     return mean_answers.with_rates_subtracted()
 
 
-def no_answers_error(n_paired: int) -> StatisticsError:
+def make_no_answers_error(n_paired: int) -> StatisticsError:
     """Return the error for a plan of which none of the `n_paired` paired training trials was answered."""
     return StatisticsError(
         f"No paired trial that can be used for abilities was answered: got 0 of {n_paired}. Run the judge, or check why its "
@@ -410,7 +410,7 @@ def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Ab
     if counts is None or not has_enough_answers(counts.n_planned, counts.n_answered):
         return None
     if not counts.n_answered.any():
-        raise no_answers_error(counts.n_paired)
+        raise make_no_answers_error(counts.n_paired)
 
     return _average_answers(trials, request)
 

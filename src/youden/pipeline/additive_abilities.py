@@ -23,7 +23,7 @@ from youden.pipeline.abilities import (
     describe_method,
     estimate_rates,
 )
-from youden.protocol.scores import training_differences
+from youden.protocol.scores import compute_training_differences
 from youden.run_keys import Target
 from youden.stats.additive.trial_fit import TrialFit, fit_additive_trials
 from youden.stats.base.pair_chunks import ChunkSource, PairChunk
@@ -120,10 +120,10 @@ def fit_abilities(
         abilities = estimate_cell_abilities(model, scores, rates=rates, target=target, n_first=n_first)
         return abilities._replace(ability=abilities.ability + score_offset)
     mean_score = float(np.nanmean(fit.item_mean[:n_first]))
-    return abilities_from_fit(fit, mean_score, rates, target, with_items=with_items)
+    return convert_fit_to_abilities(fit, mean_score, rates, target, with_items=with_items)
 
 
-def abilities_from_fit(
+def convert_fit_to_abilities(
     fit: TrialFit, mean_score: float, rates: AgentRates, target: Target, *, with_items: bool
 ) -> Abilities:
     """Convert an additive fit of trials to abilities, without subtracting false-positive rates.
@@ -182,7 +182,7 @@ def pair_answers(rates: Rates, *, has_own_rates: bool | None = None) -> ChunkSou
         the number of paired trials, and `rate` the FPR of the pair, 0 if pairs have no rates of their own.
     """
     # rows with a training answer, sorted by item
-    difference = training_differences(rates)
+    difference = compute_training_differences(rates)
     rows = np.flatnonzero(~np.isnan(difference))
     by_item = np.argsort(rates.item[rows], kind="stable")
     rows = rows[by_item]

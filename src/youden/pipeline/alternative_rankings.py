@@ -54,7 +54,7 @@ TITLES: Mapping[AlternativeRanking, str] = {
 }
 
 
-def alternative_ranking_findings(
+def list_alternative_ranking_findings(
     rankings: Mapping[AlternativeRanking, AlternativeRankingFacts], *, n_agents: int
 ) -> list[Finding]:
     """List the findings (messages) about alternative rankings.

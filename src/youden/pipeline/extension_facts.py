@@ -13,7 +13,7 @@ from youden.pipeline.linked_abilities import (
     link_agents,
     make_anchor_answer_source,
     make_linking_answer_source,
-    trials_after_steps,
+    select_trials_after_steps,
 )
 from youden.pipeline.ranking import estimate_anchor_abilities, estimate_or_fit
 from youden.protocol.blocks import get_extensions
@@ -44,7 +44,7 @@ def compute_extension_facts(
     if not steps:
         return None
 
-    earlier = trials_after_steps(trials, len(steps) - 1)
+    earlier = select_trials_after_steps(trials, len(steps) - 1)
     before = estimate_or_fit(earlier, EstimationRequest())
     drift = _estimate_drift(trials, earlier)
 

@@ -36,8 +36,8 @@ from youden.pipeline.additive_abilities import fit_rates
 from youden.pipeline.alternative_rankings import (
     PairedAnswers,
     WeightedRanking,
-    alternative_ranking_findings,
     iter_answers,
+    list_alternative_ranking_findings,
     rank_alternatives,
     sort_by_ranking,
     with_alternative_columns,
@@ -312,7 +312,7 @@ class FitResult:
         if model.message_:
             findings.append(Finding("fit", model.message_))
         findings += compare_with_self_consistency(table)
-        findings += alternative_ranking_findings(alternative_facts, n_agents=len(agent_ids))
+        findings += list_alternative_ranking_findings(alternative_facts, n_agents=len(agent_ids))
 
         choice = summarize_choice(main_abilities, agent_ids, differences=main_differences)
         signal = assess_signal(judge, main_abilities)

@@ -14,7 +14,7 @@ import numpy as np
 from youden.engines.trial_blocks import select_paired_answers
 from youden.pipeline.alternative_rankings import find_flagged_groups
 from youden.pipeline.rounds import JudgePlan
-from youden.protocol.blocks import verdicts_without_follow_ups
+from youden.protocol.blocks import remove_follow_ups
 from youden.protocol.independent import with_added_trials
 from youden.stats.flagged_groups import FlaggedGroups
 from youden.stats.partners import PairTotals
@@ -72,7 +72,7 @@ def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -
     Returns the verdicts of the plan with its follow-ups, or of the plan alone if no group needs any. Errors of `judge_plan`
     are passed on.
     """
-    without_follow_ups = verdicts_without_follow_ups(result)
+    without_follow_ups = remove_follow_ups(result)
     plan = without_follow_ups.plan
     totals = PairTotals.from_chunks([select_paired_answers(without_follow_ups.rates())], plan.n_agents)
     flags = find_flagged_groups(totals, plan.agent_ids)

@@ -21,7 +21,7 @@ from youden.pipeline.abilities import (
     SearchState,
     describe_method,
 )
-from youden.pipeline.additive_abilities import MAX_CHUNK_SIZE, abilities_from_fit
+from youden.pipeline.additive_abilities import MAX_CHUNK_SIZE, convert_fit_to_abilities
 from youden.protocol.designs.adaptive import get_adaptive_design
 from youden.run_keys import Target
 from youden.stats.additive.trial_fit import fit_additive_trials
@@ -85,7 +85,7 @@ def _estimate_by_round(trials: TrialsByItem, target: Target, mean_answer: float,
 
     independent_totals = trials.false_positives_until(last_round)
     rates = independent_totals.estimate_rates(items_vary=target != "these-items")
-    mean_answers = abilities_from_fit(fit, mean_answer, rates, target, with_items=True)
+    mean_answers = convert_fit_to_abilities(fit, mean_answer, rates, target, with_items=True)
     abilities = mean_answers.with_rates_subtracted()
     return abilities._replace(method=describe_method(abilities.method, rates))
 

@@ -272,7 +272,7 @@ def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
     analyses: list[InterimAnalysis] = []
     n_steps_before_search = len(steps) - _count_search_steps(steps)
     for n_steps_done in range(n_steps_before_search, len(steps)):
-        abilities_so_far = estimate(trials_after_steps(trials, n_steps_done))
+        abilities_so_far = estimate(select_trials_after_steps(trials, n_steps_done))
         next_step = steps[n_steps_done]
         analysis = analyse_extended_run(abilities_so_far, top=top, max_regret=next_step.max_regret, previous=analyses)
         analyses.append(analysis)
@@ -397,7 +397,7 @@ def _append_zeros(column: Floats, n: int) -> Floats:
     return padded
 
 
-def trials_after_steps(trials: TrialsByItem, n: int) -> TrialsByItem:
+def select_trials_after_steps(trials: TrialsByItem, n: int) -> TrialsByItem:
     """Return the trials of a run as it was after its first `n` extensions."""
     return trials.select(plan_after_extensions(trials.plan, n), lambda columns: columns["step"] <= n)
 

@@ -386,7 +386,8 @@ def _measure_spread(
 
     # abilities by each judge: mean over judges, plus the mean deviation of the judge's votes from their mean
     deviations = [
-        _average_by_agent(iter_votes, partial(_deviation_from_mean, judge=judge), n_agents) for judge in range(n_judges)
+        _average_by_agent(iter_votes, partial(_compute_deviation_from_mean, judge=judge), n_agents)
+        for judge in range(n_judges)
     ]
     by_judge = np.stack([mean.ability + deviation.ability for deviation in deviations])
 
@@ -421,7 +422,7 @@ def _average_by_agent(
     return trial_means(iter_combined, n_agents=n_agents, target="items-like-these")
 
 
-def _deviation_from_mean(votes: Floats, *, judge: int) -> Floats:
+def _compute_deviation_from_mean(votes: Floats, *, judge: int) -> Floats:
     """Return the votes of one judge minus the mean of all judges: float array (n_trials,).
 
     `votes` is a float array (n_judges, n_trials), `judge` the row of the judge.

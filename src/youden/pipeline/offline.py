@@ -196,7 +196,7 @@ def plan_worker_run(config: RunConfig) -> PlannedRun:
     """
     judge = load_judge_of_run(config)
     if not judge.stores_new_answers:
-        raise _offline_judge_error(judge, "--worker")
+        raise _make_offline_judge_error(judge, "--worker")
     folder = RunFolder(config.folder)
     run_plan = find_run_plan(config, folder)
     check_same_store(config, run_plan.plan, judge)
@@ -204,7 +204,7 @@ def plan_worker_run(config: RunConfig) -> PlannedRun:
     return PlannedRun(config, folder, run_plan.plan, judge, cost)
 
 
-def _offline_judge_error(judge: JudgeConfig, option: str) -> ConfigError:
+def _make_offline_judge_error(judge: JudgeConfig, option: str) -> ConfigError:
     """Return the error for workers of a judge that makes no calls; `option` is the one to remove."""
     message = f"The judge '{judge.name}' makes no calls, so workers have nothing to do. Remove {option}."
     return ConfigError(message, slug="judge-offline")
@@ -290,7 +290,7 @@ def collect_answers_on_ray(
         [ray-workers]: if all workers are lost.
     """
     if team is None or not planned.judge.stores_new_answers:
-        raise _offline_judge_error(planned.judge, "--engine")
+        raise _make_offline_judge_error(planned.judge, "--engine")
     check_cap([planned.judge], planned.config.max_cost)
     team.sends_requests = False
     team.sync()
@@ -306,7 +306,7 @@ def collect_answers_on_ray(
 
     one_machine = planned.config.store_file is not None
     task = partial(
-        _work_on_node, _with_absolute_paths(planned), replace(options, progress=None), os.environ.get(VARIABLE)
+        _send_requests_on_node, _with_absolute_paths(planned), replace(options, progress=None), os.environ.get(VARIABLE)
     )
     log.start(len(planned.plan), what=f"judging by {planned.judge.name}, on Ray")
     try:
@@ -344,7 +344,7 @@ def resolve_placement(
     return RayPlacement(config.ray.model_copy(update=overrides), on_status=on_message)
 
 
-def _work_on_node(planned: PlannedRun, options: JudgingOptions, store_variable: str | None) -> Verdicts:
+def _send_requests_on_node(planned: PlannedRun, options: JudgingOptions, store_variable: str | None) -> Verdicts:
     """Send requests on a node; `store_variable` is the value of YOUDEN_STORE for a node that does not set it."""
     if store_variable is not None:
         os.environ.setdefault(VARIABLE, store_variable)

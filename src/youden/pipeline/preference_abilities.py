@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.engines.trial_blocks import TrialsByItem
-from youden.pipeline.abilities import Abilities, EstimationRequest, no_answers_error
+from youden.pipeline.abilities import Abilities, EstimationRequest, make_no_answers_error
 from youden.pipeline.interim_analyses import analyse_rounds
 from youden.pipeline.linked_abilities import analyse_extended_search
 from youden.protocol.designs.adaptive import Adaptive
@@ -61,7 +61,7 @@ def collect_preferences(trials: TrialsByItem) -> Preferences:
         for chunk in trials.iter_answered()
     ]
     if not any(len(chunk.answer) for chunk in chunks):
-        raise no_answers_error(trials.n)
+        raise make_no_answers_error(trials.n)
 
     return Preferences(
         first=np.concatenate([chunk.first for chunk in chunks]),

@@ -14,7 +14,7 @@ import numpy as np
 
 from youden.pipeline.abilities import Abilities, agent_differences, summarize_choice
 from youden.pipeline.preference_abilities import Preferences
-from youden.pipeline.recommendation import assess_signal, no_recommendation, recommend_from_abilities
+from youden.pipeline.recommendation import assess_signal, recommend_from_abilities, recommend_no_agent
 from youden.stats.base.clusters import MIN_ITEMS
 from youden.stats.trials.comparisons import Differences, describe_components
 from youden.text.sentences import format_count
@@ -137,7 +137,7 @@ def _explain_insufficient_data(
     if has_too_few_items.any():
         agent = int(has_too_few_items.argmax())
         compared = f"{agent_ids[agent]} was compared on {format_count(n_items[agent], 'item')} only"
-        return no_recommendation(f"{compared}; an interval needs {MIN_ITEMS}", "Add comparisons on more items.")
+        return recommend_no_agent(f"{compared}; an interval needs {MIN_ITEMS}", "Add comparisons on more items.")
 
     position_decision = _explain_position_problem(preference)
     if position_decision is not None:
@@ -150,7 +150,7 @@ def _explain_insufficient_data(
             f"the ability of {name} depends on too few comparisons, such as the only ones in one order, or the only ones that "
             "link it to other agents"
         )
-        return no_recommendation(reason, f"Add comparisons of {name} in both orders, with several agents.")
+        return recommend_no_agent(reason, f"Add comparisons of {name} in both orders, with several agents.")
     return None
 
 
@@ -164,11 +164,11 @@ def _explain_position_problem(preference: PreferenceFacts) -> Recommendation | N
     Returns the decision to recommend no agent, with the reason; None if the position is no problem.
     """
     if preference.position_problem:
-        return no_recommendation(preference.position_problem, POSITION_REMEDY)
+        return recommend_no_agent(preference.position_problem, POSITION_REMEDY)
 
     if preference.follows_position:
         reason = "the answers follow the position of the responses, whichever agents are compared"
-        return no_recommendation(reason, "Use another judge or prompt.")
+        return recommend_no_agent(reason, "Use another judge or prompt.")
     return None
 
 

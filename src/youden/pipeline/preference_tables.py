@@ -21,7 +21,7 @@ from youden.data.folder.trial_tables import open_verdict_chunks
 from youden.engines.block_sums import CallCounts
 from youden.engines.trial_blocks import Rows, open_trials_by_item
 from youden.errors import ConfigError, YoudenError
-from youden.pipeline.abilities import EstimationRequest, build_ranking_table, no_answers_error
+from youden.pipeline.abilities import EstimationRequest, build_ranking_table, make_no_answers_error
 from youden.pipeline.extension_facts import compute_extension_facts
 from youden.pipeline.fit_tables import FACTS_VERSION, describe_judged_run, sign_fit
 from youden.pipeline.preference_abilities import Preferences, collect_preferences
@@ -69,7 +69,7 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
     usd_calibration = float("nan") if metadata.usd_calibration is None else metadata.usd_calibration
     calls = counts.to_facts(models=metadata.models, usd_tried=usd_calibration)
     if not calls.n_answered:
-        raise no_answers_error(calls.n_paired)
+        raise make_no_answers_error(calls.n_paired)
 
     # abilities, and what follows from them
     with open_trials_by_item(read_rows, plan, folder.path) as trials:

@@ -27,7 +27,7 @@ from youden.pipeline.abilities import (
 from youden.pipeline.additive_abilities import CellFit, fit_rates, fit_trials
 from youden.pipeline.alternative_rankings import (
     PairedAnswers,
-    alternative_ranking_findings,
+    list_alternative_ranking_findings,
     rank_alternatives,
     with_alternative_columns,
 )
@@ -150,7 +150,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     if message := describe_components(abilities.component):
         findings.append(Finding("fit", message))
     findings += compare_with_self_consistency(table)
-    findings += alternative_ranking_findings(alternative_facts, n_agents=len(agent_ids))
+    findings += list_alternative_ranking_findings(alternative_facts, n_agents=len(agent_ids))
 
     table.attrs["unique_best"] = None if differences.unique_best is None else agent_ids[differences.unique_best]
     table.attrs["choice"] = choice

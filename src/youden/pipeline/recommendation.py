@@ -143,14 +143,14 @@ def recommend(
         regret bound is at most `max_regret`. "candidates": otherwise, with all agents that may be the best.
     """
     if not signal.discriminates:
-        return no_recommendation(signal.judge_reason, signal.judge_remedy)
+        return recommend_no_agent(signal.judge_reason, signal.judge_remedy)
     if choice is None:
-        return no_recommendation("some agents cannot be compared with the leader", "Add comparisons that link them.")
+        return recommend_no_agent("some agents cannot be compared with the leader", "Add comparisons that link them.")
     if not signal.separates_agents:
         reason = f"the abilities vary by no more than their sampling error (p = {signal.p_equal_abilities or 0:.2g})"
         bound = _format_regret_bound(choice)
         remedy = f"{bound[0].upper()}{bound[1:]}. Add comparisons or items, or use another judge."
-        return no_recommendation(reason, remedy)
+        return recommend_no_agent(reason, remedy)
 
     form: RecommendationForm = "recommended"
     agents = choice.agents
@@ -173,7 +173,7 @@ def recommend(
     return recommendation
 
 
-def no_recommendation(reason: str, remedy: str) -> Recommendation:
+def recommend_no_agent(reason: str, remedy: str) -> Recommendation:
     """Recommend no agent, for a reason and with a sentence about what to do."""
     return Recommendation("none", (), f"No recommendation: {reason}. {remedy}", reason)
 
@@ -277,7 +277,7 @@ def recommend_from_abilities(
     self-trials, in which an agent is compared only with itself, recommends no agent.
     """
     if abilities.ranking == SELF_RANKING:
-        return _recommend_no_agent_by_self_trials(signal, n_agents=len(abilities.ability))
+        return _recommend_no_agent_for_self_trials(signal, n_agents=len(abilities.ability))
 
     max_regret = None if abilities.search is None else abilities.search.max_regret
     recommendation = recommend(choice, signal, max_regret=max_regret, warnings=warnings)
@@ -296,7 +296,7 @@ _SELF_TRIALS_REMEDY_FOR_ONE = (
 """What to do after self-trials of two agents, and of one agent."""
 
 
-def _recommend_no_agent_by_self_trials(signal: JudgeSignalFacts, *, n_agents: int) -> Recommendation:
+def _recommend_no_agent_for_self_trials(signal: JudgeSignalFacts, *, n_agents: int) -> Recommendation:
     """Return the recommendation of a run of self-trials, which is always that of no agent, with the reason and a remedy.
 
     A self-trial compares two responses of the same agent, so it does not show which agent is better.
@@ -312,7 +312,7 @@ def _recommend_no_agent_by_self_trials(signal: JudgeSignalFacts, *, n_agents: in
     else:
         reason = "an agent that is compared only with itself can be stable without being correct"
         remedy = _SELF_TRIALS_REMEDY_FOR_ONE if n_agents == 1 else _SELF_TRIALS_REMEDY
-    return replace(no_recommendation(reason, remedy), decided_by="self_consistency")
+    return replace(recommend_no_agent(reason, remedy), decided_by="self_consistency")
 
 
 def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpread) -> Recommendation:

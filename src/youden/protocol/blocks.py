@@ -211,7 +211,7 @@ def plan_without_follow_ups(plan: Plan) -> Plan:
     return replace(plan, trials=plan.trials.take(slice(n_others)))
 
 
-def verdicts_without_follow_ups(result: Verdicts) -> Verdicts:
+def remove_follow_ups(result: Verdicts) -> Verdicts:
     """Return verdicts without the verdicts of follow-ups, additional trials that serve only to flag groups of agents.
 
     Parameters

@@ -161,10 +161,10 @@ def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
     StatisticsError
         [score-kind]: if `kind` is unknown.
     """
-    return _compute_scores(rates, training_differences(rates), kind=kind, role="train")
+    return _compute_scores(rates, compute_training_differences(rates), kind=kind, role="train")
 
 
-def training_differences(rates: Rates) -> Floats:
+def compute_training_differences(rates: Rates) -> Floats:
     """Compute D = TPR − FPR of each row of rates, for training.
 
     Parameters

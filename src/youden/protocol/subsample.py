@@ -113,7 +113,7 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
     n_independent = max(n_independent, len(earlier_independent))
     n_paired = len(paired) if takes_all else min(len(paired), calls - n_independent)
     if n_paired < MIN_PAIRED_PER_AGENT * plan.n_agents / 2:
-        raise _too_few_error(plan, calls, n_paired)
+        raise _make_too_few_calls_error(plan, calls, n_paired)
 
     rng = stream("part of a run", seed)
     has_blocks = _has_complete_blocks(plan, paired) and _are_whole_blocks(plan, earlier_paired, paired)
@@ -169,7 +169,7 @@ def _make_plan_of_trials(
     )
 
 
-def _too_few_error(plan: Plan, calls: int, n_paired: int) -> PlanError:
+def _make_too_few_calls_error(plan: Plan, calls: int, n_paired: int) -> PlanError:
     """Make the error for a number of calls of which too few, `n_paired`, are paired."""
     min_paired = ceil(MIN_PAIRED_PER_AGENT * plan.n_agents / 2)
     min_calls = min(min_paired + count_independent_for_paired(min_paired, plan.n_agents), len(plan))

@@ -213,7 +213,7 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
     item_order = rng.permutation(n_items).tolist()
     shift_order = rng.permutation(np.arange(1, n_agents)).tolist()
 
-    shifts_by_item = _ShiftsOnItem.for_all_items(eligible, agent_order, pairs)
+    shifts_by_item = _ShiftsOnItem.create_for_all_items(eligible, agent_order, pairs)
     n_remaining = sum(shifts.n_blocks for shifts in shifts_by_item)
 
     # Items and shifts are used in cycles. After `period` steps, their combinations would repeat, so the shifts then move on by
@@ -252,7 +252,7 @@ class _ShiftsOnItem:
             self._used.add(len(agents) // 2)
 
     @classmethod
-    def for_all_items(cls, eligible: Bools, agent_order: Positions, pairs: PairRule) -> list[_ShiftsOnItem]:
+    def create_for_all_items(cls, eligible: Bools, agent_order: Positions, pairs: PairRule) -> list[_ShiftsOnItem]:
         """Create one object per item, with the agents that are eligible on the item.
 
         eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared

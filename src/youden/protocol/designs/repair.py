@@ -317,7 +317,7 @@ def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
     while agents.max() > 0 or items.max() > 0:
         joins_components = eligible & (agents[:, None] != items)
         if not joins_components.any():
-            raise _not_connected_error(
+            raise _make_not_connected_error(
                 "Add responses that connect them, set a smaller holdout, or rank the components separately."
             )
         candidate_keys = np.where(joins_components, key, np.inf)
@@ -351,7 +351,7 @@ def check_connected(cells: Bools) -> None:
     The message suggests `repair`, an option of cell designs.
     """
     if find_graph_components(cells)[0].max() > 0:
-        raise _not_connected_error("Set repair: true, or set options that choose more cells.")
+        raise _make_not_connected_error("Set repair: true, or set options that choose more cells.")
 
 
 def find_graph_components(cells: Bools) -> tuple[Ids, Ids]:
@@ -382,7 +382,7 @@ def find_graph_components(cells: Bools) -> tuple[Ids, Ids]:
     return components[:n_agents], components[n_agents:]
 
 
-def _not_connected_error(remedy: str) -> PlanError:
+def _make_not_connected_error(remedy: str) -> PlanError:
     """Return the error that cells form several components, with an instruction for the user."""
     return PlanError(
         f"Some agents are not connected to the others by shared items, so they cannot be compared. {remedy}",
