@@ -302,8 +302,8 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
     """Estimate each agent's ability as its mean answer to paired trials minus its false-positive rate.
 
     The false-positive rate of an agent is estimated from its independent trials. All rates are 0 if the plan has no
-    independent trials. Three kinds of trials do not count: trials of held-out cells (agent, item), independent trials that were
-    chosen because their texts are similar (probes), and later trials of agents that agree often (follow-ups).
+    independent trials. Trials of held-out cells (agent, item) do not count. Neither do probes, whose texts were chosen because
+    they are similar, and follow-ups, which were added later for agents that agree often.
 
     verdicts : answers to the plan, which may have any design
     target : population that the intervals refer to

@@ -549,8 +549,8 @@ def read_variance_components(folder: RunFolder) -> AgentVariances | None:
 def check_width_attainable(plan: Plan) -> None:
     """Raise PlanError [width-items] if a plan has too few items for the requested half-width of its intervals.
 
-    The check is lenient: the agent × item variance is assumed to be half of the smallest one in the reference data sets, and
-    the residual variance of the trials is assumed to be 0.
+    The check is lenient: it assumes half of the smallest agent × item variance in the reference data sets, and no residual
+    variance of the trials.
     """
     half_width = get_width_design(plan).half_width
     smallest_variance = min(data_set.agent_item for data_set in REFERENCE_DATA["graded"])

@@ -58,9 +58,9 @@ def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
     """Compute the true-positive rate, the false-positive rate and J = TPR − FPR of a judge from the answers of a run.
 
     The TPR is the mean answer to paired trials, which show two responses to one item. The FPR is the mean answer to
-    independent trials, which show responses to two different items. Three kinds of trials do not count: trials of held-out cells
-    (agent, item), independent trials that were chosen because their texts are similar (probes), and later trials of pairs of
-    agents that agree often (follow-ups). A rate without answers is NaN, and J is then also NaN.
+    independent trials, which show responses to two different items. Trials of held-out cells (agent, item) do not count.
+    Neither do probes, whose texts were chosen because they are similar, and follow-ups, which were added later for agents that
+    agree often. A rate without answers is NaN, and J is then also NaN.
     """
     paired = ItemTotals(trials.plan.n_items)
     for chunk in trials.iter_answered():

@@ -353,7 +353,7 @@ def _format_unreached_goal(plan: Plan) -> str:
     """State in a phrase what a plan in rounds did not achieve before its budget was spent.
 
     A plan for a requested half-width did not make all intervals narrow enough. A search did not show that the selected agents
-    are better than all others, or, if it has a maximum regret, that they are at most so much worse than the best ones.
+    are better than all others. If it has a maximum regret, it did not show that they are at most so much worse than the best.
     """
     if plan.design == FixedWidth.name:
         return " before intervals were as narrow as requested"

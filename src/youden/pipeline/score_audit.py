@@ -151,8 +151,8 @@ class Audit:
     def summary(self) -> tuple[str, ...]:
         """Sentences that summarize the audit.
 
-        They state how many cells have no score, how reliable the mean scores are, which models do not differ significantly, how
-        many items decide who comes first, how many more items would separate the first two models, and which items fit worst.
+        They state how many cells have no score, how reliable the mean scores are, and which models do not differ significantly.
+        They also state how many items decide the first place, how many more would separate the first two, and which fit worst.
         """
         details = self.details
         best, second = self.ranking["agent"].tolist()[:2]

@@ -106,9 +106,9 @@ def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
     """Yield a note on agents that are consistent but have a low ability, and one on agents of low self-consistency.
 
     Self-consistency measures how much more often two responses of one agent match if they are to the same item. An agent is
-    inconsistent if the 95% interval of its self-consistency is below the mean self-consistency of all agents. An agent that is
-    not inconsistent is named in the first note if its ability is significantly below the mean ability, and the interval of
-    its ability lies below that of its self-consistency.
+    inconsistent if the 95% interval of its self-consistency is below the mean self-consistency of all agents. The first note
+    names agents that are not inconsistent and have an ability significantly below the mean. The interval of the ability must
+    also lie below that of the self-consistency.
 
     ranking : ranking table; without the columns of `tabulate_self_consistency`, there are no notes
     """

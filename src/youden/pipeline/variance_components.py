@@ -120,12 +120,12 @@ def _read_all_verdicts(folder: RunFolder) -> Verdicts:
 def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = None) -> VarianceFacts:
     """Decompose the variance of the abilities of a run by its sources.
 
-    The sources are the sample of items, the responses that an agent would give if it were sampled again, the sample of calls
-    (which partner an agent meets on which item), the error of the false-positive rates, the choice of the judge, and the choice
-    of the other agents of the pool. The result contains one component per source, with its variance, or with the command that
-    would measure it, if the run does not determine it. Two further components are parts of the variance of the calls: that of
-    the judge's answers to the same two texts, asked again in the same order and in the other order. The sum over all components
-    therefore counts them twice. There is no component of the false-positive rates if its variance is 0.
+    The sources are the sample of items, the responses that an agent would give if it were sampled again, and the sample of
+    calls (which partner an agent meets on which item). Further sources are the error of the false-positive rates, the choice of
+    the judge, and the choice of the other agents of the pool. The result contains one component per source, with its variance,
+    or with the command that would measure an unknown variance. Two further components are parts of the variance of the calls:
+    that of the judge's answers to the same two texts, asked again in the same order and in the other order. The sum over all
+    components therefore counts them twice. The component of the rates is left out if it is 0.
 
     A variance is that of an agent's distance from the average ability, as a mean over agents.
 

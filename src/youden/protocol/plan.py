@@ -479,8 +479,8 @@ def describe_shortfall(plan: Plan) -> str | None:
     """Return a note if a plan has fewer calls than requested, because the pool allows no more.
 
     The plan has fewer calls if it has less than `MIN_BUDGET_FRACTION` of the requested ones. Independent trials that cost
-    nothing are not counted. There is no note on a plan in rounds, on a plan that was extended, and on a plan that takes its
-    trials from another run, because its number of calls follows from something else than the pool.
+    nothing are not counted. Plans in rounds, extended plans, and plans that take their trials from another run have no note,
+    because not only the pool limits their number of calls.
     """
     has_other_size = plan.rounds is not None or plan.extensions is not None or "trials_from" in plan.options
     if has_other_size or plan.options.get("calls") is None:

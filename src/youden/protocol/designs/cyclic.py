@@ -237,9 +237,9 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
 class _ShiftsOnItem:
     """Keeps track of the shifts that the blocks of one item have used, so that no comparison is repeated.
 
-    With m agents on the item, the possible shifts are 1 to m − 1. If each pair of agents may be compared in one order only
-    (`pairs` is "unordered"), a block with the shift d also excludes m − d, which has the same pairs, and the shift m/2 is
-    never used, because it compares each pair in both orders.
+    With m agents on the item, the possible shifts are 1 to m − 1. If `pairs` is "unordered", each pair of agents may be compared
+    in one order only. A block with the shift d then also excludes m − d, which has the same pairs. The shift m/2 is never used,
+    because it compares each pair in both orders.
 
     agents : int32 array (m,), eligible agents in their cyclic order
     """
