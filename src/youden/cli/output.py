@@ -240,7 +240,7 @@ def print_plan(
     half_width : str, optional
         Expected half-width of the intervals, which the mode "short" prints.
     """
-    from youden.protocol.plan import find_shortfall, note_empty_responses
+    from youden.protocol.plan import describe_shortfall, note_empty_responses
 
     if output_mode == "quiet":
         return
@@ -252,7 +252,7 @@ def print_plan(
         lines = [_format_short_plan(planned, plan, cost, half_width)]
         if is_whole_run:
             empty_note = note_empty_responses(plan.pool) if plan.source is not None else ""
-            lines += filter(None, [find_shortfall(plan), empty_note])
+            lines += filter(None, [describe_shortfall(plan), empty_note])
     else:
         lines = _describe_plan(planned, plan, cost, forecast)
     for line in [*lines, *_describe_cap(planned, cost)]:
@@ -492,7 +492,7 @@ def print_judged_run(
     warnings : sequence of str, optional
         Warnings that are printed before those of the fit; not if "quiet".
     """
-    from youden.pipeline.precision import format_next_step
+    from youden.pipeline.next_step import format_next_step
 
     if output_mode == "quiet":
         _print_ranking(summary)

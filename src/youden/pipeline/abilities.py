@@ -81,25 +81,27 @@ class ItemInfluence(NamedTuple):
     def from_fit(cls, fit: TrialFit | TrialMeans) -> ItemInfluence:
         """Collect the influence of each item on the ability of each agent that has a trial on it.
 
-        Only the agent's own trials count; the effects of the other agents are taken as known. The influence is in units
-        of the abilities.
+        The influence of an item is its term in the error of the ability, in units of abilities. Only the agent's own trials
+        count; the effects of the other agents are taken as known. The share of an item is the fraction of the agent's trials
+        that are on the item.
 
-        fit : abilities, with the influence of each item
+        fit : abilities of the agents, with the influence of each item
         """
-        columns = []  # of each chunk: agent, item, influence and weight of the observed cells
+        columns_by_chunk = []  # agent, item, influence and weight of the observed cells
         n_items = 0
         for chunk in fit.influence_chunks():
             cells = CellIndex.from_mask(chunk.weight > 0)
             item = cells.item + np.int32(n_items)  # a chunk numbers its items from 0
             influence = chunk.direct_influence[cells.agent, cells.item]
             weight = chunk.weight[cells.agent, cells.item]
-            columns.append((cells.agent, item, influence, weight))
+            columns_by_chunk.append((cells.agent, item, influence, weight))
             n_items += chunk.weight.shape[1]
 
-        agent, item, influence, weight = (np.concatenate(column) for column in zip(*columns, strict=True))
-        all_cells = CellIndex(agent, item, len(fit.weight), n_items)
-        share = weight / fit.weight[agent]
-        return cls(all_cells, influence, share)
+        agent, item, influence, weight = map(np.concatenate, zip(*columns_by_chunk, strict=True))
+        weight_by_agent = fit.weight
+        cells_of_all_chunks = CellIndex(agent, item, len(weight_by_agent), n_items)
+        share = weight / weight_by_agent[agent]
+        return cls(cells_of_all_chunks, influence, share)
 
 
 class ItemMatrices(NamedTuple):
@@ -297,13 +299,13 @@ class EstimationRequest(NamedTuple):
 
 
 def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-these") -> Abilities:
-    """Estimate abilities of any plan as mean answers to paired trials minus false-positive rates.
+    """Estimate each agent's ability as its mean answer to paired trials minus its false-positive rate.
 
     The false-positive rate of an agent is estimated from its independent trials. All rates are 0 if the plan has no
-    independent trials. Trials of held-out cells (agent, item) are left out. So are probes, which are independent trials of
-    unusually similar texts, and follow-ups, which are further trials of agents that agree often.
+    independent trials. Trials of held-out cells (agent, item) do not count. Neither do probes, whose texts were chosen because
+    they are similar, and follow-ups, which were added later for agents that agree often.
 
-    verdicts : answers to the plan
+    verdicts : answers to the plan, which may have any design
     target : population that the intervals refer to
 
     The covariance is NaN if an answered paired trial belongs to no block. A block is the trials of one item in which each
@@ -313,16 +315,16 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
     """
     plan = verdicts.plan
     is_paired = plan.is_training & (plan.trial_type == PAIRED)
-    is_used = is_paired & verdicts.answered
-    if not is_used.any():
-        raise no_answers_error(int(is_paired.sum()))
+    counts = is_paired & verdicts.answered
+    if not counts.any():
+        raise make_no_answers_error(int(is_paired.sum()))
 
     trials = TrialsByItem.from_verdicts(verdicts)
     mean_answers = _average_answers(trials, EstimationRequest(target, with_rates=False))
 
-    # the covariance of means is known for trials in blocks only
-    has_only_blocks = (plan.block[is_used] >= 0).all()
-    if not has_only_blocks:
+    # the covariance of means can be estimated only from trials in blocks
+    all_have_blocks = (plan.block[counts] >= 0).all()
+    if not all_have_blocks:
         mean_answers = mean_answers._replace(
             covariance=unknown_covariance(plan.n_agents),
             method=describe_method("none: there are trials without a block", mean_answers.rates),
@@ -330,7 +332,7 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
     return mean_answers.with_rates_subtracted()
 
 
-def no_answers_error(n_paired: int) -> StatisticsError:
+def make_no_answers_error(n_paired: int) -> StatisticsError:
     """Return the error for a plan of which none of the `n_paired` paired training trials was answered."""
     return StatisticsError(
         f"No paired trial that can be used for abilities was answered: got 0 of {n_paired}. Run the judge, or check why its "
@@ -353,17 +355,17 @@ def _average_answers(trials: TrialsByItem, request: EstimationRequest) -> Abilit
     """Average the answers to each agent's paired trials, and estimate its false-positive rate.
 
     Trials of held-out cells (agent, item) are left out. The false-positive rate of an agent is the mean answer to its
-    independent trials, which show responses to different items.
+    independent trials, which show responses to different items. It is subtracted from the mean if `request.with_rates` is True.
 
-    request : target of the intervals, and whether to subtract the false-positive rates and to compute the influence of
-        the items; there is no influence for the target "these-items"
+    request : options of the estimate. If `with_items` is True, the influence of the items on the abilities is computed, except
+        for the target "these-items", whose intervals do not depend on it.
     """
     target = request.target
-    for_these_items = target == "these-items"
-    iter_pairs = partial(_iter_answered_pairs, trials, by_block=for_these_items)
+    items_are_fixed = target == "these-items"
+    iter_pairs = partial(_iter_answered_pairs, trials, by_block=items_are_fixed)
     means = trial_means(iter_pairs, n_agents=trials.plan.n_agents, target=target)
     item_influence = None
-    if request.with_items and not for_these_items:
+    if request.with_items and not items_are_fixed:
         item_influence = ItemInfluence.from_fit(means)
 
     rates = estimate_rates(trials, target)
@@ -408,7 +410,7 @@ def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Ab
     if counts is None or not has_enough_answers(counts.n_planned, counts.n_answered):
         return None
     if not counts.n_answered.any():
-        raise no_answers_error(counts.n_paired)
+        raise make_no_answers_error(counts.n_paired)
 
     return _average_answers(trials, request)
 
@@ -434,7 +436,7 @@ class _BlockCounts(NamedTuple):
 def _count_trials_in_blocks(trials: TrialsByItem) -> _BlockCounts | None:
     """Count the planned and the answered paired trials of each agent.
 
-    Planned trials in a block without any answer are left out, because such a block favours no agent.
+    A block without any answer is left out: all agents lack the same trials, so no agent has an advantage by it.
 
     Returns None if there is no paired trial, or if a paired trial belongs to no block.
     """
@@ -448,11 +450,12 @@ def _count_trials_in_blocks(trials: TrialsByItem) -> _BlockCounts | None:
             return None
 
         n_paired += len(chunk.block)
-        answered = chunk.where(chunk.answered)
-        n_answered += answered.count_by_agent(n_agents)
+        answered_trials = chunk.where(chunk.answered)
+        n_answered += answered_trials.count_by_agent(n_agents)
 
-        is_in_answered_block = np.isin(chunk.block, answered.block)
-        n_planned += chunk.where(is_in_answered_block).count_by_agent(n_agents)
+        is_in_answered_block = np.isin(chunk.block, answered_trials.block)
+        trials_in_answered_blocks = chunk.where(is_in_answered_block)
+        n_planned += trials_in_answered_blocks.count_by_agent(n_agents)
 
     if n_paired == 0:
         return None
@@ -595,8 +598,8 @@ def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts
     """List the false-positive rates of the agents, highest first, and compute their share in the variance of abilities.
 
     The rates are estimated from independent trials, which show responses to different items. The result also has the number of
-    further independent trials that would halve the standard errors of the rates. The share and this number are None if no rate
-    adds to the variance of its ability, or if these variances are unknown.
+    further independent calls that would halve the standard errors of the rates. The share and this number are None in two cases:
+    the variances of the abilities are unknown, or no rate adds to them.
 
     Returns None if no agent has an independent trial.
     """
@@ -620,10 +623,9 @@ def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts
     if share is None:
         return RateFacts(agents, variance_share=None, calls_to_halve=None)
 
-    # a standard error is proportional to 1/√trials: 4n trials halve it, 3n more than the n trials so far
-    n_trials = float(rates.n_trials.sum()) / 2  # each trial counts for two agents
-    n_added_trials = round(3 * n_trials)
-    return RateFacts(agents, variance_share=share, calls_to_halve=n_added_trials)
+    # a standard error is proportional to 1/√calls: 4n calls halve it, 3n more than the n calls so far
+    n_calls = float(rates.n_trials.sum()) / 2  # a call is a trial of two agents
+    return RateFacts(agents, variance_share=share, calls_to_halve=round(3 * n_calls))
 
 
 def _compute_rate_share(abilities: Abilities) -> float | None:
@@ -641,8 +643,8 @@ def build_ranking_table(
 ) -> pd.DataFrame:
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
-    The columns are `target` and the fields of `RankingRow`, without those of self-consistency. Agents without an ability
-    (NaN) come last. Agents of equal ability stay in the order of `agent_ids`.
+    The columns are `target` and the fields of `RankingRow`, except those whose names begin with `self_consistency`, which are
+    added elsewhere. Agents without an ability (NaN) come last. Agents of equal ability stay in the order of `agent_ids`.
 
     abilities : abilities of the agents, with their intervals
     agent_ids : ids of the agents, in the order of `abilities`; they are stored in the column `agent`
@@ -653,25 +655,25 @@ def build_ranking_table(
 
     marginal_ranks = differences.marginal_ranks
     simultaneous_ranks = differences.simultaneous_ranks
-    values_by_name = {
+    group_by_agent = groups or {}
+    columns_by_name = {
         "agent": list(agent_ids),
-        "group": [(groups or {}).get(agent) for agent in agent_ids],
+        "group": [group_by_agent.get(agent) for agent in agent_ids],
         "simultaneous_rank_low": simultaneous_ranks.low,
         "simultaneous_rank_high": simultaneous_ranks.high,
         "rank_low": marginal_ranks.low,
         "rank_high": marginal_ranks.high,
     }
+
+    # the other columns are attributes of `abilities`, or counts of trials, which imported scores do not have
+    names = [column.name for column in columns_of(RankingRow) if not column.name.startswith("self_consistency")]
     columns = {}
-    for column in columns_of(RankingRow):
-        name = column.name
-        if name.startswith("self_consistency"):
-            continue
-        if name in values_by_name:
-            columns[name] = values_by_name[name]
+    for name in names:
+        if name in columns_by_name:
+            columns[name] = columns_by_name[name]
         elif hasattr(abilities, name):
             columns[name] = getattr(abilities, name)
         else:
-            # imported scores have no trials, and therefore no counts
             columns[name] = None if abilities.counts is None else getattr(abilities.counts, name)
 
     table = pd.DataFrame({**columns, "target": abilities.target})

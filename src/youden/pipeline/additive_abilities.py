@@ -23,7 +23,7 @@ from youden.pipeline.abilities import (
     describe_method,
     estimate_rates,
 )
-from youden.protocol.scores import training_differences
+from youden.protocol.scores import compute_training_differences
 from youden.run_keys import Target
 from youden.stats.additive.trial_fit import TrialFit, fit_additive_trials
 from youden.stats.base.pair_chunks import ChunkSource, PairChunk
@@ -120,10 +120,10 @@ def fit_abilities(
         abilities = estimate_cell_abilities(model, scores, rates=rates, target=target, n_first=n_first)
         return abilities._replace(ability=abilities.ability + score_offset)
     mean_score = float(np.nanmean(fit.item_mean[:n_first]))
-    return abilities_from_fit(fit, mean_score, rates, target, with_items=with_items)
+    return convert_fit_to_abilities(fit, mean_score, rates, target, with_items=with_items)
 
 
-def abilities_from_fit(
+def convert_fit_to_abilities(
     fit: TrialFit, mean_score: float, rates: AgentRates, target: Target, *, with_items: bool
 ) -> Abilities:
     """Convert an additive fit of trials to abilities, without subtracting false-positive rates.
@@ -133,15 +133,14 @@ def abilities_from_fit(
 
     fit : effects of the agents, with mean 0
     mean_score : mean score of the average agent
-    rates : false-positive rates of the agents, which the caller can subtract
+    rates : false-positive rates of the agents. They are stored in the result, so that the caller can subtract them.
     target : population that the intervals refer to, "items-like-these" or "these-items"
     with_items : whether to compute the influence of each item on the abilities; it is None for the target "these-items"
     """
     covariance = fit.covariance
     method = "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
-
-    # finite population correction: the answered trials are a part of all possible trials on these items
     if target == "these-items":
+        # finite population correction: the answered trials are a part of all possible trials on these items
         covariance = covariance.with_scaled_ability_variances(fit.fpc)
         method = f"{method}, finite population"
 
@@ -149,7 +148,9 @@ def abilities_from_fit(
     if with_items and target == "items-like-these":
         item_influence = ItemInfluence.from_fit(fit)
 
-    has_trials = fit.weight > 0
+    # agents with trials can all be compared: they form component 0; −1 marks an agent without trials
+    component = np.zeros(len(fit.weight), dtype=np.int32)
+    component[fit.weight == 0] = -1
     return Abilities(
         ability=np.clip(fit.ability + mean_score, -1, 1),
         covariance=covariance,
@@ -158,7 +159,7 @@ def abilities_from_fit(
         ranking=ADDITIVE_FIT,
         method=method,
         target=target,
-        component=np.where(has_trials, 0, -1).astype(np.int32),
+        component=component,
         item_influence=item_influence,
     )
 
@@ -181,7 +182,7 @@ def pair_answers(rates: Rates, *, has_own_rates: bool | None = None) -> ChunkSou
         the number of paired trials, and `rate` the FPR of the pair, 0 if pairs have no rates of their own.
     """
     # rows with a training answer, sorted by item
-    difference = training_differences(rates)
+    difference = compute_training_differences(rates)
     rows = np.flatnonzero(~np.isnan(difference))
     by_item = np.argsort(rates.item[rows], kind="stable")
     rows = rows[by_item]

@@ -54,13 +54,13 @@ TITLES: Mapping[AlternativeRanking, str] = {
 }
 
 
-def alternative_ranking_findings(
+def list_alternative_ranking_findings(
     rankings: Mapping[AlternativeRanking, AlternativeRankingFacts], *, n_agents: int
 ) -> list[Finding]:
     """List the findings (messages) about alternative rankings.
 
-    There is a finding for each flagged group of agents, for each ranking that could not be made, and for each ranking in
-    which the leader of the plain ranking falls. With too few agents, the robust ranking has a single finding.
+    There is a finding for each group of agents that agree suspiciously often, for each ranking that could not be made, and for
+    each ranking in which the leader of the plain ranking falls. With too few agents, the robust ranking has a single finding.
 
     rankings : facts of each alternative ranking, by its name
     n_agents : number of agents of the run
@@ -83,7 +83,10 @@ def alternative_ranking_findings(
 
 
 def _make_flagged_group_finding(group: tuple[str, ...]) -> Finding:
-    """Return the finding about a flagged group of agents, given by their ids."""
+    """Return the finding about a flagged group: agents with similar texts, or that agree suspiciously often.
+
+    group : ids of the agents
+    """
     message = (
         f"{', '.join(group)} have similar texts, or agree more than any honest group on record. Therefore, in the "
         "robust ranking, they count as one partner and do not score each other."
@@ -126,29 +129,28 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
 def _describe_leader_change(
     name: AlternativeRanking, plain: Differences, alternative: Differences, agent_ids: Sequence[str]
 ) -> tuple[str, tuple[str, ...]]:
-    """Describe how the leader of the plain ranking falls in an alternative ranking.
+    """Describe how the position of the leader of the plain ranking is worse in an alternative ranking.
 
-    The leader falls in three cases:
-
-    - It drops by `MIN_RANK_DROP` ranks or more.
-    - Another agent overtakes it, and the two differ significantly in one of the rankings.
-    - It is significantly better than all other agents in the plain ranking, but not in the alternative one.
+    Its position is worse in two cases. First, other agents are better than the leader, and this is unlikely to be due to
+    chance (`_is_fall_notable`). Second, the leader is significantly better than all other agents in the plain ranking, but not
+    in the alternative one.
 
     name : name of the alternative ranking
     plain, alternative : pairwise differences of the abilities of the two rankings
+    agent_ids : ids of the agents, by position
 
-    Returns a sentence and the ids of the agents that it names. The sentence is empty if the leader does not fall.
+    Returns a sentence and the ids of the agents that it names. The sentence is empty in all other cases.
     """
     # the leader is better than the largest number of other agents
     n_worse = np.nansum(plain.value > 0, axis=1)
     leader = int(np.argmax(n_worse))
     leader_id = agent_ids[leader]
 
-    overtaking = np.flatnonzero(alternative.value[:, leader] > 0)
-    if _is_overtaking_notable(overtaking, leader, plain, alternative):
-        named_ids = tuple(agent_ids[agent] for agent in overtaking[:MAX_NAMED_MOVES])
+    new_better_agents = np.flatnonzero(alternative.value[:, leader] > 0)
+    if _is_fall_notable(leader, new_better_agents, plain, alternative):
+        named_ids = tuple(agent_ids[agent] for agent in new_better_agents[:MAX_NAMED_MOVES])
         text = (
-            f"The leader {leader_id} falls to rank {len(overtaking) + 1} in the {TITLES[name]} ranking, behind "
+            f"The leader {leader_id} falls to rank {len(new_better_agents) + 1} in the {TITLES[name]} ranking, behind "
             f"{', '.join(named_ids)}: its first rank depends on the other agents in the pool."
         )
         return text, (leader_id, *named_ids)
@@ -162,21 +164,23 @@ def _describe_leader_change(
     return "", ()
 
 
-def _is_overtaking_notable(overtaking: Positions, leader: int, plain: Differences, alternative: Differences) -> bool:
-    """Return whether the agents that overtake the leader in an alternative ranking deserve a message.
+def _is_fall_notable(leader: int, better_agents: Positions, plain: Differences, alternative: Differences) -> bool:
+    """Return whether the fall of the leader in an alternative ranking deserves a message.
 
-    A message is justified if at least `MIN_RANK_DROP` agents overtake the leader, or if one of these agents and the leader differ
+    It does if the leader falls by at least `MIN_RANK_DROP` ranks, or if the leader and an agent that is now better differ
     significantly in one of the two rankings. Other changes of the first rank may be due to chance.
 
-    overtaking : int array, positions of the agents that are better than the leader in the alternative ranking
     leader : position of the leader of the plain ranking
+    better_agents : int array, positions of the agents that are better than the leader in the alternative ranking
     plain, alternative : pairwise differences of the abilities of the two rankings
     """
-    if len(overtaking) >= MIN_RANK_DROP:
+    if len(better_agents) >= MIN_RANK_DROP:
         return True
-    was_worse = plain.significantly_better[leader, overtaking]
-    is_better = alternative.significantly_better[overtaking, leader]
-    return bool(was_worse.any() or is_better.any())
+
+    # rows of `significantly_better` are the better agents, columns the worse ones
+    was_significantly_worse = plain.significantly_better[leader, better_agents]
+    is_significantly_better = alternative.significantly_better[better_agents, leader]
+    return bool(was_significantly_worse.any() or is_significantly_better.any())
 
 
 class WeightedRanking:
@@ -215,14 +219,6 @@ class WeightedRanking:
             return
 
         differences = plain_differences if abilities is plain else agent_differences(abilities)
-        plain_rank = rank_with_ties(plain.ability)
-        rank = rank_with_ties(abilities.ability)
-        largest_change_first = np.argsort(-np.abs(rank - plain_rank), kind="stable")
-        rank_changes = tuple(
-            RankChange(agent_ids[agent], int(plain_rank[agent]), int(rank[agent]))
-            for agent in largest_change_first
-            if rank[agent] != plain_rank[agent]
-        )
         best = None if differences.unique_best is None else agent_ids[differences.unique_best]
         leader_change, leader_change_agents = _describe_leader_change(name, plain_differences, differences, agent_ids)
 
@@ -231,10 +227,27 @@ class WeightedRanking:
             groups,
             best,
             int(differences.significantly_better.sum()),
-            rank_changes,
+            _list_rank_changes(plain, abilities, agent_ids),
             leader_change,
             leader_change_agents,
         )
+
+
+def _list_rank_changes(plain: Abilities, alternative: Abilities, agent_ids: Sequence[str]) -> tuple[RankChange, ...]:
+    """List the agents whose rank differs between two rankings, with both ranks, the largest difference first.
+
+    plain, alternative : abilities of the two rankings
+    agent_ids : ids of the agents, in the order of the abilities
+    """
+    plain_rank = rank_with_ties(plain.ability)
+    new_rank = rank_with_ties(alternative.ability)
+    change = np.abs(new_rank - plain_rank)
+    largest_change_first = np.argsort(-change, kind="stable").tolist()
+    return tuple(
+        RankChange(agent_ids[agent], int(plain_rank[agent]), int(new_rank[agent]))
+        for agent in largest_change_first
+        if change[agent] > 0
+    )
 
 
 def find_flagged_groups(
@@ -270,20 +283,20 @@ def find_flagged_groups(
 
 
 def check_partner_rules(rules: PartnerRules, agent_ids: Sequence[str]) -> None:
-    """Check that the rules of alternative rankings fit the agents of a run.
+    """Check that the settings of the alternative rankings fit the agents of a run.
 
     Parameters
     ----------
     rules : PartnerRules
-        Families, trusted panel and main ranking of the run.
+        Families of the agents, ids of the trusted panel, and name of the main ranking of the run.
     agent_ids : sequence of str
         Ids of the agents of the run.
 
     Raises
     ------
     StatisticsError
-        [robust-few-agents]: if the robust ranking is the main one of fewer than 8 agents; [families-unknown],
-        [trusted-unknown]: if the rules name another agent; [panel-small]: if the panel has fewer than 2 agents;
+        [robust-few-agents]: if the run has fewer than 8 agents and its main ranking is the robust one; [families-unknown],
+        [trusted-unknown]: if the rules name an agent that is not in the run; [panel-small]: if the panel has fewer than 2 agents;
         [one-family]: if all agents belong to one family.
     """
     if rules.ranked_by == "robust":
@@ -299,11 +312,13 @@ def check_partner_rules(rules: PartnerRules, agent_ids: Sequence[str]) -> None:
             "agents or more.",
             slug="panel-small",
         )
+
     n_families = len(np.unique(label_families(rules.families, agent_ids)))
     if rules.families and n_families < 2:
+        (family,) = set(rules.families.values())
         raise StatisticsError(
-            f"All {len(agent_ids)} agents belong to one family, so no other family can score them: got "
-            f"{next(iter(rules.families.values()))!r}. Set two families or more, or remove families.",
+            f"All {len(agent_ids)} agents belong to one family, so no other family can score them: got {family!r}. Set two "
+            "families or more, or remove families.",
             slug="one-family",
         )
 
@@ -372,10 +387,10 @@ class PairedAnswers(NamedTuple):
 
     @classmethod
     def from_trials(cls, trials: TrialsByItem, totals: PairTotals | None = None) -> PairedAnswers:
-        """Sum the answers to the paired trials of a run by pair of agents, with and without follow-up trials.
+        """Sum the answers to the paired trials of a run for each pair of agents, with and without follow-up trials.
 
-        A paired trial shows the judge responses of two agents to the same item. Follow-up trials are further paired trials
-        of agents that agree often. Only the search for agents that copy from each other uses them.
+        A paired trial shows the judge responses of two agents to the same item. Follow-up trials are additional paired trials
+        of agents that agree often, and are used only to find agents that copy from each other.
 
         Parameters
         ----------
@@ -388,17 +403,18 @@ class PairedAnswers(NamedTuple):
         -------
         PairedAnswers
             The answers in chunks, without follow-up trials and held-out cells (agent, item), and their sums by pair of
-            agents. The false-positive rate of a pair is subtracted if the plan has one independent trial per paired
-            trial. The sums with follow-up trials are None if the run has no follow-up trials.
+            agents. If the plan has one independent trial per paired trial, each answer is reduced by the false-positive rate
+            of its pair. The sums with follow-up trials are None if the run has no follow-up trials.
         """
         n_agents = trials.plan.n_agents
         iter_chunks = partial(iter_answers, trials.iter_rates)
-        totals = totals or PairTotals.from_chunks(iter_chunks(), n_agents)
+        if totals is None:
+            totals = PairTotals.from_chunks(iter_chunks(), n_agents)
 
         totals_with_follow_ups = None
         if trials.has_follow_ups:
-            chunks_with_follow_ups = iter_answers(partial(trials.iter_rates, with_follow_ups=True))
-            totals_with_follow_ups = PairTotals.from_chunks(chunks_with_follow_ups, n_agents)
+            iter_all_rates = partial(trials.iter_rates, with_follow_ups=True)
+            totals_with_follow_ups = PairTotals.from_chunks(iter_answers(iter_all_rates), n_agents)
         return cls(iter_chunks, totals, totals_with_follow_ups)
 
 
@@ -445,7 +461,7 @@ def rank_alternatives(
     totals = answers.totals_with_follow_ups or answers.totals
     cluster = find_flagged_groups(totals, agent_ids, clones=rules.clones).cluster
     groups = _list_groups(cluster, agent_ids) if len(agent_ids) >= MIN_AGENTS_FOR_COPYING else ()
-    rankings = [make_ranking("robust", groups, lambda: _make_cluster_weights(cluster))]
+    rankings = [make_ranking("robust", groups, lambda: _weight_groups_as_one_partner(cluster))]
     if rules.families:
         family = label_families(rules.families, agent_ids)
         rankings.append(make_ranking("family", _list_groups(family, agent_ids), lambda: group_balanced_weights(family)))
@@ -459,26 +475,27 @@ def rank_alternatives(
     return tuple(rankings)
 
 
-def _make_cluster_weights(cluster: Ids) -> PartnerWeights:
-    """Make weights of partners that count each group of flagged agents as one partner.
+def _weight_groups_as_one_partner(group: Ids) -> PartnerWeights:
+    """Compute the weights with which agents score each other in the robust ranking.
 
-    The members of a group do not score each other. Raises StatisticsError [robust-few-agents] for too few agents, and
-    [all-agents-flagged] if all of them are in one group.
+    The members of a group of flagged agents together have the weight of one agent, and do not score each other.
 
-    cluster : int32 array (n_agents,), the same number for the agents of a group
+    group : int32 array (n_agents,), the same number for the agents of a group; an agent that is not flagged is a group by itself
+
+    Raises StatisticsError [robust-few-agents] for too few agents, and [all-agents-flagged] if all of them are in one group.
     """
-    _check_enough_agents(len(cluster))
-    if len(np.unique(cluster)) == 1:
+    _check_enough_agents(len(group))
+    if len(np.unique(group)) == 1:
         raise StatisticsError(
-            f"All {len(cluster)} agents are flagged as one group, so no agent is left to score them. Add agents that "
+            f"All {len(group)} agents are flagged as one group, so no agent is left to score them. Add agents that "
             "respond independently, or use the plain ranking with caution.",
             slug="all-agents-flagged",
         )
-    return group_balanced_weights(cluster)
+    return group_balanced_weights(group)
 
 
 def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: PartnerWeights) -> Abilities:
-    """Shift abilities by the effect of weighting the partners, the agents that an agent is compared with.
+    """Compute what abilities would be if the partners, the agents that an agent is compared with, had other weights.
 
     The additive model is fitted to all answers twice, with weighted and with equally weighted partners. The two fits give
     the abilities t_i(weighted) and t_i(equal) of agent i. The new ability of the agent is θ_i + t_i(weighted) − t_i(equal).
@@ -499,14 +516,16 @@ def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: P
     equal = fit_weighted_abilities(answers.iter_chunks, answers.totals, equal_partners)
     weighted = fit_weighted_abilities(answers.iter_chunks, answers.totals, partners)
 
+    shift = weighted.ability - equal.ability
+
     # C_ik = C_ik(weighted) · r_i · r_k, with the ratio r_i = se(θ_i) / se(t_i(equal))
     variance = np.diag(abilities.covariance.covariance)
-    variance_of_equal = np.diag(equal.covariance.covariance)
-    ratio = np.sqrt(variance / variance_of_equal)
-    covariance = weighted.covariance.covariance * ratio[:, None] * ratio
+    equal_variance = np.diag(equal.covariance.covariance)
+    std_error_ratio = np.sqrt(variance / equal_variance)
+    covariance = weighted.covariance.covariance * std_error_ratio[:, np.newaxis] * std_error_ratio
     df = np.fmin(weighted.covariance.df, abilities.covariance.df)
     return abilities._replace(
-        ability=abilities.ability + (weighted.ability - equal.ability),
+        ability=abilities.ability + shift,
         covariance=CentredCovariance(covariance, df),
         method=f"{abilities.method}; partners weighted, errors in proportion",
         item_influence=None,
@@ -517,21 +536,22 @@ def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: P
 def with_alternative_columns(
     table: pd.DataFrame, rankings: Sequence[WeightedRanking], agent_ids: Sequence[str]
 ) -> pd.DataFrame:
-    """Return a copy of a ranking table, with the columns of alternative rankings (like `robust_ability`) on the right.
+    """Return a copy of a ranking table with the results of alternative rankings in further columns.
 
-    The columns of a ranking that could not be made are NaN.
+    The names of these columns begin with the name of the ranking, as in `robust_ability`. The columns of a ranking that could
+    not be made are NaN.
 
     table : table with a column `agent`, whose rows stay in their order
     agent_ids : ids of the agents, in the order of the abilities in `rankings`
     """
     for ranking in rankings:
         if ranking.abilities is None or ranking.differences is None:
-            empty = {f"{ranking.name}_{column}": np.nan for column in ALTERNATIVE_COLUMNS}
-            table = table.assign(**empty)
-            continue
-        columns = build_ranking_table(ranking.abilities, agent_ids, differences=ranking.differences)
-        columns = columns.set_index("agent")[list(ALTERNATIVE_COLUMNS)]
-        table = table.join(columns.add_prefix(f"{ranking.name}_"), on="agent")
+            missing_columns = {f"{ranking.name}_{name}": np.nan for name in ALTERNATIVE_COLUMNS}
+            table = table.assign(**missing_columns)
+        else:
+            alternative_table = build_ranking_table(ranking.abilities, agent_ids, differences=ranking.differences)
+            columns_by_agent = alternative_table.set_index("agent")[list(ALTERNATIVE_COLUMNS)]
+            table = table.join(columns_by_agent.add_prefix(f"{ranking.name}_"), on="agent")
     return table
 
 

@@ -11,9 +11,9 @@ from youden.pipeline.abilities import Abilities, EstimationRequest
 from youden.pipeline.linked_abilities import (
     fit_scale,
     link_agents,
-    select_added_answers,
-    select_anchor_answers,
-    trials_after_steps,
+    make_anchor_answer_source,
+    make_linking_answer_source,
+    select_trials_after_steps,
 )
 from youden.pipeline.ranking import estimate_anchor_abilities, estimate_or_fit
 from youden.protocol.blocks import get_extensions
@@ -44,7 +44,7 @@ def compute_extension_facts(
     if not steps:
         return None
 
-    earlier = trials_after_steps(trials, len(steps) - 1)
+    earlier = select_trials_after_steps(trials, len(steps) - 1)
     before = estimate_or_fit(earlier, EstimationRequest())
     drift = _estimate_drift(trials, earlier)
 
@@ -104,10 +104,10 @@ def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
     anchors = estimate_anchor_abilities(earlier, target="these-items")
     scale = fit_scale(trials, anchors, select=is_old)
     new = link_agents(trials, anchors, scale, select=is_new)
-    block_drift = estimate_block_drift(select_anchor_answers(trials, select=is_new), scale=scale)
+    block_drift = estimate_block_drift(make_anchor_answer_source(trials, select=is_new), scale=scale)
     anchor_drift = block_drift
     if block_drift is None:
-        added = select_added_answers(trials, select=is_new)
+        added = make_linking_answer_source(trials, select=is_new)
         anchor_drift = estimate_partner_drift(added, effect=new.effect, scale=scale)
     if anchor_drift is not None:
         change[:n_anchors] = anchor_drift.change
@@ -165,7 +165,7 @@ def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
         Sentences about the agents and items that joined, the abilities that changed, and the drift. The last sentence is
         `POOL_WIDE_MESSAGE` if the judge answered the earlier trials again (`facts.answers_recomputed`).
     """
-    sentences = _describe_joined(facts)
+    sentences = _describe_added_agents_and_items(facts)
     sentences.append(_describe_changes(facts))
     sentences += _describe_drift(facts)
     if facts.judge_drift is not None and facts.judge_drift_p is not None and facts.judge_drift_p < ALPHA:
@@ -175,11 +175,11 @@ def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _describe_joined(facts: ExtensionFacts) -> list[str]:
-    """Name the agents that joined a run by its last extension, and count the items that joined.
+def _describe_added_agents_and_items(facts: ExtensionFacts) -> list[str]:
+    """Name the agents and count the items that the last extension added to a run.
 
-    At most `_MAX_NAMED` agents are named. The list has a sentence about agents if any joined, and one about items if any
-    joined.
+    At most `_MAX_NAMED` agents are named. The list has one sentence about the agents and one about the items, each only if some
+    were added.
     """
     sentences = []
     if facts.joined:

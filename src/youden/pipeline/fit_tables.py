@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from math import nan
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -36,8 +36,8 @@ from youden.pipeline.additive_abilities import fit_rates
 from youden.pipeline.alternative_rankings import (
     PairedAnswers,
     WeightedRanking,
-    alternative_ranking_findings,
     iter_answers,
+    list_alternative_ranking_findings,
     rank_alternatives,
     sort_by_ranking,
     with_alternative_columns,
@@ -53,7 +53,7 @@ from youden.pipeline.recommendation import (
     recommend_from_abilities,
 )
 from youden.pipeline.self_consistency import compare_with_self_consistency, tabulate_self_consistency
-from youden.pipeline.text_length import length_warnings
+from youden.pipeline.text_length import iter_length_warnings
 from youden.pipeline.variance_components import can_decompose_variance, write_variance_components
 from youden.run_keys import SplitRule
 from youden.stats.additive.clipped_linear import ClippedLinear
@@ -133,7 +133,7 @@ def fit_judged(
             warnings=[
                 *metadata.warnings,
                 *trials.find_alarms(),
-                *length_warnings(folder, pool, rows, abilities.ability, n_trials=len(verdicts)),
+                *iter_length_warnings(folder, pool, rows, abilities.ability, n_trials=len(verdicts)),
             ],
             rules=settings.rules,
             groups=pool.groups,
@@ -162,22 +162,22 @@ def fit_judged(
 
 
 def fit_imported(folder: RunFolder, pool: PoolSummary, settings: FitSettings) -> FitResult:
-    """Fit an imported run, and write its tables over those of an earlier fit.
+    """Fit an imported run, and write its tables. The tables of an earlier fit are replaced.
 
     An imported run has no answers of a judge. It has a score D = TPR − FPR for each ordered pair of agents on each item.
 
-    folder : folder with the scores of the run, as a table of rates
+    folder : folder of the run; its table of rates contains the scores
     pool : agents and items of the run, and notes about the import, which become findings
-    settings : target population of the intervals, and rules of alternative rankings (families, panel, clones)
+    settings : items that the intervals refer to, and agents that are weighted together in alternative rankings
 
     Raises RunFolderError if a file is damaged; StatisticsError if the scores cannot be fitted, or the main ranking cannot be
     made.
     """
     rates = folder.read_rates()
     fit = _fit_imported_rates(rates, pool, settings)
+    signature = sign_fit(fit.facts, {"imported_rates": rates.digest[:12]})
     with folder.replace_fit_files() as fit_folder:
         fit_folder.write_rates(rates)
-        signature = sign_fit(fit.facts, {"imported_rates": rates.digest[:12]})
         fit.write(fit_folder, signature, run=folder.path.resolve().name)
     return fit
 
@@ -185,27 +185,29 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, settings: FitSettings) ->
 def _fit_imported_rates(rates: Rates, pool: PoolSummary, settings: FitSettings) -> FitResult:
     """Compute the tables of an imported run from its scores, without writing them.
 
-    The tables are those of a judged run. They are computed as if all items formed one chunk, and without independent
-    trials, because the imported scores D = TPR − FPR contain the false-positive rates already.
+    The tables are the same as those of a judged run. There are no independent trials, because false-positive rates are already
+    subtracted from the imported scores D = TPR − FPR.
 
     rates : imported scores of ordered pairs of agents on items
     pool : agents and items of the run, and notes about the import, which become findings
-    settings : target population of the intervals, and rules of alternative rankings
+    settings : items that the intervals refer to, and agents that are weighted together in alternative rankings
     """
-    # all items form one chunk, and training scores (`clean`) are the same as all scores
-    chunks = [RateChunk(start=0, rates=rates, clean=rates)]
+    # a judged run is read in chunks of items; here, one chunk has all items, and no cell is held out of it (`clean`)
+    all_items = RateChunk(start=0, rates=rates, clean=rates)
 
-    # false-positive rates are already subtracted from the scores, so there are no independent trials
+    def iter_rates() -> list[RateChunk]:
+        return [all_items]
+
     no_independent_trials = IndependentTotals(rates.n_agents, rates.n_items)
-    sums = ChunkSums(chunks, rates, no_independent_trials)
-    answers = PairedAnswers(partial(iter_answers, lambda: chunks), sums.pairs.totals)
+    sums = ChunkSums(iter_rates(), rates, no_independent_trials)
+    answers = PairedAnswers(partial(iter_answers, iter_rates), sums.pairs.totals)
     model = ClippedLinear().fit(sums.symmetric)
     return FitResult(
         sums,
         answers,
         model,
         fit_rates(rates, target=settings.target),
-        measure_judge_from_differences(chunks, n_items=rates.n_items),
+        measure_judge_from_differences(iter_rates(), n_items=rates.n_items),
         calls=None,
         warnings=[Finding("import", note) for note in pool.notes],
         rules=settings.rules,
@@ -296,7 +298,8 @@ class FitResult:
         self.ranking = table if rules.ranked_by == "plain" else sort_by_ranking(table, rules.ranked_by)
 
         self.items = _build_item_table(scores, model, sums.n_trials_by_item)
-        links, links_missing, self.curl = measure_curl_by_link({"row": sums.row, "symmetric": scores})
+        curl = measure_curl_by_link({"row": sums.row, "symmetric": scores})
+        self.curl = curl.curves
         self.pairs = sums.pairs.to_pairs(differences, model.ability_)
 
         partial_facts = None
@@ -309,7 +312,7 @@ class FitResult:
         if model.message_:
             findings.append(Finding("fit", model.message_))
         findings += compare_with_self_consistency(table)
-        findings += alternative_ranking_findings(alternative_facts, n_agents=len(agent_ids))
+        findings += list_alternative_ranking_findings(alternative_facts, n_agents=len(agent_ids))
 
         choice = summarize_choice(main_abilities, agent_ids, differences=main_differences)
         signal = assess_signal(judge, main_abilities)
@@ -328,8 +331,8 @@ class FitResult:
             fpr=sums.false_positives.rate,
             calls=calls,
             holdout=evaluate_holdout(model, sums.holdout, sums.split.rule),
-            links=links,
-            links_missing=links_missing,
+            links=curl.facts_by_kind,
+            links_missing=curl.missing_reasons,
             warnings=tuple(findings),
             extension=extension,
             partners=measure_partner_dependence(answers.totals, agent_ids),
@@ -468,41 +471,46 @@ def describe_judged_run(
     }
 
 
-def measure_curl_by_link(
-    scores: Mapping[ScoreKind, Scores],
-) -> tuple[dict[ScoreKind, dict[str, LinkFacts]], dict[ScoreKind, str], tuple[CurlCurve, ...]]:
-    """Measure the curl of scores, their deviation from additivity, on the scale of each link function.
+class CurlByLink(NamedTuple):
+    """Curl of the symmetric and of the row scores of a run, on the scale of each link function.
 
-    The curl of two agents i, i' on two items j, j' is |s_ij − s_i'j − s_ij' + s_i'j'|. The link functions are identity,
-    probit and logit.
-
-    Parameters
+    Attributes
     ----------
-    scores : mapping of str to Scores
-        Scores by kind, "symmetric" or "row".
-
-    Returns
-    -------
-    tables : dict of str to dict
-        Curl and R² by kind of scores and by link; empty for scores whose curl cannot be measured.
-    reasons : dict of str to str
-        Reason why the curl of a kind of scores cannot be measured.
+    facts_by_kind : dict of str to dict
+        Curl and R² by link, for each kind of scores ("symmetric", "row"); empty if the curl cannot be measured.
+    missing_reasons : dict of str to str
+        For a kind of scores whose curl cannot be measured: the reason.
     curves : tuple of CurlCurve
         Distribution of the curl of the symmetric scores, by link.
     """
-    tables: dict[ScoreKind, dict[str, LinkFacts]] = {kind: {} for kind in scores}
-    reasons: dict[ScoreKind, str] = {}
+
+    facts_by_kind: dict[ScoreKind, dict[str, LinkFacts]]
+    missing_reasons: dict[ScoreKind, str]
+    curves: tuple[CurlCurve, ...]
+
+
+def measure_curl_by_link(scores_by_kind: Mapping[ScoreKind, Scores]) -> CurlByLink:
+    """Measure the curl of scores, their deviation from additivity, on the scale of each link function.
+
+    The curl of two agents i, i' on two items j, j' is |s_ij − s_i'j − s_ij' + s_i'j'|. It is 0 if scores are sums of an effect
+    of the agent and an effect of the item. The link functions are identity, probit and logit.
+
+    scores_by_kind : scores, with the key "symmetric" or "row"
+    """
+    facts_by_kind: dict[ScoreKind, dict[str, LinkFacts]] = {}
+    missing_reasons: dict[ScoreKind, str] = {}
     curves: tuple[CurlCurve, ...] = ()
-    for kind, scores_of_kind in scores.items():
+    for kind, scores in scores_by_kind.items():
         try:
-            curl = measure_curl(scores_of_kind)
+            curl = measure_curl(scores)
         except StatisticsError as error:
-            reasons[kind] = str(error)
-            continue
-        tables[kind] = curl.table()
-        if kind == "symmetric":
-            curves = curl.curves()
-    return tables, reasons, curves
+            facts_by_kind[kind] = {}
+            missing_reasons[kind] = str(error)
+        else:
+            facts_by_kind[kind] = curl.table()
+            if kind == "symmetric":
+                curves = curl.curves()
+    return CurlByLink(facts_by_kind, missing_reasons, curves)
 
 
 def evaluate_holdout(model: ClippedLinear, holdout: Scores | None, rule: SplitRule) -> HoldoutFacts | None:

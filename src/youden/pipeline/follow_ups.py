@@ -14,7 +14,7 @@ import numpy as np
 from youden.engines.trial_blocks import select_paired_answers
 from youden.pipeline.alternative_rankings import find_flagged_groups
 from youden.pipeline.rounds import JudgePlan
-from youden.protocol.blocks import verdicts_without_follow_ups
+from youden.protocol.blocks import remove_follow_ups
 from youden.protocol.independent import with_added_trials
 from youden.stats.flagged_groups import FlaggedGroups
 from youden.stats.partners import PairTotals
@@ -30,18 +30,19 @@ MIN_FOLLOW_UPS_PER_PAIR = 8
 
 
 def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, int], int]:
-    """Allocate follow-up trials to the undecided groups of agents, which have too few answers to be flagged.
+    """Allocate follow-up trials to groups of agents that agree suspiciously often, but have too few answers to be flagged.
 
     The groups are served in order. All new pairs of a group get the same number of trials, or none if the remaining
     budget is too small. A pair is new if it is not flagged and got no trials in an earlier group.
 
+    flags : flagged pairs of agents, and the undecided groups
     budget : maximum number of trials of all pairs together
 
     Returns the number of trials by pair of agents (lower position, higher position), without pairs that get none.
     """
     n_trials_by_pair: dict[tuple[int, int], int] = {}
     n_left = budget
-    is_flagged = np.equal.outer(flags.cluster, flags.cluster)  # (n_agents, n_agents)
+    is_flagged = flags.cluster[:, np.newaxis] == flags.cluster  # pairs of agents in the same flagged group
     for group in flags.undecided:
         pairs = combinations(group, 2)
         new_pairs = [pair for pair in pairs if not is_flagged[pair] and pair not in n_trials_by_pair]
@@ -57,12 +58,12 @@ def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, in
 
 
 def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -> Verdicts:
-    """Judge follow-up trials of groups of agents that agree very often, but have too few answers to be flagged.
+    """Judge further trials, the follow-ups, of groups of agents that agree very often, but have too few answers to be flagged.
 
-    A flagged group agrees more than any honest group on record, so its agents may copy from each other. Follow-ups compare
-    the pairs of an undecided group on new items, to decide whether the group is flagged. They are planned from the verdicts
-    without follow-ups. A group is therefore tested at most twice, and an interrupted run draws the same trials when it
-    resumes.
+    A group is flagged if it agrees more than all groups of independent agents in recorded data sets, because its agents may
+    copy from each other. Follow-ups compare the pairs of an undecided group on new items. They are planned from the verdicts
+    without follow-ups, so a group is tested only once without and once with them, and an interrupted run draws the same
+    trials when it resumes.
 
     result : verdicts of the run so far; follow-ups among them are replaced
     judge_plan : function that returns the verdicts of a plan
@@ -71,7 +72,7 @@ def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -
     Returns the verdicts of the plan with its follow-ups, or of the plan alone if no group needs any. Errors of `judge_plan`
     are passed on.
     """
-    without_follow_ups = verdicts_without_follow_ups(result)
+    without_follow_ups = remove_follow_ups(result)
     plan = without_follow_ups.plan
     totals = PairTotals.from_chunks([select_paired_answers(without_follow_ups.rates())], plan.n_agents)
     flags = find_flagged_groups(totals, plan.agent_ids)
@@ -83,34 +84,35 @@ def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -
     return judge_plan(with_added_trials(plan, follow_ups))
 
 
-def draw_follow_ups(plan: Plan, n_trials: Mapping[tuple[int, int], int], rng: np.random.Generator) -> Trials:
-    """Draw follow-up trials, which decide whether groups of agents are flagged but do not change abilities.
+def draw_follow_ups(plan: Plan, n_trials_by_pair: Mapping[tuple[int, int], int], rng: np.random.Generator) -> Trials:
+    """Draw follow-up trials, which only decide whether groups of agents agree too often. They do not change abilities.
 
-    Each pair of agents is compared on random items. An item can be drawn if the pair has no paired trial on it yet, and if it is
-    held out for neither agent. The order of the two agents alternates. The trials have the role `FOLLOW_UP` and the weight 0 for
-    both agents.
+    Each pair of agents is compared on random items. An item can be drawn if the pair has no paired trial on it yet, and if both
+    responses to it may be used for training. The order of the two agents alternates. The trials have the role `FOLLOW_UP` and
+    the weight 0 for both agents.
 
     plan : plan of the run
-    n_trials : number of trials of each pair of agents (lower position, higher position); a pair without enough items gets
+    n_trials_by_pair : number of trials by pair of agents (lower position, higher position); a pair without enough items gets
         fewer
 
     Returns the new trials only, pair by pair.
     """
     trials_by_pair = []
-    for (agent, partner), n_requested in n_trials.items():
+    for (agent, partner), n_requested in n_trials_by_pair.items():
         new_items = _find_new_items(plan, agent, partner)
         n_drawn = min(n_requested, len(new_items))
         item = rng.choice(new_items, size=n_drawn, replace=False).astype(np.int32)
 
-        # the partner is first in trials 0, 2, … of the pair, and the agent in trials 1, 3, …
-        first = np.resize(np.array([partner, agent], dtype=np.int32), n_drawn)
-        second = np.resize(np.array([agent, partner], dtype=np.int32), n_drawn)
+        # the two agents take turns in being first, beginning with the partner
+        is_agent_first = np.arange(n_drawn) % 2 == 1
+        first = np.where(is_agent_first, agent, partner).astype(np.int32)
+        second = np.where(is_agent_first, partner, agent).astype(np.int32)
         trials_by_pair.append(Trials.paired(item, first, second))
     return Trials.concat(trials_by_pair).with_role(FOLLOW_UP, first=0.0, second=0.0)
 
 
 def _find_new_items(plan: Plan, agent: int, partner: int) -> Positions:
-    """Find the items on which two agents have no paired trial yet, and which are held out for neither agent.
+    """Find the items on which two agents have no paired trial yet, and whose responses by both may be used for training.
 
     agent, partner : positions of the two agents, in any order
 

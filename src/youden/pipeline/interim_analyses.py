@@ -21,7 +21,7 @@ from youden.pipeline.abilities import (
     SearchState,
     describe_method,
 )
-from youden.pipeline.additive_abilities import MAX_CHUNK_SIZE, abilities_from_fit
+from youden.pipeline.additive_abilities import MAX_CHUNK_SIZE, convert_fit_to_abilities
 from youden.protocol.designs.adaptive import get_adaptive_design
 from youden.run_keys import Target
 from youden.stats.additive.trial_fit import fit_additive_trials
@@ -61,15 +61,18 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
     were selected. `BIAS_FRACTION` of the expected bias is subtracted, but never so much that another agent would be
     selected. Statements about the selected agents use the differences among them, which later rounds estimate again.
     """
-    mean_score = _average_pilot_answers(trials)
-    return analyse_rounds(trials, request, partial(_fit_rounds, trials, request.target, mean_score))
+    mean_answer = _average_pilot_answers(trials)
+    return analyse_rounds(trials, request, partial(_estimate_by_round, trials, request.target, mean_answer))
 
 
-def _fit_rounds(trials: TrialsByItem, target: Target, mean_score: float, last_round: int) -> Abilities | None:
-    """Estimate abilities by an additive fit of the answers of the first rounds of a search, minus false-positive rates.
+def _estimate_by_round(trials: TrialsByItem, target: Target, mean_answer: float, last_round: int) -> Abilities | None:
+    """Estimate abilities from the answers of a search up to one of its rounds.
+
+    The effects of the agents are estimated by an additive fit. An ability is the effect of the agent, plus the mean answer of the
+    average agent, minus the false-positive rate of the agent.
 
     target : population that the intervals refer to
-    mean_score : mean answer of the average agent, which is added to the effects of the agents
+    mean_answer : mean answer of the average agent
     last_round : number of the last round whose answers are used, from 0
 
     Returns None if the answers do not link all agents, directly or through other agents.
@@ -80,11 +83,11 @@ def _fit_rounds(trials: TrialsByItem, target: Target, mean_score: float, last_ro
     if fit is None:
         return None
 
-    rate_totals = trials.false_positives_until(last_round)
-    rates = rate_totals.estimate_rates(items_vary=target != "these-items")
-    mean_answers = abilities_from_fit(fit, mean_score, rates, target, with_items=True)
-    mean_answers = mean_answers._replace(method=describe_method(mean_answers.method, rates))
-    return mean_answers.with_rates_subtracted()
+    independent_totals = trials.false_positives_until(last_round)
+    rates = independent_totals.estimate_rates(items_vary=target != "these-items")
+    mean_answers = convert_fit_to_abilities(fit, mean_answer, rates, target, with_items=True)
+    abilities = mean_answers.with_rates_subtracted()
+    return abilities._replace(method=describe_method(abilities.method, rates))
 
 
 def analyse_rounds(
@@ -159,7 +162,7 @@ def _compute_subtracted_bias(ability: Floats, cumulative_bias: Floats, *, top: i
     """Compute the selection bias that is subtracted from the ability of each agent: float array (n_agents,).
 
     A search samples agents again because their estimates are high, so these estimates are too high on average. The
-    fraction `BIAS_FRACTION` of this bias, measured from the mean bias of all agents, is subtracted. The correction must not
+    fraction `BIAS_FRACTION` of the difference between an agent's bias and the mean bias is subtracted. The correction must not
     change which agents are the `top` best. If it would, the bias of all agents is multiplied by the same factor below 1.
 
     ability : float array (n_agents,), abilities before the correction
@@ -168,15 +171,15 @@ def _compute_subtracted_bias(ability: Floats, cumulative_bias: Floats, *, top: i
     """
     bias = BIAS_FRACTION * (cumulative_bias - cumulative_bias.mean())
     best_first = np.argsort(-ability, kind="stable")
-    best, others = best_first[:top], best_first[top:]
+    best, worse = best_first[:top], best_first[top:]
 
-    # lead of each of the best agents (rows) over each other agent (columns), and by how much the correction reduces it
-    lead = np.subtract.outer(ability[best], ability[others])
-    reduction = np.subtract.outer(bias[best], bias[others])
+    # lead of each of the best agents (rows) over each worse agent (columns), and by how much the correction reduces it
+    lead = np.subtract.outer(ability[best], ability[worse])
+    reduction = np.subtract.outer(bias[best], bias[worse])
 
-    # with the bias multiplied by f, the lead is lead − f · reduction, which is 0 at f = lead / reduction
-    max_factors = np.full_like(lead, np.inf)
-    np.divide(lead, reduction, where=reduction > 0, out=max_factors)
+    # with the bias multiplied by f, the remaining lead is lead − f · reduction, which is positive for f < lead / reduction
+    is_reduced = reduction > 0
+    max_factors = lead[is_reduced] / reduction[is_reduced]
     factor = min(1.0, MAX_LOST_LEAD * float(max_factors.min(initial=np.inf)))
     return np.asarray(bias * factor)
 

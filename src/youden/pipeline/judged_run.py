@@ -32,7 +32,7 @@ from youden.pipeline.recovered_answers import reuse_saved_answers
 from youden.pipeline.request_hashes import get_hash_reader, write_missing_hashes
 from youden.pipeline.rounds import run_rounds
 from youden.pipeline.run_store import check_same_store, run_lock
-from youden.pipeline.telemetry import count_answers, trace_step
+from youden.pipeline.telemetry import record_answer_counts, trace_step
 from youden.pipeline.verdicts import query_judge
 from youden.protocol.blocks import get_extensions
 from youden.types import Plan, Pool, Verdicts
@@ -140,7 +140,7 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     planned = PlannedRun(with_resolved_defaults(config, plan), folder, plan, judge, cost, summary)
     has_earlier_answers = folder.is_judged and folder.read_judged_plan_digest() != plan.digest
     if not has_earlier_answers:
-        if plan is not run_plan.stored:
+        if plan is not run_plan.stored_plan:
             folder.write_plan(plan)
         _write_config(planned)
     return planned
@@ -228,7 +228,7 @@ def judge_run(
             raise
 
         # write them
-        count_answers(result, facts)
+        record_answer_counts(result, facts)
         check_answered(result, max_missing=config.max_missing)
         folder.write_plan(result.plan)
         folder.write_verdicts(result)

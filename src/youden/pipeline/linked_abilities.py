@@ -41,14 +41,17 @@ from youden.types.trials import ANCHOR, MAIN
 
 
 def select_first_plan(trials: TrialsByItem) -> TrialsByItem:
-    """Select the trials that rank the anchors: comparisons of two anchors in complete blocks."""
+    """Select the trials that rank the anchors, the agents of the first plan: comparisons of two anchors in complete blocks."""
     n_anchors = get_extensions(trials.plan).anchors
     return trials.select(restrict_to_anchors(trials.plan), lambda columns: is_in_complete_block(columns, n_anchors))
 
 
-def centre_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: int) -> Abilities:
-    """Shift abilities so that their mean over agents is the mean answer on the items of the first plan.
+def shift_to_mean_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: int) -> Abilities:
+    """Add a constant to all abilities, so that items that were added later do not change the mean ability.
 
+    The mean ability becomes the mean answer to the trials on the items of the first plan.
+
+    abilities : abilities of the agents that the trials compare
     n_items : number of items of the first plan; later items were added by extensions
 
     Returns the same abilities if no items were added, or if none of the first items has an answer.
@@ -56,16 +59,16 @@ def centre_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: i
     if trials.plan.n_items == n_items:
         return abilities
 
-    n_answers, total = 0, 0.0
+    n_answers, answer_sum = 0, 0.0
     for chunk in trials.iter_answered():
-        item = chunk.start + chunk.item
-        answer = chunk.answer[item < n_items]
-        n_answers += len(answer)
-        total += float(answer.sum())
+        item = chunk.start + chunk.item  # a chunk numbers its items from 0
+        first_items_answers = chunk.answer[item < n_items]
+        n_answers += len(first_items_answers)
+        answer_sum += float(first_items_answers.sum())
+    if n_answers == 0:
+        return abilities
 
-    shift = 0.0
-    if n_answers:
-        shift = total / n_answers - float(np.nanmean(abilities.ability))
+    shift = answer_sum / n_answers - float(np.nanmean(abilities.ability))
     return abilities._replace(ability=abilities.ability + shift)
 
 
@@ -142,8 +145,8 @@ def _estimate_extended_covariance(
 ) -> CentredCovariance:
     """Estimate the covariance of the abilities of all agents, without the variance of false-positive rates.
 
-    anchors : mean answers of the anchors in complete blocks
-    linked : effects of all agents by linking trials
+    anchors : mean answers of the anchors, the agents of the first plan, in complete blocks
+    linked : effects of all agents by linking trials, which compare an agent with an anchor
     scale : effects of the anchors and of the items, from which `linked` was estimated
     n_block : float array (n_agents,), number of each agent's trials in complete blocks
     """
@@ -163,7 +166,7 @@ def _estimate_extended_covariance(
         return anchor_influence.to_matrices(items, n_anchors).influence
 
     iter_linked_influence = compute_linked_influence(
-        select_added_answers(trials), linked, scale=scale, anchors=get_anchor_influence
+        make_linking_answer_source(trials), linked, scale=scale, anchors=get_anchor_influence
     )
     iter_influence = partial(
         _iter_item_influence,
@@ -193,23 +196,22 @@ def _restore_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positi
     their degrees of freedom are restored exactly.
 
     abilities : abilities of all agents after the extension; the anchors come first
-    anchors : mean answers of the anchors in the first plan, and their false-positive rates. The rates are subtracted here, as
-        they are in `abilities`.
+    anchors : mean answers of the anchors in the first plan. Their false-positive rates are not subtracted yet.
     unchanged : int array, positions of the anchors that keep their estimates
 
     Returns a copy of `abilities` with the restored estimates.
     """
-    before = anchors.with_rates_subtracted()
+    in_first_plan = anchors.with_rates_subtracted()
 
     ability = abilities.ability.copy()
-    ability[unchanged] = before.ability[unchanged]
+    ability[unchanged] = in_first_plan.ability[unchanged]
     df = abilities.covariance.df.copy()
-    df[unchanged] = before.covariance.df[unchanged]
+    df[unchanged] = in_first_plan.covariance.df[unchanged]
 
-    # the block of the covariance matrix in which both agents are unchanged anchors
+    # covariances of two unchanged anchors
     covariance = abilities.covariance.covariance.copy()
     unchanged_pairs = np.ix_(unchanged, unchanged)
-    covariance[unchanged_pairs] = before.covariance.covariance[unchanged_pairs]
+    covariance[unchanged_pairs] = in_first_plan.covariance.covariance[unchanged_pairs]
     return abilities._replace(ability=ability, covariance=CentredCovariance(covariance, df))
 
 
@@ -222,35 +224,38 @@ def _iter_item_influence(
     linked_weight: Floats,
     anchors_by_blocks_only: bool,
 ) -> Iterator[ItemMatrices]:
-    """Yield the influence of each item on all abilities, and its share in the trials of each agent, in chunks of items.
+    """Yield the influence of each item on all abilities, and its share of the trials of each agent, in chunks of items.
 
-    Influence and share are computed twice, from complete blocks and from linking trials, and their weighted means are yielded.
+    The influence of an item is its term in the error of an ability. Influence and share are weighted means of those from
+    complete blocks, which compare the anchors with each other, and of those from linking trials.
 
-    iter_linked_influence : function that yields the positions of a chunk's items, and their influence and shares by linking
-        trials
-    anchor_influence : influence and shares by complete blocks
+    iter_linked_influence : function that yields, for each chunk of items, their positions, and two float arrays (n_agents,
+        n_items): influence and shares by linking trials
+    anchor_influence : influence and shares of the items by complete blocks
     n_anchors : number of anchors, which are the first agents
     block_weight, linked_weight : float arrays (n_agents,), weights of complete blocks and of linking trials
     anchors_by_blocks_only : whether to leave out the linking trials of the anchors; those of other agents are always used
     """
     n_agents = len(block_weight)
+    if anchors_by_blocks_only:
+        is_anchor = np.arange(n_agents) < n_anchors
+        block_weight = np.where(is_anchor, 1.0, block_weight)
+        linked_weight = np.where(is_anchor, 0.0, linked_weight)
+
+    block_factor, linked_factor = block_weight[:, np.newaxis], linked_weight[:, np.newaxis]
     for items, linked_influence, linked_share in iter_linked_influence():
         by_blocks = anchor_influence.to_matrices(items, n_agents)  # 0 for agents that are no anchors
-        influence = block_weight[:, None] * by_blocks.influence + linked_weight[:, None] * linked_influence
-        share = block_weight[:, None] * by_blocks.share + linked_weight[:, None] * linked_share
-        if anchors_by_blocks_only:
-            influence[:n_anchors] = by_blocks.influence[:n_anchors]
-            share[:n_anchors] = by_blocks.share[:n_anchors]
+        influence = block_factor * by_blocks.influence + linked_factor * linked_influence
+        share = block_factor * by_blocks.share + linked_factor * linked_share
         yield ItemMatrices(influence, share)
 
 
 def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
     """Estimate the abilities of an extended run, and analyse its search for the best agents, if it has one.
 
-    A run is extended in steps. The last step is a search if it has a number of best agents to find (`top`). If it also has a
-    maximum regret, the search includes the steps directly before it that have the same `top` and a maximum regret. Such a
-    search is analysed before each of its steps and after the last one. A search without a maximum regret consists of the last
-    step only, and is analysed once, after this step.
+    A run is extended in steps. Its last step is a search if the step has a number of best agents to find (`top`). A search with
+    a maximum regret can have several steps, and is analysed before each of them and after the last one. A search without a
+    maximum regret consists of the last step, and is analysed once, after this step.
 
     trials : all trials of the run
     estimate : function that estimates abilities from the trials of the run, or from its trials after an earlier step
@@ -265,11 +270,12 @@ def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
 
     # an analysis before each step of the search
     analyses: list[InterimAnalysis] = []
-    first_step = len(steps) - _count_search_steps(steps)
-    for n_earlier_steps in range(first_step, len(steps)):
-        abilities_before = estimate(trials_after_steps(trials, n_earlier_steps))
-        max_regret = steps[n_earlier_steps].max_regret
-        analyses.append(analyse_extended_run(abilities_before, top=top, max_regret=max_regret, previous=analyses))
+    n_steps_before_search = len(steps) - _count_search_steps(steps)
+    for n_steps_done in range(n_steps_before_search, len(steps)):
+        abilities_so_far = estimate(select_trials_after_steps(trials, n_steps_done))
+        next_step = steps[n_steps_done]
+        analysis = analyse_extended_run(abilities_so_far, top=top, max_regret=next_step.max_regret, previous=analyses)
+        analyses.append(analysis)
 
     # an analysis after the last step
     max_regret = steps[-1].max_regret
@@ -280,8 +286,8 @@ def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
 def _count_search_steps(steps: Sequence[Extension]) -> int:
     """Count the last steps of an extended run that form one search for the best agents with a maximum regret.
 
-    An interim analysis is made before each of these steps. A search without a maximum regret spends all of its calls in any
-    case, so its step is not counted.
+    These are the consecutive last steps that have a maximum regret and the same number of best agents to find. A search without
+    a maximum regret spends all of its calls in any case, so its step is not counted.
 
     steps : extensions of the run, in order; at least one
     """
@@ -293,28 +299,30 @@ def _count_search_steps(steps: Sequence[Extension]) -> int:
 def _estimate_covariance(
     iter_influence: Callable[[], Iterator[ItemMatrices]], n_trials: Floats, n_anchors: int
 ) -> CentredCovariance:
-    """Estimate the covariance of abilities by the sandwich estimator.
+    """Estimate the covariance of abilities by the sandwich estimator, with items as clusters.
 
-    The covariance of two abilities is the sum over items of the products of the item's influences on them. Abilities are
-    measured from the mean of the anchors, the agents of the first plan.
+    The covariance of two abilities is the sum over items of the product of the item's influences on the two abilities.
+    Abilities are measured from the mean of the anchors, the agents of the first plan.
 
     iter_influence : function that yields two float arrays (n_agents, n_items) for each chunk of items: the influence of each
-        item on each ability, and its share in the agent's trials
+        item on each ability, and the fraction of the agent's trials that are on the item
     n_trials : float array (n_agents,), number of trials of each agent
     n_anchors : number of anchors, which are the first agents
     """
-    # number of items of each agent, and Σ_j p_ij² with p_ij the fraction of agent i's trials that are on item j
-    n_items = np.zeros(len(n_trials), dtype=np.int64)
-    share_squares = np.zeros(len(n_trials))
+    n_agents = len(n_trials)
+    n_items_by_agent = np.zeros(n_agents, dtype=np.int64)
+    sum_of_squared_shares = np.zeros(n_agents)
     for _, share in iter_influence():
-        n_items += (share > 0).sum(axis=1)
-        share_squares += (share**2).sum(axis=1)
+        n_items_by_agent += (share > 0).sum(axis=1)
+        sum_of_squared_shares += (share**2).sum(axis=1)
+
+    variance_by_n_trials = 1 / np.maximum(n_trials, 1)  # the variance of a mean is proportional to 1/n
     return covariance_of_chunks(
         iter_influence(),
-        n_clusters=n_items,
-        share_squares=share_squares,
-        relative_variance=1 / np.maximum(n_trials, 1),
-        anchors=np.arange(len(n_trials)) < n_anchors,
+        n_clusters=n_items_by_agent,
+        share_squares=sum_of_squared_shares,
+        relative_variance=variance_by_n_trials,
+        anchors=np.arange(n_agents) < n_anchors,
     )
 
 
@@ -389,7 +397,7 @@ def _append_zeros(column: Floats, n: int) -> Floats:
     return padded
 
 
-def trials_after_steps(trials: TrialsByItem, n: int) -> TrialsByItem:
+def select_trials_after_steps(trials: TrialsByItem, n: int) -> TrialsByItem:
     """Return the trials of a run as it was after its first `n` extensions."""
     return trials.select(plan_after_extensions(trials.plan, n), lambda columns: columns["step"] <= n)
 
@@ -412,7 +420,7 @@ def fit_scale(trials: TrialsByItem, anchors: Abilities, *, select: ChunkFilter |
     Returns the effects of anchors and items, with their variances.
     """
     return AnchorScale(
-        select_anchor_answers(trials, select=select),
+        make_anchor_answer_source(trials, select=select),
         ability=anchors.ability,
         std_error=anchors.covariance.std_error,
         n_items=trials.plan.n_items,
@@ -433,18 +441,18 @@ def link_agents(
     Returns the effects of all agents with their variances, NaN for an agent without an answered linking trial.
     """
     return LinkedEffects(
-        select_added_answers(trials, select=select),
+        make_linking_answer_source(trials, select=select),
         scale=scale,
         n_agents=trials.plan.n_agents,
         finite=anchors.ranking == TRIAL_MEAN,
     )
 
 
-def select_anchor_answers(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> ChunkSource:
-    """Return a source of the answers to comparisons of two anchors, the agents of the first plan.
+def make_anchor_answer_source(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> ChunkSource:
+    """Return a function that yields the answers to comparisons of two anchors, the agents of the first plan.
 
-    Only trials in complete blocks are used. The source is a function that yields the answers in chunks of items, each time
-    it is called.
+    Only trials in complete blocks are used. The function yields the answers in chunks of items, from the beginning each time it
+    is called.
 
     select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
         default
@@ -454,21 +462,22 @@ def select_anchor_answers(trials: TrialsByItem, *, select: ChunkFilter | None = 
     def iter_chunks() -> Iterator[PairChunk]:
         """Yield the answered trials of two anchors in each chunk of items."""
         for chunk in trials.iter_answered():
-            is_used = (chunk.role == MAIN) & (chunk.first < n_anchors) & (chunk.second < n_anchors)
+            counts = (chunk.role == MAIN) & (chunk.first < n_anchors) & (chunk.second < n_anchors)
             if select is not None:
-                is_used &= select(chunk)
-            answers = chunk.where(is_used)
-            yield answers.to_pairs(by_block=not (answers.block < 0).any())
+                counts &= select(chunk)
+            answers = chunk.where(counts)
+            all_have_blocks = bool((answers.block >= 0).all())
+            yield answers.to_pairs(by_block=all_have_blocks)
 
     return iter_chunks
 
 
-def select_added_answers(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> LinkingChunkSource:
-    """Return a source of the answers to linking trials, which extensions of the run have added.
+def make_linking_answer_source(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> LinkingChunkSource:
+    """Return a function that yields the answers to linking trials, which extensions of the run have added.
 
-    A linking trial measures an agent by a comparison with an anchor, an agent of the first plan. The answer to a trial
-    that measures two anchors is listed twice. The source is a function that yields the answers in chunks of items, each
-    time it is called.
+    A linking trial measures an agent by a comparison with an anchor, an agent of the first plan. A trial can also measure two
+    anchors. Its answer is then listed twice, once for each of them. The function yields the answers in chunks of items, from the
+    beginning each time it is called.
 
     select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
         default
@@ -478,27 +487,28 @@ def select_added_answers(trials: TrialsByItem, *, select: ChunkFilter | None = N
     def iter_chunks() -> Iterator[LinkingChunk]:
         """Yield the answers to the linking trials in chunks of items, with the measured agent and its partner."""
         for chunk in trials.iter_answered():
-            is_used = chunk.role == ANCHOR
+            counts = chunk.role == ANCHOR
             if select is not None:
-                is_used &= select(chunk)
-            yield _list_measurements(chunk.where(is_used), n_anchors)
+                counts &= select(chunk)
+            yield _list_measured_agents(chunk.where(counts), n_anchors)
 
     return iter_chunks
 
 
-def _list_measurements(trials: ItemChunk, n_anchors: int) -> LinkingChunk:
-    """List which agent each linking trial measures, its partner, which is an anchor, and the answer.
+def _list_measured_agents(trials: ItemChunk, n_anchors: int) -> LinkingChunk:
+    """List the answers to linking trials with the agent that each answer measures, and with its partner.
 
-    A trial measures an agent if it counts for this agent. A trial that counts for two anchors is listed twice: the trials
-    that measure their first agent come first, then those that measure their second agent.
+    The partner is the anchor with which the agent is compared. Trials that measure their first agent come first, then trials
+    that measure their second agent. A trial that measures two anchors is in both parts of the list.
 
     trials : answered linking trials of a chunk of items
     n_anchors : number of anchors, which are the first agents
     """
-    first_is_measured = trials.counts_for_first & (trials.second < n_anchors)
-    second_is_measured = trials.counts_for_second & (trials.first < n_anchors)
-    for_first = trials.where(first_is_measured)
-    for_second = trials.where(second_is_measured)
+    # a trial measures an agent if it counts for the agent, and if the partner is an anchor (the first agents)
+    measures_first = trials.counts_for_first & (trials.second < n_anchors)
+    measures_second = trials.counts_for_second & (trials.first < n_anchors)
+    for_first = trials.where(measures_first)
+    for_second = trials.where(measures_second)
     return LinkingChunk(
         item=np.append(for_first.item, for_second.item),
         agent=np.append(for_first.first, for_second.second),

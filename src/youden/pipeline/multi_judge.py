@@ -50,14 +50,15 @@ def _make_answer_columns(mean_vote: Floats, jury_reason: Codes) -> dict[str, NDA
     mean_vote : float array (n_trials,), mean votes of the judges in [0, 1], NaN if a vote is missing
     jury_reason : int8 array (n_trials,), reason why the jury has no answer, as index into `MISSING_REASONS`; 0 if it has one
 
-    A missing mean vote has the reason "failed", or the jury's reason if that comes later in `MISSING_REASONS`.
+    If the mean vote is missing, the reason is that of the jury. It is "failed" if the jury has an answer, or if its reason
+    comes before "failed" in `MISSING_REASONS`.
     """
     is_missing = np.isnan(mean_vote)
     hard_answer = np.where(is_missing, np.nan, mean_vote >= 0.5)
 
     failed = MISSING_REASONS.index("failed")
-    reason = np.maximum(jury_reason, failed)
-    missing_reason = np.where(is_missing, reason, 0).astype(np.int8)
+    reason_if_missing = np.maximum(jury_reason, failed)
+    missing_reason = np.where(is_missing, reason_if_missing, 0).astype(np.int8)
     return {"answer": mean_vote, "hard_answer": hard_answer, "missing_reason": missing_reason}
 
 
@@ -83,7 +84,8 @@ def iter_averaged_chunks(iter_chunks: Rows) -> Iterator[Mapping[str, NDArray[Any
 def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     """Add the variance between judges to the covariance of abilities, so that intervals also cover other judges of this kind.
 
-    The abilities stay the same. The degrees of freedom become those of the new variances.
+    The abilities stay the same. The degrees of freedom of the intervals are computed again, because the number of judges
+    limits how well the new variances are known.
 
     trials : trials of the run, with the vote of each judge of a jury
 
@@ -93,7 +95,8 @@ def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) ->
     def iter_votes() -> Iterator[tuple[PairChunk, Floats]]:
         """Yield chunks of trials with their votes, float array (n_judges, n_trials)."""
         for chunk in trials.iter_answered():
-            votes = chunk.votes.T if trials.n_votes else chunk.answer[None]
+            # the answers of a single judge are the only votes
+            votes = chunk.votes.T if trials.n_votes else chunk.answer[np.newaxis]
             yield chunk.to_pairs(), votes
 
     judge_spread = _measure_spread(iter_votes, abilities.covariance, n_agents=trials.plan.n_agents)
@@ -105,12 +108,13 @@ def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) ->
 
 
 def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
-    """Add the variance between a jury's votes to the covariance of abilities, if their target requires it.
+    """Add the variance between a jury's votes to the covariance of abilities, if the target of their intervals requires it.
 
-    For the target "items-and-judges", the variance between judges is added. For "these-items", it is the variance of the
-    votes on the same trial, because the judges may answer it differently if they are asked again. For "items-like-these",
-    abilities are returned unchanged: the residuals, from which their covariance is estimated, already contain the
-    variation of the answers.
+    - Target "items-and-judges": the variance between judges is added.
+    - Target "these-items": the variance of the votes on the same trial is added, because the judges may answer the trial
+      differently if they are asked again.
+    - Target "items-like-these": nothing is added, because the covariance is estimated from residuals, which already contain the
+      variation of the answers.
 
     trials : trials of the run, with the vote of each judge of a jury
 
@@ -120,7 +124,7 @@ def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
         return _with_variance_between_judges(abilities, trials)
     if abilities.target == "these-items" and trials.n_votes:
         return _with_vote_variance(abilities, trials)
-    return abilities  # the residuals already contain the variation of the votes
+    return abilities
 
 
 def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
@@ -131,20 +135,19 @@ def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
 
     trials : trials of the run, with the votes of the jury
     """
-    sums = _sum_vote_variances(trials)
-    if sums is None:
+    answer_variance = _estimate_answer_variance(trials)
+    if answer_variance is None:
         return abilities
-    n_trials, variance_sum = sums
 
-    # The variance of the mean answer of agent i is σ²_i / (2(K − 1)J), where σ²_i = variance_sum / n_trials is the variance
-    # of one answer, and 2(K − 1)J the number of comparisons with the K − 1 other agents on J items. Two agents share the
-    # fraction 1/(K − 1) of their comparisons. The shared ones cancel in the difference of their abilities, so the fraction
-    # (K − 2)/(K − 1) of the variance remains. Permanent differences between judges make σ²_i too large, not too small.
+    # variance of an agent's mean answer over all comparisons with the K − 1 other agents on J items
     n_agents = trials.plan.n_agents
     n_comparisons = 2 * (n_agents - 1) * trials.plan.n_items
-    variance = (n_agents - 2) / (n_agents - 1) * variance_sum / np.maximum(n_trials, 1) / n_comparisons
-    std_error = np.sqrt(variance)
+    variance_of_mean = answer_variance / n_comparisons
 
+    # Two agents share the fraction 1/(K − 1) of their comparisons. In the difference of their abilities, the shared ones
+    # cancel, so the remaining fraction (K − 2)/(K − 1) of the variance counts.
+    fraction_not_shared = (n_agents - 2) / (n_agents - 1)
+    std_error = np.sqrt(fraction_not_shared * variance_of_mean)
     covariance = abilities.covariance.covariance + _compute_centred_covariance(std_error)
     return abilities._replace(
         covariance=CentredCovariance(covariance, abilities.covariance.df),
@@ -162,15 +165,16 @@ def _compute_centred_covariance(std_error: Floats) -> Floats:
     return np.asarray(std_error[:, None] * std_error * centring)
 
 
-def _sum_vote_variances(trials: TrialsByItem) -> tuple[Floats, Floats] | None:
-    """Sum, over the trials of each agent, the sampling variance of the jury's mean vote.
+def _estimate_answer_variance(trials: TrialsByItem) -> Floats | None:
+    """Estimate how much a jury's answer to a trial would vary if its judges answered the trial again.
 
-    The variance of a mean vote is estimated from the differences between the votes of the judges on one trial.
+    The answer is the mean vote of the judges. Its variance is estimated from the differences between the votes on one trial,
+    and averaged over the trials of each agent. If some judges always give higher votes than others, the estimate is too large.
 
     trials : trials of the run, with the votes of all judges of the jury
 
-    Returns the number of trials of each agent and the sum of the variances over these trials, float arrays (n_agents,).
-    Returns None if the answer of the jury is not the mean of its votes, but for example their majority.
+    Returns the mean variance by agent, float array (n_agents,), 0 for an agent without an answer. Returns None if the answer of
+    the jury is not the mean of its votes, but for example their majority.
     """
     n_agents = trials.plan.n_agents
     n_trials = np.zeros(n_agents)
@@ -184,27 +188,32 @@ def _sum_vote_variances(trials: TrialsByItem) -> tuple[Floats, Floats] | None:
         for agent in (chunk.first, chunk.second):
             n_trials += np.bincount(agent, minlength=n_agents)
             variance_sum += np.bincount(agent, variance_of_mean_vote, n_agents)
-    return n_trials, variance_sum
+    return np.asarray(variance_sum / np.maximum(n_trials, 1))
 
 
 def with_jury_finding(result: Verdicts) -> Verdicts:
-    """Add a note with the effective number of judges to the verdicts of a jury.
+    """Add a finding with the effective number of judges to the verdicts of a jury.
 
     The effective number is the number of independent judges that would give as much information as the jury. Verdicts of
     a single judge, or of a jury in which one judge always answers the same, are returned unchanged.
+
+    Returns verdicts with the finding, of the severity "note", as the last one of `warnings`.
     """
     if result.votes is None:
         return result
+
     has_all_votes = ~np.isnan(result.votes).any(axis=0)
-    votes = result.votes[:, is_training_answer(result) & has_all_votes]
-    n_trials = votes.shape[1]
-    if n_trials < 2 or not votes.std(axis=1).all():  # the correlation with a constant judge is undefined
+    votes = result.votes[:, has_all_votes & is_training_answer(result)]
+    _, n_trials = votes.shape
+    if n_trials < 2 or not votes.std(axis=1).all():  # a constant judge has no correlation with the others
         return result
     return replace(result, warnings=(*result.warnings, _make_jury_finding(votes)))
 
 
 def _make_jury_finding(votes: Floats) -> Finding:
-    """Make the note with the effective number of the judges of a jury.
+    """Make the finding that states the effective number of judges of a jury.
+
+    The effective number is computed from the mean correlation of the judges' votes.
 
     votes : float array (n_judges, n_trials) without NaN, in which no judge always answers the same
     """
@@ -221,23 +230,27 @@ def _make_jury_finding(votes: Floats) -> Finding:
 
 
 def describe_judge_spread(judges: JudgeSpread) -> str:
-    """Describe the effective number of judges, the variance between them, and whether these judges can rank the agents.
+    """Describe in a few sentences how much the judges of the same trials differ, and whether they can rank the agents.
+
+    The text states the effective number of judges, which is the number of independent judges with the same information. It
+    also compares the standard deviation (SD) between judges with that between agents.
 
     Parameters
     ----------
     judges : JudgeSpread
-        Variance between the judges.
+        Abilities by each judge, with the variance between judges and between agents.
 
     Returns
     -------
     str
-        A few sentences.
+        Two to four sentences.
     """
     n_judges = len(judges.by_judge)
+    judge_sd = judges.variance**0.5
+    agent_sd = judges.agent_variance**0.5
     text = (
         f"{n_judges} judges are worth {judges.n_effective:.1f} independent votes. Another judge would rate an agent "
-        f"{judges.variance**0.5:.3f} (SD) away from the mean of all judges; agents differ by "
-        f"{judges.agent_variance**0.5:.3f}."
+        f"{judge_sd:.3f} (SD) away from the mean of all judges; agents differ by {agent_sd:.3f}."
     )
     if n_judges == 2:
         text += " With two judges, this is uncertain, so intervals are wide: judge the plan with a third."
@@ -297,7 +310,10 @@ def match_votes(results: Sequence[Verdicts]) -> Floats:
 
 
 def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
-    """Estimate the variance between judges from the trials of a plan that all of them answered.
+    """Estimate the variance between judges from the votes (answers of one judge) on the same trials.
+
+    Only trials that all judges answered count. The abilities are mean votes on paired trials, from which false-positive rates
+    are subtracted.
 
     plan : plan of the n_trials trials
     votes : float array (n_judges, n_trials), answers of each judge; NaN for a missing answer
@@ -306,25 +322,25 @@ def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
     there is a single judge.
     """
     has_all_votes = ~np.isnan(votes).any(axis=0)
-    is_used = plan.is_training & has_all_votes
+    counts = plan.is_training & has_all_votes
     mean_vote = votes.mean(axis=0)
-    rates = _estimate_rates_of_mean_vote(plan, mean_vote, is_used)
+    rates = _estimate_rates_of_mean_vote(plan, mean_vote, counts)
 
-    is_paired = is_used & (plan.trial_type == PAIRED)
+    is_paired = counts & (plan.trial_type == PAIRED)
     pairs = PairChunk.from_trials(plan.item, plan.first, plan.second, mean_vote, n_items=plan.n_items, rows=is_paired)
-    chunks = [(pairs, votes[:, is_paired])]
-    return _measure_spread(lambda: chunks, None, n_agents=plan.n_agents, rates=rates)
+    all_votes = [(pairs, votes[:, is_paired])]  # a single chunk
+    return _measure_spread(lambda: all_votes, covariance=None, n_agents=plan.n_agents, rates=rates)
 
 
-def _estimate_rates_of_mean_vote(plan: Plan, mean_vote: Floats, is_used: Bools) -> AgentRates:
+def _estimate_rates_of_mean_vote(plan: Plan, mean_vote: Floats, counts: Bools) -> AgentRates:
     """Estimate the false-positive rate of each agent from the mean votes of several judges.
 
     The rate is the mean vote on the agent's independent trials, which compare responses to different items.
 
     mean_vote : float array (n_trials,), mean votes on the trials of the plan
-    is_used : bool array (n_trials,), trials that may be used; paired trials among them are ignored
+    counts : bool array (n_trials,), trials that may be used; paired trials among them are ignored
     """
-    is_independent = is_used & (plan.trial_type == INDEPENDENT)
+    is_independent = counts & (plan.trial_type == INDEPENDENT)
     independent = plan.trials.take(is_independent)
     totals = IndependentTotals(plan.n_agents, plan.n_items)
     totals.add(
@@ -370,7 +386,8 @@ def _measure_spread(
 
     # abilities by each judge: mean over judges, plus the mean deviation of the judge's votes from their mean
     deviations = [
-        _average_by_agent(iter_votes, partial(_deviation_from_mean, judge=judge), n_agents) for judge in range(n_judges)
+        _average_by_agent(iter_votes, partial(_compute_deviation_from_mean, judge=judge), n_agents)
+        for judge in range(n_judges)
     ]
     by_judge = np.stack([mean.ability + deviation.ability for deviation in deviations])
 
@@ -388,20 +405,24 @@ def _measure_spread(
 def _average_by_agent(
     iter_votes: Callable[[], Iterable[tuple[PairChunk, Floats]]], combine: Callable[[Floats], Floats], n_agents: int
 ) -> TrialMeans:
-    """Combine the votes on each trial into one answer, and average these answers over the trials of each agent.
+    """Combine the votes on each trial into one number, and average these numbers over the trials of each agent.
+
+    For example, the mean of the votes on each trial gives the mean ability over judges. The covariance of the averages refers
+    to items like those of the trials.
 
     iter_votes : function that returns chunks of trials with their votes, float array (n_judges, n_trials)
-    combine : function that takes these votes and returns one answer per trial, float array (n_trials,)
+    combine : function that takes these votes and returns one number per trial, float array (n_trials,)
     """
 
-    def iter_pairs() -> Iterator[PairChunk]:
-        """Yield the chunks of trials with the combined votes as answers."""
-        return (replace(pairs, value=combine(votes)) for pairs, votes in iter_votes())
+    def iter_combined() -> Iterator[PairChunk]:
+        """Yield the chunks of trials with the combined votes in place of the answers."""
+        for pairs, votes in iter_votes():
+            yield replace(pairs, value=combine(votes))
 
-    return trial_means(iter_pairs, n_agents=n_agents, target="items-like-these")
+    return trial_means(iter_combined, n_agents=n_agents, target="items-like-these")
 
 
-def _deviation_from_mean(votes: Floats, *, judge: int) -> Floats:
+def _compute_deviation_from_mean(votes: Floats, *, judge: int) -> Floats:
     """Return the votes of one judge minus the mean of all judges: float array (n_trials,).
 
     `votes` is a float array (n_judges, n_trials), `judge` the row of the judge.

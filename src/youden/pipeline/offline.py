@@ -67,7 +67,7 @@ class KnownRounds:
 
 
 def find_known_rounds(planned: PlannedRun) -> KnownRounds:
-    """Find the rounds of a run that can be planned with the answers in its store.
+    """Find the plan of a run with all rounds that can be planned from the answers in its store.
 
     Adaptive designs plan their trials in rounds. A round depends on the answers to the rounds before it, so it can be planned
     only if all these answers are in the store. No request is sent.
@@ -80,8 +80,8 @@ def find_known_rounds(planned: PlannedRun) -> KnownRounds:
     Returns
     -------
     KnownRounds
-        The plan with these rounds, and the number of the last round. Follow-up trials count as one more round. The number is None
-        for a run without rounds.
+        The plan with these rounds, and the number of rounds. Follow-up trials count as one more round. The number is None for a
+        run whose trials are all planned at once.
 
     Raises
     ------
@@ -92,11 +92,12 @@ def find_known_rounds(planned: PlannedRun) -> KnownRounds:
     if is_planned_at_once:
         return KnownRounds(planned.plan, None)
 
-    # an error for missing answers has the plan up to the first round with a missing answer
     try:
-        plan = collect_answers(planned, JudgingOptions(stored_only=True), team=None).plan
+        verdicts = collect_answers(planned, JudgingOptions(stored_only=True), team=None)  # without worker processes
     except AnswersMissingError as error:
-        plan = error.plan
+        plan = error.plan  # up to the first round with a missing answer
+    else:
+        plan = verdicts.plan
 
     n_rounds = 1 if plan.rounds is None else len(plan.rounds.starts)
     if plan.n_follow_ups > 0:
@@ -190,12 +191,12 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
 def plan_worker_run(config: RunConfig) -> PlannedRun:
     """Plan a run for a worker, a process that sends requests for it but writes no file.
 
-    Raises PoolError, PlanError, ConfigError or RunFolderError if the run cannot be planned, ConfigError [judge-offline]
-    if the judge makes no calls.
+    Raises ConfigError [judge-offline] if the judge makes no calls, so that a worker has nothing to send. Raises PoolError,
+    PlanError, ConfigError or RunFolderError if the run cannot be planned.
     """
     judge = load_judge_of_run(config)
     if not judge.stores_new_answers:
-        raise _offline_judge_error(judge, "--worker")
+        raise _make_offline_judge_error(judge, "--worker")
     folder = RunFolder(config.folder)
     run_plan = find_run_plan(config, folder)
     check_same_store(config, run_plan.plan, judge)
@@ -203,7 +204,7 @@ def plan_worker_run(config: RunConfig) -> PlannedRun:
     return PlannedRun(config, folder, run_plan.plan, judge, cost)
 
 
-def _offline_judge_error(judge: JudgeConfig, option: str) -> ConfigError:
+def _make_offline_judge_error(judge: JudgeConfig, option: str) -> ConfigError:
     """Return the error for workers of a judge that makes no calls; `option` is the one to remove."""
     message = f"The judge '{judge.name}' makes no calls, so workers have nothing to do. Remove {option}."
     return ConfigError(message, slug="judge-offline")
@@ -289,7 +290,7 @@ def collect_answers_on_ray(
         [ray-workers]: if all workers are lost.
     """
     if team is None or not planned.judge.stores_new_answers:
-        raise _offline_judge_error(planned.judge, "--engine")
+        raise _make_offline_judge_error(planned.judge, "--engine")
     check_cap([planned.judge], planned.config.max_cost)
     team.sends_requests = False
     team.sync()
@@ -305,7 +306,7 @@ def collect_answers_on_ray(
 
     one_machine = planned.config.store_file is not None
     task = partial(
-        _work_on_node, _with_absolute_paths(planned), replace(options, progress=None), os.environ.get(VARIABLE)
+        _send_requests_on_node, _with_absolute_paths(planned), replace(options, progress=None), os.environ.get(VARIABLE)
     )
     log.start(len(planned.plan), what=f"judging by {planned.judge.name}, on Ray")
     try:
@@ -343,7 +344,7 @@ def resolve_placement(
     return RayPlacement(config.ray.model_copy(update=overrides), on_status=on_message)
 
 
-def _work_on_node(planned: PlannedRun, options: JudgingOptions, store_variable: str | None) -> Verdicts:
+def _send_requests_on_node(planned: PlannedRun, options: JudgingOptions, store_variable: str | None) -> Verdicts:
     """Send requests on a node; `store_variable` is the value of YOUDEN_STORE for a node that does not set it."""
     if store_variable is not None:
         os.environ.setdefault(VARIABLE, store_variable)
@@ -385,7 +386,9 @@ class ImportedRun:
 
 
 def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
-    """Import data of the peer-prediction code: a file of agents as a pool, or a folder of results as a fitted run.
+    """Import data that the code of the peer-prediction paper has written.
+
+    A file of agents with their responses becomes a pool. A folder of results becomes a run, which is also fitted.
 
     Parameters
     ----------
@@ -411,8 +414,8 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
         return ImportedRun("pool", pool.n_agents, pool.n_items, (note,))
 
     results = import_results(path)
-    folder = RunFolder(out)
     check_output_folder(out, run_files=_JUDGED_FILES, last_file="pool.json")
+    folder = RunFolder(out)
     folder.write_pool(PoolSummary.from_import(results.agents, results.rates.item_ids, source=str(path)))
     folder.write_rates(results.rates)
     folder.write_notes(results.notes)

@@ -111,13 +111,20 @@ def _warn_kept_outcomes(config: RunConfig, folder: RunFolder, n_saved: int, *, n
 
 
 def _describe_votes(verdicts: Verdicts, judge: JudgeConfig) -> str:
-    """Describe how many trials each judge of a jury has answered, as the end of a sentence; empty for a single judge."""
+    """Describe how many trials each judge of a jury has answered, if no trial has the answers of all judges.
+
+    verdicts : verdicts without any answer of the jury
+    judge : config of the jury, or of a single judge
+
+    Returns the end of a sentence; empty for a single judge.
+    """
     if verdicts.votes is None:
         return ""
+
     counts = []
-    for member, votes in zip(judge.judges, verdicts.votes, strict=True):
+    for jury_member, votes in zip(judge.judges, verdicts.votes, strict=True):
         n_answers = int((~np.isnan(votes)).sum())
-        counts.append(f"{member.name} {n_answers:,}")
+        counts.append(f"{jury_member.name} {n_answers:,}")
     return (
         f": no trial has the answers of all {len(judge.judges)} judges. Answers to {len(verdicts):,} trials: "
         f"{', '.join(counts)}"
@@ -127,24 +134,29 @@ def _describe_votes(verdicts: Verdicts, judge: JudgeConfig) -> str:
 def _find_plan_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig) -> Plan:
     """Read the plan of a run, and add the rounds and follow-up trials that its stored answers determine.
 
-    No request is sent, and nothing is written.
+    Rounds and follow-up trials are planned from earlier answers. They are added until a round has trials without a stored answer,
+    which is the usual case, or until the plan is complete. No request is sent, and nothing is written.
     """
     plan = folder.read_plan()
     if plan.rounds is None and not config.follow_up_fraction:
         return plan
-    planned = PlannedRun(config, folder, plan, judge, estimate_by_characters(plan, judge))
+
+    planned_run = PlannedRun(config, folder, plan, judge, estimate_by_characters(plan, judge))
+    options = JudgingOptions(stored_only=True, read_only=True)
     try:
-        return collect_answers(planned, JudgingOptions(stored_only=True, read_only=True), team=None).plan
+        verdicts = collect_answers(planned_run, options, team=None)  # without worker processes
     except AnswersMissingError as error:
         return error.plan
+    return verdicts.plan
 
 
 def _read_answers_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig, plan: Plan) -> Verdicts:
     """Read the answers to a plan that a run has so far, without sending a request.
 
-    The answers come from the store of the run. Answers that the store has lost are taken from the run's verdicts.parquet, if
-    possible. The trials without an answer are pending in the result.
+    The answers come from the store of the run. Answers that are no longer in the store are taken from the run's verdicts.parquet,
+    if possible. The trials without an answer are pending in the result.
     """
+    # with these options, no requests are sent
     options = JudgingOptions(
         stored_only=True,
         read_only=True,
@@ -153,10 +165,9 @@ def _read_answers_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfi
         keys=get_hash_reader(folder),
     )
 
-    # with these options, querying the judge only reads stored answers
-    def read_from_store(plan: Plan) -> Verdicts:
-        task = query_judge(plan, judge=judge, store=config.store_location, options=options)
-        return run_until_stopped(task)
+    def read_from_store(trials_to_read: Plan) -> Verdicts:
+        reading = query_judge(trials_to_read, judge=judge, store=config.store_location, options=options)
+        return run_until_stopped(reading)
 
     read_from_store_or_file = reuse_saved_answers(read_from_store, folder, config.store_location, judge)
     return read_from_store_or_file(plan)

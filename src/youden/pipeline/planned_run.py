@@ -7,7 +7,7 @@ stay valid if defaults or random streams change.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -39,10 +39,10 @@ from youden.types.pool import Json
 
 _NO_DESIGN_OPTIONS = {"calls", "trials_from", "question", "self_trials"}
 """Entries of `Plan.options` that are config keys of their own instead of options of the design."""
-_OTHER_TEXTS = "the pool has other texts than those that were judged"
+_POOL_CHANGED = "the pool has other texts than those that were judged"
 """Difference between a stored plan and a config whose pool has changed."""
-_OTHER_FOLDER = "another name or --out for this run"
-"""Last choice of the messages about a folder that holds something else."""
+_NEW_NAME = "another name or --out for this run"
+"""Object of "Set ..." in messages about a folder that belongs to another run: the remedy that is always possible."""
 
 
 class RunPlan(NamedTuple):
@@ -52,12 +52,12 @@ class RunPlan(NamedTuple):
     ----------
     plan : Plan
         The plan, with all extensions.
-    stored : Plan or None
+    stored_plan : Plan or None
         The plan in the run's folder, which `plan` equals or extends; None if `plan` is new.
     """
 
     plan: Plan
-    stored: Plan | None
+    stored_plan: Plan | None
 
 
 def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
@@ -92,52 +92,56 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     """Read the plan of a run from its folder and bring it up to date with the config, or draw a new plan if there is none.
 
     A stored plan that fits the config gets the extensions that it lacks: steps that add agents, items, repeats or calls to
-    a judged run. A stored plan that is not judged yet is replaced by a new one if it does not fit the config. It is also replaced
-    if it was drawn for a judge with free calls, but the calls of the present judge are not free: the plan then has many
-    independent trials, which would cost money.
+    a judged run. A stored plan that is not judged yet is replaced by a new one if it does not fit the config. It is also
+    replaced if it was drawn for a judge whose calls cost nothing, and the calls of the present judge cost money. A plan for a
+    free judge has many independent trials.
 
     config : config of the run
     folder : folder of the run, with or without a plan
 
-    Raises RunFolderError: [run-mismatch] if the folder has answers to another plan, [run-extended] if the stored plan has
-    more extensions than the config. PoolError, PlanError or ConfigError (such as [focus-invalid]) are raised if pool, plan
-    and config do not fit each other, and StatisticsError [self-target] if self-trials cannot estimate the target.
+    Raises RunFolderError [run-mismatch] if the folder has answers to a plan that does not fit the config. Raises
+    RunFolderError [run-extended] if the stored plan has more extensions than the config. PoolError, PlanError or ConfigError
+    (such as [focus-invalid]) are raised if pool, plan and config do not fit each other, and StatisticsError [self-target] if
+    self-trials cannot estimate the target.
     """
     pools = read_run_pools(config)
     if not folder.has("plan.parquet"):
         return RunPlan(_draw_plan(config, pools), None)
 
-    stored = _with_own_pool(folder.read_plan(), pools)
-    _check_target(config, stored)
+    stored_plan = _with_own_pool(folder.read_plan(), pools)
+    _check_target(config, stored_plan)
 
     # replace a stored plan that is not judged yet and does not fit the config
-    differences = list(_describe_differences(config, stored, pools))
-    has_too_many_trials = has_free_calls(stored) and not _has_free_judge(config)
+    differences = list(_describe_differences(config, stored_plan, pools))
+    has_too_many_trials = has_free_calls(stored_plan) and not _has_free_judge(config)
     if not folder.is_judged and (differences or has_too_many_trials):
         return RunPlan(_draw_plan(config, pools), None)
 
     if differences:
-        suggestion = _suggest_extension(config, folder, stored, pools[0]) or _suggest_search(config, folder, stored)
-        raise _other_plan_error(folder, differences, suggestion)
-    return _continue_plan(config, folder, stored, pools)
+        first_pool = pools[0]
+        remedy = _suggest_extension(config, folder, stored_plan, first_pool)
+        if not remedy:
+            remedy = _suggest_search(config, folder, stored_plan)
+        raise _make_plan_mismatch_error(folder, differences, remedy)
+    return _continue_plan(config, folder, stored_plan, pools)
 
 
-def _continue_plan(config: RunConfig, folder: RunFolder, stored: Plan, pools: Sequence[Pool]) -> RunPlan:
-    """Extend a stored plan by the trials or steps that the config requests and the plan lacks.
+def _continue_plan(config: RunConfig, folder: RunFolder, stored_plan: Plan, pools: Sequence[Pool]) -> RunPlan:
+    """Add to a stored plan what the config requests and the plan lacks.
 
-    A run may take its trials from another run (`trials_from`). In that case, trials are added if the config selects more than
-    the plan has. Otherwise, the missing extensions are added.
+    A run may take its trials from another run (`trials_from`). Such a run gets more trials if the config selects more than the
+    plan has. Any other run gets the extensions of the config that the plan does not have yet.
 
-    stored : plan in the folder, which otherwise fits the config
+    stored_plan : plan in the folder, which fits the config, but may lack trials or extensions
     pools : pool of the first plan, and one for each extension of the config
 
     Raises RunFolderError [run-extended] if the stored plan has more extensions than the config.
     """
     if config.trials_from is None:
-        return _add_missing_steps(config, folder, stored, pools)
-    if _takes_more_trials(config, stored):
-        return RunPlan(_draw_plan(config, pools, earlier=stored), stored)
-    return RunPlan(stored, stored)
+        return _add_missing_steps(config, folder, stored_plan, pools)
+    if _takes_more_trials(config, stored_plan):
+        return RunPlan(_draw_plan(config, pools, earlier=stored_plan), stored_plan)
+    return RunPlan(stored_plan, stored_plan)
 
 
 def _with_own_pool(plan: Plan, pools: Sequence[Pool]) -> Plan:
@@ -148,41 +152,51 @@ def _with_own_pool(plan: Plan, pools: Sequence[Pool]) -> Plan:
     return plan
 
 
-def _add_missing_steps(config: RunConfig, folder: RunFolder, stored: Plan, pools: Sequence[Pool]) -> RunPlan:
+def _add_missing_steps(config: RunConfig, folder: RunFolder, stored_plan: Plan, pools: Sequence[Pool]) -> RunPlan:
     """Extend a stored plan by those extensions of the config that it lacks.
 
     pools : pool of the first plan, and one for each extension of the config
 
     Raises RunFolderError [run-extended] if the stored plan has more extensions than the config.
     """
-    n_stored = len(get_extensions(stored).steps)
-    if n_stored > len(config.extensions):
-        raise _run_extended_error(folder, n_stored)
+    n_planned_steps = len(get_extensions(stored_plan).steps)
+    if n_planned_steps > len(config.extensions):
+        raise _make_extended_error(folder, n_planned_steps)
 
-    # a run in rounds may be continued to a new goal in the config
-    if stored.design in STOPPING_OPTIONS:
-        _, new_options = config.effective_design
-        options = {**_without_stopping_options(stored.design, stored.options), **new_options}
-        stored = replace(stored, options=options)
-    new_steps, new_pools = config.extensions[n_stored:], pools[n_stored + 1 :]
-    extended = _extend_plan(plan_without_follow_ups(stored), new_steps, new_pools)
-    return RunPlan(extended, stored)
+    base_plan = _with_stopping_options(stored_plan, config)
+    new_steps = config.extensions[n_planned_steps:]
+    extension_pools = pools[1:]  # without the pool of the first plan
+    new_pools = extension_pools[n_planned_steps:]
+    extended = _extend_plan(plan_without_follow_ups(base_plan), new_steps, new_pools)
+    return RunPlan(extended, base_plan)
 
 
-def _run_extended_error(folder: RunFolder, n_stored: int) -> RunFolderError:
+def _with_stopping_options(plan: Plan, config: RunConfig) -> Plan:
+    """Return a plan in rounds with the options of the config that decide when its rounds stop.
+
+    A run in rounds, such as a search for the best agents, can thus be continued to a new goal. Any other plan is unchanged.
+    """
+    if plan.design not in STOPPING_OPTIONS:
+        return plan
+    _, new_options = config.effective_design
+    other_options = _without_options(plan.options, STOPPING_OPTIONS[plan.design])
+    return replace(plan, options={**other_options, **new_options})
+
+
+def _make_extended_error(folder: RunFolder, n_planned_steps: int) -> RunFolderError:
     """Return the error for a run folder whose plan has more extensions than the config.
 
     The error suggests the command that finishes an unfinished extension. If all are finished, it suggests `youden run`
     with the config in the folder.
 
-    n_stored : number of extensions of the plan in the folder
+    n_planned_steps : number of extensions of the plan in the folder
     """
     command = f"youden run {folder.file('config.yaml')}"
 
     # the config in the folder does not list an unfinished extension, but describes it in `unfinished`
-    recorded = folder.find_config()
-    if recorded is not None and recorded.unfinished is not None and len(recorded.extensions) < n_stored:
-        command = recorded.unfinished.format_command(folder.path)
+    folder_config = folder.find_config()
+    if folder_config and folder_config.unfinished and len(folder_config.extensions) < n_planned_steps:
+        command = folder_config.unfinished.format_command(folder.path)
     return RunFolderError(
         f"{folder.path} was extended since this plan was made. Run `{command}` to continue it, or set another name or "
         "--out for this run.",
@@ -197,13 +211,16 @@ def with_resolved_defaults(config: RunConfig, plan: Plan) -> RunConfig:
 
 
 def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None = None) -> Plan:
-    """Draw the plan of a run with all its extensions, or select trials of another run if the config has `trials_from`.
+    """Draw the plan of a run with all its extensions.
+
+    If the config names another run in `trials_from`, the plan is a selection of that run's trials.
 
     pools : pool of the first plan, and one for each extension
-    earlier : plan that is already in the folder and selects fewer trials of the same other run; None if there is none
+    earlier : plan in the folder, if it selects fewer trials of the same other run
     """
     if config.trials_from is not None:
-        source = RunFolder(Path(config.trials_from)).read_plan().with_pool(pools[-1])
+        other_run = RunFolder(Path(config.trials_from))
+        source = other_run.read_plan().with_pool(pools[-1])
         return _select_trials(config, source, earlier=earlier)
 
     design, options = config.effective_design
@@ -233,24 +250,22 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
 def _find_default_budget(config: RunConfig, pool: Pool) -> int | None:
     """Find the budget, in calls, of a plan whose config does not set one.
 
-    A plan that was drawn before for the same pool keeps its budget, so that its paid answers stay valid. A search for the
-    best agents (design "adaptive") otherwise gets as many calls as its cost cap pays for.
+    A plan that was drawn before for the same pool keeps its budget, so that its paid answers stay valid. A new search for the
+    best agents (design "adaptive") gets as many calls as its cost cap pays for.
 
-    config : config of the run, with the resolved budget of an earlier plan
+    config : config of the run; its entry `resolved` records the pool and the budget of an earlier plan
     pool : pool of the first plan
 
     Returns None if neither case applies; the design then decides.
     """
+    earlier = config.resolved
+    if earlier is not None and earlier.pool == pool.digest and earlier.budget is not None:
+        return earlier.budget
+
     design, options = config.effective_design
-
-    # an earlier plan counts only if it was drawn for the same pool
-    budget = None
-    if config.resolved is not None and config.resolved.pool == pool.digest:
-        budget = config.resolved.budget
-
-    if budget is None and config.calls is None and design == Adaptive.name:
-        budget = _estimate_affordable_calls(config, pool, design, options)
-    return budget
+    if design == Adaptive.name and config.calls is None:
+        return _estimate_affordable_calls(config, pool, design, options)
+    return None
 
 
 def _select_trials(config: RunConfig, source: Plan, *, earlier: Plan | None) -> Plan:
@@ -310,19 +325,23 @@ def _estimate_affordable_calls(config: RunConfig, pool: Pool, design: str, optio
 def _extend_plan(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Pool]) -> Plan:
     """Extend a plan by the steps of a config.
 
-    steps : extensions in order; each adds agents, items, repeats (further responses of the same agents) or calls
+    A step adds agents, items, repeats (further responses of the same agents), or calls. The calls may compare only some agents
+    with the agents of the first plan (`focus`). They may also continue a search for the best agents (`top`, `max_regret`).
+
+    steps : extensions in order
     pools : pool after each step, with the added agents, items or responses
     """
     for step, pool in zip(steps, pools, strict=True):
         if step.kind != "calls":
-            plan = _EXTENDERS[step.kind](plan, pool, calls=step.calls)
+            extend = _FUNCTION_BY_KIND[step.kind]
+            plan = extend(plan, pool, calls=step.calls)
         elif step.calls is not None:
             focus = tuple(_find_agent_position(agent, plan) for agent in step.focus)
             plan = add_calls(plan, calls=step.calls, focus=focus, top=step.top, max_regret=step.max_regret)
     return plan
 
 
-_EXTENDERS: Final = {"agents": add_agents, "items": add_items, "repeats": add_repeats}
+_FUNCTION_BY_KIND: Final = {"agents": add_agents, "items": add_items, "repeats": add_repeats}
 
 
 def _find_agent_position(agent: str, plan: Plan) -> int:
@@ -340,13 +359,14 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
 
     pools : pool of the first plan (position 0), and one for each extension of the config
 
-    Yields one phrase per difference, such as "seed was 0 and is 1".
+    Yields one phrase per difference, such as "seed was 0 and is 1". Extensions that only the plan or only the config has are
+    no difference.
     """
-    # trials of another run may have been selected before or after any of its extensions
-    possible_pools = pools[:1] if config.trials_from is None else pools
-    possible_digests = {pool.digest for pool in possible_pools}
-    if get_extensions(plan).pool not in possible_digests:
-        yield _OTHER_TEXTS
+    possible_pools = pools[:1]
+    if config.trials_from is not None:
+        possible_pools = pools  # the other run may have been extended before its trials were selected
+    if get_extensions(plan).pool not in {pool.digest for pool in possible_pools}:
+        yield _POOL_CHANGED
 
     for name, planned_value, requested_value in _iter_planning_keys(config, plan):
         if planned_value != requested_value:
@@ -354,16 +374,16 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     if config.trials_from is not None and not is_part_of(plan, RunFolder(Path(config.trials_from))):
         yield f"trials_from is {config.trials_from}, but the trials are not from that run"
 
-    # compare the extensions up to the shorter of the two lists; `_add_missing_steps` handles different numbers
-    shared_steps = zip(get_extensions(plan).steps, config.extensions, pools[1:], strict=False)
-    for number, (planned, requested, pool) in enumerate(shared_steps, 1):
+    # compare the extensions that both have, up to the end of the shorter list
+    common_steps = zip(get_extensions(plan).steps, config.extensions, pools[1:], strict=False)
+    for number, (planned, requested, pool) in enumerate(common_steps, 1):
         if not _is_same_step(planned, requested, pool, plan):
             yield f"extension number {number} differs"
 
 
-def _without_stopping_options(design: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a design without those that decide when its rounds stop."""
-    return {name: value for name, value in options.items() if name not in STOPPING_OPTIONS[design]}
+def _without_options(options: Mapping[str, Any], removed_names: Collection[str]) -> dict[str, Any]:
+    """Return a copy of some options without those of certain names."""
+    return {name: value for name, value in options.items() if name not in removed_names}
 
 
 def _iter_planning_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
@@ -397,12 +417,12 @@ def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, obje
     yield "self_trials", plan.options.get("self_trials", 0), config.self_trials
 
     # options of the design, without those that decide when a run in rounds stops
+    stopping_options: tuple[str, ...] = ()
+    if requested_design == plan.design:
+        stopping_options = STOPPING_OPTIONS.get(plan.design, ())
+    planned_options = _without_options(plan.options, {*_NO_DESIGN_OPTIONS, *stopping_options})
     _, requested_options = config.effective_design
-    planned_options = {option: value for option, value in plan.options.items() if option not in _NO_DESIGN_OPTIONS}
-    if requested_design == plan.design and requested_design in STOPPING_OPTIONS:
-        planned_options = _without_stopping_options(requested_design, planned_options)
-        requested_options = _without_stopping_options(requested_design, requested_options)
-    yield "options", planned_options, requested_options
+    yield "options", planned_options, _without_options(requested_options, stopping_options)
 
     yield "independent", plan.request.independent, config.independent
     yield "holdout", plan.request.holdout, config.holdout
@@ -412,15 +432,15 @@ def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, obje
 def _get_requested_design(config: RunConfig, plan: Plan) -> str:
     """Return the name of the design that the config requests, for a comparison with the design of a stored plan.
 
-    The design "cyclic" of a pool with one or two agents plans self-trials only, and is stored under another name. This
-    name is returned if `plan` has only self-trials.
+    The design "cyclic" gives a pool of one or two agents a plan of self-trials only, and such a plan is stored under the name
+    of another design. This name is returned if the config requests "cyclic" and the stored plan has only self-trials.
 
     plan : stored plan
     """
-    design_key, _ = config.effective_design
-    if plan.is_self_plan and design_key == "cyclic":
+    requested_name, _ = config.effective_design
+    if plan.is_self_plan and requested_name == "cyclic":
         return plan.design
-    return DESIGNS.load(design_key).name
+    return DESIGNS.load(requested_name).name
 
 
 def _takes_more_trials(config: RunConfig, plan: Plan) -> bool:
@@ -463,28 +483,30 @@ def _format_setting(value: object) -> str:
 
 
 def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> None:
-    """Raise RunFolderError [run-mismatch] if a folder contains complete answers to another plan or of another judge.
+    """Check that a folder does not contain complete answers to another plan or of another judge.
 
-    Answers to the plan in the folder are accepted, because the run extends this plan. The answers of an unfinished run are also
-    accepted. An imported run is refused. A folder without a run is refused with the error [run-foreign] if it contains files
-    that the run would replace. Any other folder without answers is accepted.
+    Answers to the plan that was in the folder before are accepted, because the run extends this plan. The answers of an
+    unfinished run are also accepted.
 
     run_plan : plan of the run and plan in the folder, as returned by `find_run_plan`
     judge : judge of the run
+
+    Raises RunFolderError [run-mismatch] for such answers and for an imported run. Raises RunFolderError [run-foreign] if the
+    folder has no run, but contains files that the run would replace.
     """
     if not folder.is_judged:
         if folder.has("rates.parquet") and not folder.has("plan.parquet"):
-            raise _run_mismatch_error(folder, "an imported run")
+            raise _make_mismatch_error(folder, "an imported run")
         check_no_foreign_files(folder)
         return
 
-    # The answers must belong to the plan of the run, or to the stored plan, which the run extends. If the two plans are
-    # equal, older answers are accepted: an earlier command stopped before it replaced them.
-    judged_digest = folder.read_judged_plan_digest()
-    digest = run_plan.plan.digest
-    stored_digest = None if run_plan.stored is None else run_plan.stored.digest
-    if digest != stored_digest and judged_digest not in (digest, stored_digest):
-        raise _run_mismatch_error(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
+    # If the stored plan is the plan of the run, older answers are accepted: an earlier command stopped before it replaced them.
+    # If the run extends the stored plan, the answers must belong to one of the two plans.
+    new_digest = run_plan.plan.digest
+    old_digest = None if run_plan.stored_plan is None else run_plan.stored_plan.digest
+    answered_digest = folder.read_judged_plan_digest()
+    if new_digest != old_digest and answered_digest not in (new_digest, old_digest):
+        raise _make_mismatch_error(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
     _check_same_judge(folder, judge)
 
 
@@ -494,43 +516,42 @@ def _check_same_judge(folder: RunFolder, judge: JudgeConfig) -> None:
     folder : folder of a run with complete answers
     judge : judge of the present config
 
-    Raises RunFolderError [run-mismatch] if the answers are those of another judge. The remedy in the message is different
-    if the two judges differ only in their `decision`: whether an answer is read from the text or from log-probabilities.
+    Raises RunFolderError [run-mismatch] if the answers are those of another judge. If the two judges differ only in the key
+    `decision`, the message recommends to change this key. It decides whether an answer is read from the text of a reply or
+    from log-probabilities.
     """
-    recorded = folder.read_recorded_judge()
-    if is_same_judge(recorded, judge):
+    recorded_judge = folder.read_recorded_judge()
+    if is_same_judge(recorded_judge, judge):
         return
 
-    # the judges may differ only in how the answer is read, from the text or from log-probabilities
-    decision = recorded.get("decision")
-    can_set_decision = judge.makes_calls and decision in MAX_TOKENS
-    if can_set_decision and is_same_judge(recorded, judge.with_changes({"decision": decision})):
-        remedy = f"Set `decision: {decision}` in the judge's config to continue this run, or set {_OTHER_FOLDER}"
-        raise _run_mismatch_error(folder, f"answers of this judge with `decision: {decision}`", remedy=remedy)
+    decision = recorded_judge.get("decision")
+    if judge.makes_calls and decision in MAX_TOKENS:
+        with_recorded_decision = judge.with_changes({"decision": decision})
+        if is_same_judge(recorded_judge, with_recorded_decision):
+            remedy = f"Set `decision: {decision}` in the judge's config to continue this run, or set {_NEW_NAME}"
+            raise _make_mismatch_error(folder, f"answers of this judge with `decision: {decision}`", remedy=remedy)
 
     command = f"youden rejudge {folder.path} --judge JUDGE --calls N/agent"
-    remedy = f"Run `{command}` to query this judge on the same trials, or set {_OTHER_FOLDER}"
-    raise _run_mismatch_error(folder, "another judge's answers", remedy=remedy)
+    remedy = f"Run `{command}` to query this judge on the same trials, or set {_NEW_NAME}"
+    raise _make_mismatch_error(folder, "another judge's answers", remedy=remedy)
 
 
 def check_no_foreign_files(folder: RunFolder) -> None:
-    """Check that a folder contains no files of other origin that a run would replace.
+    """Check that a new run in a folder would not replace files that do not belong to a run.
 
     Parameters
     ----------
     folder : RunFolder
-        Folder of the run, which need not exist. It is accepted if it has a plan or the pool.json of a run.
+        Folder of the run, which need not exist. It belongs to a run if it has a plan or the pool.json of a run.
 
     Raises
     ------
     RunFolderError
         [run-foreign]: if the folder does not belong to a run, but contains a file that a run would replace.
     """
-    if folder.has("plan.parquet"):
+    # a run can be without its plan, for example because the plan was damaged and removed
+    if folder.has("plan.parquet") or _has_readable_pool(folder):
         return
-    with suppress(RunFolderError):
-        folder.read_pool()
-        return  # the plan was removed, for example because it was damaged
 
     replaced_files = [name for name in COMMAND_BY_FILE if name != "generation.json" and folder.has(name)]
     if replaced_files:
@@ -541,16 +562,25 @@ def check_no_foreign_files(folder: RunFolder) -> None:
         )
 
 
-def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
+def _has_readable_pool(folder: RunFolder) -> bool:
+    """Return whether a folder has a pool.json that describes the pool of a run, and that can be read."""
+    try:
+        folder.read_pool()
+    except RunFolderError:
+        return False
+    return True
+
+
+def _suggest_search(config: RunConfig, folder: RunFolder, stored_plan: Plan) -> str:
     """Suggest the command that continues a run with the search for the best agents that the config asks for.
 
-    stored : plan in the folder
+    stored_plan : plan in the folder
 
-    Returns sentences without the last full stop. The result is empty if the config does not ask for a search, if the run
-    is a search already, or if it has no ranking.
+    Returns sentences without a full stop at the end. Returns "" if the config does not ask for a search, if the run is a search
+    already, or if it has no ranking.
     """
     design, _ = config.effective_design
-    asks_for_search = design == Adaptive.name and stored.design != Adaptive.name
+    asks_for_search = design == Adaptive.name and stored_plan.design != Adaptive.name
     if not asks_for_search or not folder.has("fit.json"):
         return ""
 
@@ -561,20 +591,20 @@ def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
         goal += ["--top", str(config.top)]
     command = shlex.join(["youden", "extend", "best", str(folder.path), *goal])
     first_sentence, _, _ = read_recommendation(folder).text.partition(". ")
-    return f"Run `{command}` to continue with a search. So far: {first_sentence}. To search from the start, set {_OTHER_FOLDER}"
+    return f"Run `{command}` to continue with a search. So far: {first_sentence}. To search from the start, set {_NEW_NAME}"
 
 
-def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool: Pool) -> str:
+def _suggest_extension(config: RunConfig, folder: RunFolder, stored_plan: Plan, pool: Pool) -> str:
     """Suggest the command that extends a run whose pool has more agents, items or repeats (further responses).
 
-    stored : plan in the folder
+    stored_plan : plan in the folder
     pool : present pool of the config
 
-    Returns sentences without the last full stop. The result is empty if the run was extended before, or if the pool
-    differs in another way.
+    Returns sentences without a full stop at the end. Returns "" if the run was extended before, or if the pool differs in
+    another way.
     """
-    was_extended = bool(config.extensions or get_extensions(stored).steps)
-    old_pool = _find_original_pool(stored, pool)
+    was_extended = bool(config.extensions or get_extensions(stored_plan).steps)
+    old_pool = _find_original_pool(stored_plan, pool)
     if was_extended or old_pool is None:
         return ""
 
@@ -583,26 +613,30 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
         return ""
 
     # new agents and items also have new responses, so the first kind is the one to extend by
-    kind, n_added = next(iter(n_added_by_kind.items()))
+    kind = next(iter(n_added_by_kind))
+    n_added = n_added_by_kind[kind]
     cost = ""
     with suppress(YoudenError):  # no cost if the judge cannot be loaded, or the plan cannot be extended
         joined_pool = JOIN_BY_KIND[kind](old_pool, pool)
-        extended = _EXTENDERS[kind](plan_without_follow_ups(stored), joined_pool)
-        cost = _format_added_cost(load_judge_of_run(config), stored.with_pool(old_pool), extended)
+        extended = _FUNCTION_BY_KIND[kind](plan_without_follow_ups(stored_plan), joined_pool)
+        cost = _format_added_cost(load_judge_of_run(config), stored_plan.with_pool(old_pool), extended)
     command = shlex.join(["youden", "extend", kind, str(folder.path), config.pool])
-    added = format_count(n_added, kind.removesuffix("s"), "was", "were")
-    return f"{added} added to its pool. Run `{command}`{cost} to add them to the run, or set {_OTHER_FOLDER}"
+    additions = format_count(n_added, kind.removesuffix("s"), "was", "were")
+    return f"{additions} added to its pool. Run `{command}`{cost} to add them to the run, or set {_NEW_NAME}"
 
 
-def _find_original_pool(stored: Plan, pool: Pool) -> Pool | None:
-    """Find the part of a pool with which a run was first planned; None if the pool does not contain this part unchanged.
+def _find_original_pool(stored_plan: Plan, pool: Pool) -> Pool | None:
+    """Find the pool for which a run was first planned, as a part of its present pool.
 
-    stored : plan of the run
+    stored_plan : plan of the run
     pool : present pool, which may have more agents, items or responses
+
+    Returns None if the present pool does not contain the original one unchanged.
     """
-    extensions = get_extensions(stored)
-    agent_ids = stored.agent_ids[: extensions.anchors]
-    item_ids = stored.item_ids[: extensions.items]
+    # the first plan has the first agents (the anchors) and the first items of the extended plan
+    extensions = get_extensions(stored_plan)
+    agent_ids = stored_plan.agent_ids[: extensions.anchors]
+    item_ids = stored_plan.item_ids[: extensions.items]
     return find_subpool(pool, agent_ids, item_ids, digest=extensions.pool)
 
 
@@ -628,40 +662,39 @@ def _format_added_cost(judge: JudgeConfig, plan: Plan, extended: Plan) -> str:
     return f" (about {len(extended) - len(plan):,} calls{dollars})"
 
 
-def _other_plan_error(folder: RunFolder, differences: Sequence[str], suggestion: str) -> RunFolderError:
+def _make_plan_mismatch_error(folder: RunFolder, differences: Sequence[str], remedy: str) -> RunFolderError:
     """Return the error [run-mismatch] for a judged run whose stored plan does not fit its config.
 
     differences : phrases that describe the differences between the stored plan and the config
-    suggestion : remedy as sentences without the last full stop; if it is empty, the remedy depends on the differences
+    remedy : sentences without a full stop at the end; "" for the usual remedy for these differences
     """
-    remedy = suggestion
-    if not suggestion and _OTHER_TEXTS in differences:
-        remedy = f"Restore the pool as it was judged, or set {_OTHER_FOLDER}"
-    return _run_mismatch_error(folder, f"the answers to another plan: {'; '.join(differences)}", remedy=remedy)
+    if not remedy and _POOL_CHANGED in differences:
+        remedy = f"Restore the pool as it was judged, or set {_NEW_NAME}"
+    return _make_mismatch_error(folder, f"the answers to another plan: {'; '.join(differences)}", remedy=remedy)
 
 
-def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") -> RunFolderError:
-    """Return the error for a folder that holds something else.
+def _make_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") -> RunFolderError:
+    """Return the error [run-mismatch] for a folder that holds something else than the run of the config.
 
     content : what the folder holds
-    remedy : sentences without the last full stop; by default, to set another name or --out
+    remedy : sentences without a full stop at the end; "" for the advice to set another name or --out
     """
-    remedy = remedy or f"Set {_OTHER_FOLDER}"
+    remedy = remedy or f"Set {_NEW_NAME}"
     return RunFolderError(
         f"{folder.path} holds {content}. {remedy}; with the same store, stored answers are reused.", slug="run-mismatch"
     )
 
 
 def is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
-    """Return whether the answers in a run folder can be answers of a judge.
+    """Return whether a judge is the one that gave the answers in a run folder, as far as the folder records it.
 
-    recorded : description of the judge that gave these answers, with the keys of `JudgeConfig.describe`
+    The result is True for a judge that replays recorded answers, because these can come from any judge.
+
+    recorded : description of the judge that gave the answers, with the keys of `JudgeConfig.describe`
     judge : judge of the run
     """
-    # a replay can have the answers of any judge
     if judge.backend == REPLAY:
         return True
-
     if judge.judges:
         return _is_same_jury(recorded, judge)
     if not judge.makes_calls:
@@ -673,9 +706,10 @@ def is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
 
 
 def _is_same_jury(recorded: Mapping[str, Json], jury: JudgeConfig) -> bool:
-    """Return whether recorded answers are those of a jury, several judges whose votes are combined into one answer.
+    """Return whether a jury is the one that gave the answers in a run folder.
 
-    The judges must be the same ones in the same order, and their votes must be combined by the same rule.
+    A jury consists of several judges, whose votes are combined into one answer. The judges must be the same ones in the same
+    order, and their votes must be combined by the same rule.
 
     recorded : description of the judge that gave the answers, with the keys of `JudgeConfig`; it may be a single judge
     jury : config of the jury
@@ -687,4 +721,4 @@ def _is_same_jury(recorded: Mapping[str, Json], jury: JudgeConfig) -> bool:
         return False
 
     pairs = zip(recorded_judges, jury.judges, strict=True)
-    return all(isinstance(old, dict) and is_same_judge(old, new) for old, new in pairs)
+    return all(isinstance(old_judge, dict) and is_same_judge(old_judge, judge) for old_judge, judge in pairs)

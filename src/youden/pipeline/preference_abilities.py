@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.engines.trial_blocks import TrialsByItem
-from youden.pipeline.abilities import Abilities, EstimationRequest, no_answers_error
+from youden.pipeline.abilities import Abilities, EstimationRequest, make_no_answers_error
 from youden.pipeline.interim_analyses import analyse_rounds
 from youden.pipeline.linked_abilities import analyse_extended_search
 from youden.protocol.designs.adaptive import Adaptive
@@ -61,7 +61,7 @@ def collect_preferences(trials: TrialsByItem) -> Preferences:
         for chunk in trials.iter_answered()
     ]
     if not any(len(chunk.answer) for chunk in chunks):
-        raise no_answers_error(trials.n)
+        raise make_no_answers_error(trials.n)
 
     return Preferences(
         first=np.concatenate([chunk.first for chunk in chunks]),
@@ -72,7 +72,10 @@ def collect_preferences(trials: TrialsByItem) -> Preferences:
 
 
 def _fit_abilities(trials: TrialsByItem) -> Abilities:
-    """Estimate abilities by a fit of all answers; `search`, the state of a search for the best agents, is None.
+    """Estimate abilities by a fit of the preference model to all answers.
+
+    The model estimates how much more often each agent wins than it loses against the average agent, and how much the position
+    of a response matters. A search for the best agents is not analysed here.
 
     Raises StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
     """
@@ -96,8 +99,8 @@ def estimate_preferences(trials: TrialsByItem, request: EstimationRequest) -> Ab
     """Estimate abilities from preferences, and analyse the search for the best agents if the run has one.
 
     trials : trials of the run
-    request : options of the estimation. The analyses of the search so far (`previous_search`) are not repeated. The other options
-        have no effect: the intervals always refer to items like those of the run
+    request : options of the estimation. Only `previous_search` has an effect: its analyses of the search are not repeated. The
+        intervals always refer to items like those of the run.
 
     Raises StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
     """
@@ -108,6 +111,7 @@ def estimate_preferences(trials: TrialsByItem, request: EstimationRequest) -> Ab
 
     def estimate_until(last_round: int) -> Abilities:
         """Estimate abilities by the answers of the rounds up to `last_round`."""
-        return _fit_abilities(trials.select(plan, lambda columns: columns["step"] <= last_round))
+        trials_so_far = trials.select(plan, lambda columns: columns["step"] <= last_round)
+        return _fit_abilities(trials_so_far)
 
     return analyse_rounds(trials, request, estimate_until)

@@ -14,7 +14,7 @@ import numpy as np
 
 from youden.pipeline.abilities import Abilities, agent_differences, summarize_choice
 from youden.pipeline.preference_abilities import Preferences
-from youden.pipeline.recommendation import assess_signal, no_recommendation, recommend_from_abilities
+from youden.pipeline.recommendation import assess_signal, recommend_from_abilities, recommend_no_agent
 from youden.stats.base.clusters import MIN_ITEMS
 from youden.stats.trials.comparisons import Differences, describe_components
 from youden.text.sentences import format_count
@@ -105,7 +105,7 @@ def summarize_preferences(
         all_warnings.append(Finding("fit", component_message))
 
     n_items = preferences.count_items(len(agent_ids))
-    recommendation = _find_obstacle(preference, abilities, agent_ids, n_items)
+    recommendation = _explain_insufficient_data(preference, abilities, agent_ids, n_items)
     if recommendation is None:
         recommendation = recommend_from_abilities(choice, signal, abilities, warnings=all_warnings)
 
@@ -118,27 +118,30 @@ def summarize_preferences(
     )
 
 
-def _find_obstacle(
+def _explain_insufficient_data(
     preference: PreferenceFacts, abilities: Abilities, agent_ids: tuple[str, ...], n_items: Positions
 ) -> Recommendation | None:
-    """Find a reason against any recommendation, and return it as a `Recommendation` without agents; None if there is none.
+    """Explain why the preferences are not sufficient to recommend any agent.
 
-    The reasons are too few items or comparisons of an agent, and preferences that may be due to the position of responses.
+    An agent may have been compared on too few items, or its ability may depend on a single comparison. The preferences may also
+    be due to the position of the responses.
 
-    preference : facts about the position bias
+    preference : facts about the preferences, with the position bias of the judge
     abilities : abilities, whose degrees of freedom are NaN for an agent that depends on too few comparisons
     agent_ids : ids of the agents, in the order of `abilities`
     n_items : int array (n_agents,), number of items that each agent was compared on
+
+    Returns the decision to recommend no agent, with the reason; None if the preferences are sufficient.
     """
     has_too_few_items = (n_items > 0) & (n_items < MIN_ITEMS)
     if has_too_few_items.any():
         agent = int(has_too_few_items.argmax())
         compared = f"{agent_ids[agent]} was compared on {format_count(n_items[agent], 'item')} only"
-        return no_recommendation(f"{compared}; an interval needs {MIN_ITEMS}", "Add comparisons on more items.")
+        return recommend_no_agent(f"{compared}; an interval needs {MIN_ITEMS}", "Add comparisons on more items.")
 
-    position_obstacle = _find_position_obstacle(preference)
-    if position_obstacle is not None:
-        return position_obstacle
+    position_decision = _explain_position_problem(preference)
+    if position_decision is not None:
+        return position_decision
 
     depends_on_few = (n_items > 0) & np.isnan(abilities.covariance.df)
     if depends_on_few.any():
@@ -147,32 +150,33 @@ def _find_obstacle(
             f"the ability of {name} depends on too few comparisons, such as the only ones in one order, or the only ones that "
             "link it to other agents"
         )
-        return no_recommendation(reason, f"Add comparisons of {name} in both orders, with several agents.")
+        return recommend_no_agent(reason, f"Add comparisons of {name} in both orders, with several agents.")
     return None
 
 
-def _find_position_obstacle(preference: PreferenceFacts) -> Recommendation | None:
-    """Return a `Recommendation` without agents if the preferences may be due to the position of the responses, else None.
+def _explain_position_problem(preference: PreferenceFacts) -> Recommendation | None:
+    """Explain why no agent is recommended if the preferences may be due to the position of the responses.
 
     A judge with a position bias prefers the first or the second response, whichever agents are compared.
 
-    preference : facts about the position bias
+    preference : facts about the preferences, with the position bias of the judge
+
+    Returns the decision to recommend no agent, with the reason; None if the position is no problem.
     """
     if preference.position_problem:
-        return no_recommendation(preference.position_problem, POSITION_REMEDY)
+        return recommend_no_agent(preference.position_problem, POSITION_REMEDY)
 
     if preference.follows_position:
         reason = "the answers follow the position of the responses, whichever agents are compared"
-        return no_recommendation(reason, "Use another judge or prompt.")
+        return recommend_no_agent(reason, "Use another judge or prompt.")
     return None
 
 
 def _find_biases(preference: PreferenceFacts) -> Iterator[Finding]:
     """Yield a warning if the judge prefers a position, and one if it prefers long or short responses."""
-    # the effect is None if it cannot be estimated; a bias is then possible
     effect = preference.position_effect
-    is_large = effect is not None and abs(effect) >= MAX_POSITION_EFFECT
-    if effect is None or (is_large and preference.has_position_bias):
+    # an effect that cannot be estimated (None) may be a bias
+    if effect is None or (preference.has_position_bias and abs(effect) >= MAX_POSITION_EFFECT):
         yield Finding(
             "position-bias", preference.position_text, remedy=POSITION_REMEDY, facts={"position_effect": effect}
         )

@@ -21,7 +21,7 @@ from youden.data.folder.trial_tables import open_verdict_chunks
 from youden.engines.block_sums import CallCounts
 from youden.engines.trial_blocks import Rows, open_trials_by_item
 from youden.errors import ConfigError, YoudenError
-from youden.pipeline.abilities import EstimationRequest, build_ranking_table, no_answers_error
+from youden.pipeline.abilities import EstimationRequest, build_ranking_table, make_no_answers_error
 from youden.pipeline.extension_facts import compute_extension_facts
 from youden.pipeline.fit_tables import FACTS_VERSION, describe_judged_run, sign_fit
 from youden.pipeline.preference_abilities import Preferences, collect_preferences
@@ -69,7 +69,7 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
     usd_calibration = float("nan") if metadata.usd_calibration is None else metadata.usd_calibration
     calls = counts.to_facts(models=metadata.models, usd_tried=usd_calibration)
     if not calls.n_answered:
-        raise no_answers_error(calls.n_paired)
+        raise make_no_answers_error(calls.n_paired)
 
     # abilities, and what follows from them
     with open_trials_by_item(read_rows, plan, folder.path) as trials:
@@ -135,28 +135,30 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
     return PreferenceResult(table, facts)
 
 
-def _correlate_with_length(folder: RunFolder, pool: PoolSummary, rows: Rows, *, n_trials: int) -> float:
+def _correlate_with_length(folder: RunFolder, pool: PoolSummary, iter_trials: Rows, *, n_trials: int) -> float:
     """Correlate preferences for the first response with log(length of the first response / length of the second).
 
     The correlation is NaN if the texts cannot be read, if the run has more than `MAX_TRIALS` trials, or if preferences or
     ratios do not vary.
 
     folder, pool : folder of the run, and its agents and items
-    rows : function that yields the trials of the run with their answers, in chunks of columns
+    iter_trials : function that yields the trials of the run with their answers; each chunk of trials is a mapping of column
+        names to arrays
     n_trials : number of trials of the run
     """
-    lengths = None
+    answers = None
     with suppress(YoudenError):  # without the pool, only this correlation is left out
         if n_trials <= MAX_TRIALS and folder.has("config.yaml"):
-            lengths = read_answer_lengths(folder, pool, rows)
-    if lengths is None:
+            answers = read_answer_lengths(folder, pool, iter_trials)
+    if answers is None:
         return float("nan")
-    answer, first_length, second_length, _ = lengths
-    log_ratio = np.log(np.maximum(first_length, 1) / np.maximum(second_length, 1))
-    is_constant = np.ptp(log_ratio) == 0 or np.ptp(answer) == 0
+
+    preference = answers.answer
+    log_ratio = np.log(np.maximum(answers.first_length, 1) / np.maximum(answers.second_length, 1))
+    is_constant = np.ptp(log_ratio) == 0 or np.ptp(preference) == 0
     if is_constant:
         return float("nan")
-    return float(np.corrcoef(answer, log_ratio)[0, 1])
+    return float(np.corrcoef(preference, log_ratio)[0, 1])
 
 
 def _build_item_table(preferences: Preferences, item_ids: tuple[str, ...]) -> pd.DataFrame:
@@ -164,16 +166,17 @@ def _build_item_table(preferences: Preferences, item_ids: tuple[str, ...]) -> pd
 
     Items have no difficulty, because preferences are differences between agents.
     """
-    first, second, item, _ = preferences
+    # a cell, one agent on one item, has the number agent · n_items + item
     n_items = len(item_ids)
-    agent_of_response = np.append(first, second).astype(np.int64)
-    item_of_response = np.tile(item, 2)
-    cells = np.unique(agent_of_response * n_items + item_of_response)
+    agent_of_response = np.append(preferences.first, preferences.second).astype(np.int64)
+    item_of_response = np.tile(preferences.item, 2)
+    distinct_cells = np.unique(agent_of_response * n_items + item_of_response)
+    item_of_cell = distinct_cells % n_items
     return pd.DataFrame(
         {
             "item": list(item_ids),
             "difficulty": np.nan,
-            "n_agents": np.bincount(cells % n_items, minlength=n_items),
-            "n_trials": np.bincount(item, minlength=n_items),
+            "n_agents": np.bincount(item_of_cell, minlength=n_items),
+            "n_trials": np.bincount(preferences.item, minlength=n_items),
         }
     )

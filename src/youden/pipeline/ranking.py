@@ -27,16 +27,16 @@ from youden.pipeline.abilities import (
 from youden.pipeline.additive_abilities import CellFit, fit_rates, fit_trials
 from youden.pipeline.alternative_rankings import (
     PairedAnswers,
-    alternative_ranking_findings,
+    list_alternative_ranking_findings,
     rank_alternatives,
     with_alternative_columns,
 )
 from youden.pipeline.interim_analyses import fit_search
 from youden.pipeline.linked_abilities import (
     analyse_extended_search,
-    centre_on_first_items,
     estimate_extended_abilities,
     select_first_plan,
+    shift_to_mean_on_first_items,
 )
 from youden.pipeline.multi_judge import ITEMS_AND_JUDGES, average_judges, with_judge_variance
 from youden.pipeline.preference_abilities import collect_preferences, estimate_preferences
@@ -124,7 +124,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     (12, ['agent', 'group', 'ability', 'low', 'high'])
     """
     check_argument("verdicts", verdicts, Verdicts, "Pass what youden.judge returns.")
-    trials, abilities = _rank_agents(verdicts, target, method)
+    trials, abilities = _estimate_abilities_by_method(verdicts, target, method)
     partial_facts = None
     if verdicts.n_pending:
         partial_facts = PartialFacts(n_done=len(verdicts) - verdicts.n_pending, n_calls=len(verdicts))
@@ -150,7 +150,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     if message := describe_components(abilities.component):
         findings.append(Finding("fit", message))
     findings += compare_with_self_consistency(table)
-    findings += alternative_ranking_findings(alternative_facts, n_agents=len(agent_ids))
+    findings += list_alternative_ranking_findings(alternative_facts, n_agents=len(agent_ids))
 
     table.attrs["unique_best"] = None if differences.unique_best is None else agent_ids[differences.unique_best]
     table.attrs["choice"] = choice
@@ -222,7 +222,7 @@ def differences_from_verdicts(verdicts: Verdicts, *, target: Target) -> Differen
     StatisticsError
         [trial-none] if no paired trial of training cells was answered.
     """
-    _, abilities = _rank_agents(verdicts, target)
+    _, abilities = _estimate_abilities_by_method(verdicts, target)
     return agent_differences(abilities)
 
 
@@ -357,29 +357,31 @@ def estimate_or_fit(trials: TrialsByItem, request: EstimationRequest, *, cell_fi
 def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
     """Estimate the abilities of the anchors, which are the agents of the first plan of an extended run.
 
-    Only the trials of the first plan are used.
+    Only trials that compare two anchors with each other are used. A complete block compares all agents that have a training
+    response to its item. If all trials are in complete blocks, an ability is the mean of the agent's answers. If not, the
+    abilities are estimated by an additive fit.
 
     trials : all trials of the run
     target : population that the intervals refer to
 
-    Returns the abilities. False-positive rates are not subtracted. The mean of the abilities is the mean answer on the items
-    of the first plan, so items that were added later do not change this mean. If all trials are in complete blocks, an
-    ability is the mean of the agent's trials; a block is complete if it compares all agents with a training response to its
-    item. Otherwise, the abilities are estimated by an additive fit.
+    Returns the abilities, from which false-positive rates are not subtracted. Their mean is the mean answer on the items of the
+    first plan, so items that were added later do not change it.
     """
-    first_plan = select_first_plan(trials)
+    anchor_trials = select_first_plan(trials)
     n_first_items = get_extensions(trials.plan).items
     request = EstimationRequest(target, with_items=True, with_rates=False)
-    trial_means = estimate_trial_abilities(first_plan, request)
-    if trial_means is not None:
-        return centre_on_first_items(trial_means, first_plan, n_first_items)
-    return fit_trials(first_plan, request, n_first=n_first_items)
+    mean_answers = estimate_trial_abilities(anchor_trials, request)
+    if mean_answers is not None:
+        return shift_to_mean_on_first_items(mean_answers, anchor_trials, n_first_items)
+    return fit_trials(anchor_trials, request, n_first=n_first_items)
 
 
-def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto") -> tuple[TrialsByItem, Abilities]:
-    """Estimate the abilities for a ranking, and return them with the trials, read item by item.
+def _estimate_abilities_by_method(
+    verdicts: Verdicts, target: Target, method: RankMethod = "auto"
+) -> tuple[TrialsByItem, Abilities]:
+    """Estimate the abilities for a ranking, and return them together with the trials grouped by item.
 
-    target : population to which the intervals refer
+    target : items and judges that the intervals refer to, such as "items-like-these"
     method : estimator, "auto", "trial-mean" or "additive-fit"
 
     Raises StatisticsError [rank-method] if the method is unknown, [rank-preference] if the plan asks for preferences and
@@ -397,9 +399,11 @@ def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto"
             f"The method of a ranking is unknown: got {method!r}. Pass one of: {', '.join(get_args(RankMethod))}.",
             slug="rank-method",
         )
+    # the votes of a jury matter only for targets to which the variance of its votes is added
+    adds_vote_variance = target != "items-like-these"
     if target == ITEMS_AND_JUDGES:
         verdicts = average_judges(verdicts)
-    trials = TrialsByItem.from_verdicts(verdicts, votes=target != "items-like-these")
+    trials = TrialsByItem.from_verdicts(verdicts, votes=adds_vote_variance)
 
     request = EstimationRequest(target)
     if method == "trial-mean":
@@ -409,6 +413,6 @@ def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto"
     else:
         abilities = estimate_or_fit(trials, request)
 
-    if target != "items-like-these":
+    if adds_vote_variance:
         abilities = with_judge_variance(abilities, trials)
     return trials, abilities._replace(counts=trials.agent_counts)

@@ -57,14 +57,15 @@ class JudgeRates(NamedTuple):
 def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
     """Compute the true-positive rate, the false-positive rate and J = TPR − FPR of a judge from the answers of a run.
 
-    The TPR is the mean answer to paired trials (two responses to one item). The FPR is the mean answer to independent
-    trials (responses to different items). Trials of held-out cells (agent, item) are left out. So are probes, which are
-    independent trials of unusually similar texts, and follow-ups, which are further trials of agents that agree often. A rate
-    without answers is NaN, and J is then also NaN.
+    The TPR is the mean answer to paired trials, which show two responses to one item. The FPR is the mean answer to
+    independent trials, which show responses to two different items. Trials of held-out cells (agent, item) do not count.
+    Neither do probes, whose texts were chosen because they are similar, and follow-ups, which were added later for agents that
+    agree often. A rate without answers is NaN, and J is then also NaN.
     """
     paired = ItemTotals(trials.plan.n_items)
     for chunk in trials.iter_answered():
-        paired.add(chunk.answer, chunk.item + chunk.start)
+        item = chunk.start + chunk.item  # a chunk numbers its items from 0
+        paired.add(chunk.answer, item)
     independent = trials.independent
     return JudgeRates(paired.mean, independent.mean, youdens_j(paired, independent, level=LEVEL))
 
@@ -82,7 +83,8 @@ def measure_judge_from_differences(chunks: Iterable[RateChunk], *, n_items: int)
     totals = ItemTotals(n_items)
     for chunk in chunks:
         differences = chunk.answers
-        totals.add(differences.value, differences.item + chunk.start, weight=differences.weight)
+        item = chunk.start + differences.item  # a chunk numbers its items from 0
+        totals.add(differences.value, item, weight=differences.weight)
     unknown = float("nan")
     return JudgeRates(unknown, unknown, mean_difference(totals, level=LEVEL))
 
@@ -141,27 +143,27 @@ def recommend(
         regret bound is at most `max_regret`. "candidates": otherwise, with all agents that may be the best.
     """
     if not signal.discriminates:
-        return no_recommendation(signal.judge_reason, signal.judge_remedy)
+        return recommend_no_agent(signal.judge_reason, signal.judge_remedy)
     if choice is None:
-        return no_recommendation("some agents cannot be compared with the leader", "Add comparisons that link them.")
+        return recommend_no_agent("some agents cannot be compared with the leader", "Add comparisons that link them.")
     if not signal.separates_agents:
         reason = f"the abilities vary by no more than their sampling error (p = {signal.p_equal_abilities or 0:.2g})"
-        bound = _format_bound(choice)
+        bound = _format_regret_bound(choice)
         remedy = f"{bound[0].upper()}{bound[1:]}. Add comparisons or items, or use another judge."
-        return no_recommendation(reason, remedy)
+        return recommend_no_agent(reason, remedy)
 
     form: RecommendationForm = "recommended"
     agents = choice.agents
     if not choice.candidates:
         comparison = f"{_name_selection(choice)} better than every other agent ({choice.level:.0%})"
     else:
-        comparison = _format_bound(choice)
+        comparison = _format_regret_bound(choice)
         if max_regret is None or choice.regret_bound > max_regret:
             form, agents = "candidates", (*choice.agents, *choice.candidates)
 
     is_preference = signal.question == "preference"
     evidence = _format_preference(choice) if is_preference else _format_recognition(choice)
-    text = f"{_format_head(form, agents)}. {evidence}; {comparison}."
+    text = f"{_format_names(form, agents)}. {evidence}; {comparison}."
     few_agents = explain_few_agents(len(choice.p_best))
     if few_agents and not is_preference:
         text += f" {few_agents}"
@@ -171,12 +173,12 @@ def recommend(
     return recommendation
 
 
-def no_recommendation(reason: str, remedy: str) -> Recommendation:
+def recommend_no_agent(reason: str, remedy: str) -> Recommendation:
     """Recommend no agent, for a reason and with a sentence about what to do."""
     return Recommendation("none", (), f"No recommendation: {reason}. {remedy}", reason)
 
 
-def _format_head(form: RecommendationForm, agents: Sequence[str]) -> str:
+def _format_names(form: RecommendationForm, agents: Sequence[str]) -> str:
     """Format the beginning of a recommendation: its form and the names of its agents."""
     if form == "recommended":
         return f"Recommended: {', '.join(agents)}"
@@ -190,16 +192,17 @@ def _format_recognition(choice: ChoiceFacts) -> str:
     For example, an ability of 0.61 is stated as 61 of 100 comparisons. If several agents are selected, the lowest of
     their abilities is stated.
     """
-    # `abilities` has the selected agents in order of ability, and then the best other agent, if there is one
+    # `choice.abilities` has the selected agents, best first, and then the best other agent, if there is one
     n_selected = len(choice.agents)
     names = list(choice.abilities)
     abilities = list(choice.abilities.values())
-    lowest_selected, *next_abilities = abilities[n_selected - 1 :]
+    lowest_of_selected = abilities[n_selected - 1]
+    best_of_others = abilities[n_selected:]
 
-    numbers = format_recognitions(lowest_selected, *next_abilities)
+    numbers = format_recognitions(lowest_of_selected, *best_of_others)
     selection = f"{names[0]} in" if n_selected == 1 else "each in at least"
     text = f"The judge recognizes the responses of {selection} {numbers[0]} of 100 comparisons beyond chance"
-    if next_abilities:
+    if best_of_others:
         text += f", those of {names[-1]} in {numbers[-1]}"
     return text
 
@@ -216,10 +219,11 @@ def _name_selection(choice: ChoiceFacts) -> str:
     return f"{choice.agents[0]} is" if len(choice.agents) == 1 else "they are"
 
 
-def _format_bound(choice: ChoiceFacts) -> str:
-    """Format how much better than the selected agents another agent may be (the regret bound), as part of a sentence.
+def _format_regret_bound(choice: ChoiceFacts) -> str:
+    """State the regret bound in words, as part of a sentence.
 
-    The bound, a difference of abilities, is stated as a number of 100 comparisons.
+    The regret bound is an upper confidence bound on how much better than the selected agents any other agent is. For example,
+    a difference of abilities of 0.04 is stated as 4 of 100 comparisons.
     """
     n_comparisons = format_recognition_difference(choice.regret_bound)
     bound = f"{n_comparisons} of 100 comparisons ({choice.level:.0%} confidence)"
@@ -238,28 +242,25 @@ def _find_cautions(warnings: Sequence[Finding]) -> list[str]:
 
 
 def _with_caution(recommendation: Recommendation, caution: str) -> Recommendation:
-    """Add a reason for caution to the first sentence of a recommendation, unless it recommends no agent.
+    """Add a reason for caution to the first sentence of a recommendation.
 
-    The first sentence names the agents, as in "Recommended: a", and ends with the caution, if there is one. The caution
-    consists of one or more clauses that state the reasons, and a remedy. The sentences that follow are the evidence for the
-    recommendation, and stay unchanged.
+    The first sentence is, for example, "Recommended: a, by a judge that failed its calibration (NO-GO); use another judge before
+    you decide". It names the agents, and then states the reasons for caution and a remedy, if there are any. The sentences
+    that follow are the evidence and stay unchanged. A recommendation of no agent also stays unchanged.
 
     caution : clause that states the reason, for example `FAILED_CALIBRATION`
     """
-    first_sentence = _format_head(recommendation.form, recommendation.agents)
-    names_agents = recommendation.form != "none" and recommendation.text.startswith(first_sentence)
-    if not names_agents:
+    names = _format_names(recommendation.form, recommendation.agents)
+    if recommendation.form == "none" or not recommendation.text.startswith(names):
         return recommendation
 
-    # the new clause follows earlier ones, and the remedy comes last
-    old_caution = recommendation.caution
-    old_clauses = old_caution.removesuffix(CAUTION_REMEDY)
-    clauses = f"{old_clauses}, and {caution}" if old_clauses else caution
-    new_caution = f"{clauses}{CAUTION_REMEDY}"
+    # the new reason follows earlier ones, and the remedy comes last
+    old_reasons = recommendation.caution.removesuffix(CAUTION_REMEDY)
+    reasons = f"{old_reasons}, and {caution}" if old_reasons else caution
+    new_caution = f"{reasons}{CAUTION_REMEDY}"
 
-    without_names = recommendation.text.removeprefix(first_sentence)
-    evidence = without_names.removeprefix(f", {old_caution}")
-    return replace(recommendation, text=f"{first_sentence}, {new_caution}{evidence}", caution=new_caution)
+    evidence = recommendation.text.removeprefix(names).removeprefix(f", {recommendation.caution}")
+    return replace(recommendation, text=f"{names}, {new_caution}{evidence}", caution=new_caution)
 
 
 def recommend_from_abilities(
@@ -270,14 +271,13 @@ def recommend_from_abilities(
     choice : selection of the best agents; None if some agents cannot be compared
     signal : tests whether the judge discriminates (Youden's J is above 0), and whether the abilities differ
     abilities : abilities of the run; if it was a search, they contain its maximum regret
-    warnings : findings about the run; a finding that limits the recommendation adds a clause to the text, but changes
-        neither the form nor the agents
+    warnings : findings about the run; some add a clause to the text, but they do not change which agents are recommended
 
     Returns the recommendation by the rules of `recommend`. If no agent is recommended, its `reason` states why. A run of
     self-trials, in which an agent is compared only with itself, recommends no agent.
     """
     if abilities.ranking == SELF_RANKING:
-        return _explain_self_trials(signal, n_agents=len(abilities.ability))
+        return _recommend_no_agent_for_self_trials(signal, n_agents=len(abilities.ability))
 
     max_regret = None if abilities.search is None else abilities.search.max_regret
     recommendation = recommend(choice, signal, max_regret=max_regret, warnings=warnings)
@@ -286,21 +286,33 @@ def recommend_from_abilities(
     return replace(recommendation, decided_by="agreement")
 
 
-def _explain_self_trials(signal: JudgeSignalFacts, *, n_agents: int) -> Recommendation:
-    """Recommend no agent from self-trials, in which an agent is compared only with itself, and state the reason."""
-    reason = "an agent that is compared only with itself can be stable without being correct"
-    remedy = "Compare two versions by `youden gate RUN --agent NEW --baseline OLD`, or add agents for a ranking."
+_SELF_TRIALS_REMEDY = (
+    "Compare two versions by `youden gate RUN --agent NEW --baseline OLD`, or add agents for a ranking."
+)
+_SELF_TRIALS_REMEDY_FOR_ONE = (
+    "Add agents for a ranking, or responses of another version of the agent; then make a new run. `youden gate` compares two "
+    "versions."
+)
+"""What to do after self-trials of two agents, and of one agent."""
+
+
+def _recommend_no_agent_for_self_trials(signal: JudgeSignalFacts, *, n_agents: int) -> Recommendation:
+    """Return the recommendation of a run of self-trials, which is always that of no agent, with the reason and a remedy.
+
+    A self-trial compares two responses of the same agent, so it does not show which agent is better.
+
+    signal : mean answer to self-trials of one item (TPR) and of two items (FPR)
+    n_agents : number of agents of the run
+    """
     has_one_answer = signal.tpr == signal.fpr and signal.tpr in (0, 1)
     if has_one_answer:
         answer = "yes" if signal.tpr else "no"
         reason = f"the judge answers {answer} to all self-trials, so J is 0 and shows nothing about the agent"
         remedy = "Read a few responses. If they differ between items, use another judge."
-    elif n_agents < 2:
-        remedy = (
-            "Add agents for a ranking, or responses of another version of the agent; then make a new run. `youden gate` "
-            "compares two versions."
-        )
-    return replace(no_recommendation(reason, remedy), decided_by="self_consistency")
+    else:
+        reason = "an agent that is compared only with itself can be stable without being correct"
+        remedy = _SELF_TRIALS_REMEDY_FOR_ONE if n_agents == 1 else _SELF_TRIALS_REMEDY
+    return replace(recommend_no_agent(reason, remedy), decided_by="self_consistency")
 
 
 def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpread) -> Recommendation:
@@ -309,8 +321,8 @@ def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpre
     Parameters
     ----------
     results : sequence of Verdicts
-        Answers of each judge. The trials of the first run are used, and the other runs may contain them in another order.
-        A trial counts as missing if a judge did not answer it.
+        Answers of each judge. Only the trials of the first judge's run count. The other runs may contain them in another
+        order. A trial counts as missing if a judge did not answer it.
     judge_spread : JudgeSpread
         Mean abilities over these judges, with their covariance.
 
@@ -412,7 +424,7 @@ def recommend_by_labels(by_agreement: Recommendation, quality: QualityFacts) -> 
 
     form: RecommendationForm = "recommended" if len(candidates) == 1 else "candidates"
     text = (
-        f"{_format_head(form, candidates)}, by labels: {estimate}. Labels decide, because they measure quality, which "
+        f"{_format_names(form, candidates)}, by labels: {estimate}. Labels decide, because they measure quality, which "
         f"agreement only predicts. By agreement: {by_agreement.text}"
     )
     return Recommendation(form, candidates, text, decided_by="labels")
@@ -436,7 +448,7 @@ def find_candidates_by_labels(quality: QualityFacts) -> tuple[str, ...]:
 
 
 def explain_no_discrimination(result: Verdicts, abilities: Abilities) -> str:
-    """Explain why the answers of a judge cannot rank agents, if they cannot.
+    """Explain why a judge does not discriminate, so that its answers cannot rank agents.
 
     A judge discriminates if Youden's J of its answers is significantly above 0.
 

@@ -22,7 +22,7 @@ from youden.pipeline.request_hashes import get_hash_reader
 from youden.protocol.independent import select_trials
 from youden.text.printable import redact_location
 from youden.types import Finding, Plan, Verdicts
-from youden.types.pool import Ids, Positions
+from youden.types.pool import Ids, Json, Positions
 
 _CHUNK = 10_000
 """Number of request hashes that are looked up at once."""
@@ -89,24 +89,22 @@ def _judge_or_reuse(
     iter_hashes: Callable[[Plan], Iterator[RowKey]],
     store: str,
 ) -> Verdicts:
-    """Return the verdicts of a plan, with saved answers where the store has lost them.
+    """Return the verdicts of a plan. Answers that the store has lost are taken from the run's folder.
 
-    judge_plan : function that returns the verdicts of a plan; it is called for the trials without a saved answer only
+    judge_plan : function that returns the verdicts of a plan; it is called only for the trials whose answers are not lost
     saved : verdicts in the run's folder
     lost_rows : row of `saved` by request hash, for the answers that the store has lost
     iter_hashes : function that yields a row and its request hash for each trial of a plan, in order
     store : name of the store, for a warning
     """
-    # row of `saved` with the answer to each trial, −1 for a trial without a saved answer
-    saved_rows = [lost_rows.get(request_hash, -1) for _, request_hash in iter_hashes(plan)]
-    saved_row = np.array(saved_rows, dtype=np.int64)
-    is_saved = saved_row >= 0
-    if not is_saved.any():
+    # for each trial, the row of `saved` with its answer; −1 if the answer does not come from the folder
+    row_by_trial = [lost_rows.get(request_hash, -1) for _, request_hash in iter_hashes(plan)]
+    saved_row = np.array(row_by_trial, dtype=np.int64)
+    other_trials = np.flatnonzero(saved_row < 0)
+    if len(other_trials) == len(saved_row):
         return judge_plan(plan)
 
-    new = None
-    if not is_saved.all():
-        new = judge_plan(select_trials(plan, np.flatnonzero(~is_saved)))
+    new = judge_plan(select_trials(plan, other_trials)) if len(other_trials) else None
     return _combine_answers(plan, saved, saved_row, new, store=store)
 
 
@@ -176,31 +174,30 @@ def _combine_answers(
 ) -> Verdicts:
     """Combine saved and new answers into the verdicts of a plan, with a warning that the raw texts of saved ones are lost.
 
-    Saved answers come from the verdicts.parquet of the run, and new ones from its store or from requests. The judge and
-    the other warnings of the result are those of `new`, or of `saved` if there are no new answers. The `response_models` of the
-    judge are those of the saved and the new answers.
+    Saved answers come from the verdicts.parquet of the run, and new ones from its store or from requests. The settings of the
+    judge and the other warnings are copied from `new`, or from `saved` if there are no new answers. The names of the models that
+    answered are those of both.
 
     saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
-    new : answers to the trials with −1, in their order; None if all answers are saved
+    new : answers to the trials whose `saved_row` is −1, in their order; None if all answers are saved
     store : name of the store, for the warning
     """
+    latest = saved if new is None else new
     columns = _combine_trial_columns(saved, saved_row, new)
-    metadata_source = saved if new is None else new
-    models = tuple(dict.fromkeys((*saved.models, *metadata_source.models)))
-    if saved.response_model is not None or metadata_source.response_model is not None:
-        columns["response_model"] = _combine_models(models, saved, saved_row, new)
+    models = tuple(dict.fromkeys((*saved.models, *latest.models)))
+    if saved.response_model is not None or latest.response_model is not None:
+        columns["response_model"] = _find_answering_models(models, saved, saved_row, new)
 
-    served_models = {*_get_served_models(saved), *_get_served_models(metadata_source)}
-    judge = dict(metadata_source.judge)
-    judge["response_models"] = [*sorted(served_models)]
+    reported_models = {*_get_reported_models(saved), *_get_reported_models(latest)}
+    judge: dict[str, Json] = {**latest.judge, "response_models": [*sorted(reported_models)]}
 
     n_saved = int((saved_row >= 0).sum())
     message = (
         f"{n_saved:,} answers were taken from the run's own verdicts.parquet, because the store {store} does not hold them. "
         "They are not requested again, but their raw texts are lost."
     )
-    warnings = (Finding("kept", message, facts={"n": n_saved}), *metadata_source.warnings)
-    return replace(metadata_source, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
+    warnings = (Finding("kept", message, facts={"n": n_saved}), *latest.warnings)
+    return replace(latest, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
 
 
 def _combine_trial_columns(saved: Verdicts, saved_row: Positions, new: Verdicts | None) -> dict[str, Any]:
@@ -208,44 +205,46 @@ def _combine_trial_columns(saved: Verdicts, saved_row: Positions, new: Verdicts 
 
     saved : answers that the run folder holds
     saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
-    new : answers to the trials with −1, in their order; None if all answers are saved
+    new : answers to the trials whose `saved_row` is −1, in their order; None if all answers are saved
 
     Returns an array (n_trials,) for each column name in `_PER_TRIAL`.
     """
-    is_new = saved_row < 0
+    is_saved = saved_row >= 0
     columns = {}
     for name in _PER_TRIAL:
-        # trials with a new answer first get the saved row 0, and then their own value
-        column = getattr(saved, name)[np.maximum(saved_row, 0)]
+        saved_column = getattr(saved, name)
+        column = np.empty(len(saved_row), dtype=saved_column.dtype)
+        column[is_saved] = saved_column[saved_row[is_saved]]
         if new is not None:
-            column[is_new] = getattr(new, name)
+            column[~is_saved] = getattr(new, name)
         columns[name] = column
     return columns
 
 
-def _combine_models(models: tuple[str, ...], saved: Verdicts, saved_row: Positions, new: Verdicts | None) -> Ids:
+def _find_answering_models(models: tuple[str, ...], saved: Verdicts, saved_row: Positions, new: Verdicts | None) -> Ids:
     """Find which model gave each answer.
 
     models : names of all models; those of `saved` come first, in the same order
     saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
-    new : answers to the trials with −1, in their order; None if all answers are saved
+    new : answers to the trials whose `saved_row` is −1, in their order; None if all answers are saved
 
     Returns the position of each trial's model in `models`, int32 array (n_trials,); −1 if the model is unknown.
     """
     is_saved = saved_row >= 0
-    model = np.full(len(saved_row), -1, dtype=np.int32)
+    model_position = np.full(len(saved_row), -1, dtype=np.int32)
     if saved.response_model is not None:
-        model[is_saved] = saved.response_model[saved_row[is_saved]]
+        model_position[is_saved] = saved.response_model[saved_row[is_saved]]
 
-    # position in `models` of each model of `new`; the last entry is for an unknown model, whose position is −1
+    # `new` numbers its own models, and has −1 for an unknown one
     if new is not None and new.response_model is not None:
-        positions = [models.index(name) for name in new.models]
-        position_in_models = np.array([*positions, -1], dtype=np.int32)
-        model[~is_saved] = position_in_models[new.response_model]
-    return model
+        new_position = model_position[~is_saved]
+        for number, name in enumerate(new.models):
+            new_position[new.response_model == number] = models.index(name)
+        model_position[~is_saved] = new_position
+    return model_position
 
 
-def _get_served_models(verdicts: Verdicts) -> list[str]:
+def _get_reported_models(verdicts: Verdicts) -> list[str]:
     """Return the names of the models that answered, as the judge's server reported them; empty if unknown."""
     names = verdicts.judge.get("response_models")
     return [str(name) for name in names] if isinstance(names, list) else []

@@ -53,7 +53,7 @@ def write_missing_hashes(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, l
         questions = member.questions()
         if not _has_valid_hash_file(folder, questions, plan, log):
             hashes = (request_hash for _, request_hash in iter_keys(questions, plan))
-            write_hashes(_hash_file_path(folder, questions), hashes, _make_metadata(questions, plan))
+            write_hashes(_get_hash_file_path(folder, questions), hashes, _make_metadata(questions, plan))
 
 
 def _has_valid_hash_file(folder: RunFolder, questions: Questions, plan: Plan, log: Callable[[str], None]) -> bool:
@@ -65,7 +65,7 @@ def _has_valid_hash_file(folder: RunFolder, questions: Questions, plan: Plan, lo
     questions : questions of the judge, from which the hashes are computed
     log : function that gets a message with the reason if a file exists but is not valid
     """
-    path = _hash_file_path(folder, questions)
+    path = _get_hash_file_path(folder, questions)
     if not path.exists():
         return False
     try:
@@ -85,7 +85,7 @@ def get_hash_reader(folder: RunFolder) -> KeySource:
 
     def read_or_compute(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:
         """Yield the row and the request hash of each trial of a plan, from row `start` on."""
-        if not (_is_worth_storing(plan) and _hash_file_path(folder, questions).exists()):
+        if not (_is_worth_storing(plan) and _get_hash_file_path(folder, questions).exists()):
             return iter_keys(questions, plan, start=start)
         try:
             return _iter_numbered_hashes(_open_hash_file(folder, questions, plan), start)
@@ -109,10 +109,10 @@ def _is_worth_storing(plan: Plan) -> bool:
 
 def _open_hash_file(folder: RunFolder, questions: Questions, plan: Plan) -> HashFile:
     """Open the file of a plan's request hashes; raise RunFolderError if it does not fit the plan and judge."""
-    return open_hashes(_hash_file_path(folder, questions), _make_metadata(questions, plan), n=len(plan))
+    return open_hashes(_get_hash_file_path(folder, questions), _make_metadata(questions, plan), n=len(plan))
 
 
-def _hash_file_path(folder: RunFolder, questions: Questions) -> Path:
+def _get_hash_file_path(folder: RunFolder, questions: Questions) -> Path:
     """Return the path of the file with the request hashes of `questions`, the questions to one judge."""
     return folder.file(f"request-hashes-{questions.digest[:12]}.parquet")
 
@@ -139,14 +139,17 @@ def write_hashes(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> N
     hashes : hashes in hexadecimal, in the order of the plan
     metadata : digests of the plan with its pool and of the judge, which are stored in the file
     """
-    remaining = iter(hashes)
+    remaining_hashes = iter(hashes)
     schema = with_table_metadata(_SCHEMA, metadata)
     options: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
     with atomic_write(path) as temporary, pq.ParquetWriter(temporary, schema, **options) as writer:
-        while text := "".join(islice(remaining, CHUNK_ROWS)):
-            # a column of fixed-size binary values is one buffer of their bytes, without a buffer of missing values
-            data = pa.py_buffer(bytes.fromhex(text))
-            column = pa.Array.from_buffers(pa.binary(KEY_BYTES), data.size // KEY_BYTES, [None, data])
+        while joined_hashes := "".join(islice(remaining_hashes, CHUNK_ROWS)):
+            hash_bytes = bytes.fromhex(joined_hashes)
+            n_hashes = len(hash_bytes) // KEY_BYTES
+
+            # a column of fixed-size values is one buffer of their bytes; None: there is no buffer that marks missing values
+            buffers = [None, pa.py_buffer(hash_bytes)]
+            column = pa.Array.from_buffers(pa.binary(KEY_BYTES), n_hashes, buffers)
             writer.write_batch(pa.record_batch([column], schema=schema))
 
 

@@ -53,7 +53,7 @@ UNATTAINABLE_FACTOR = 1.05
 this factor of it, rounds go on until the half-width is reached to within `NEAR_FRACTION`."""
 
 
-def plan_width_round(
+def plan_round_for_half_width(
     result: Verdicts, design: FixedWidth, abilities: Abilities, *, eligible: Bools, rng: np.random.Generator
 ) -> NextRound:
     """Plan the next round of a design that samples all agents until their intervals are narrow enough.
@@ -85,14 +85,14 @@ def plan_width_round(
 
     components = estimate_variance_components(result)
     n_items = int(eligible.any(axis=0).sum())
-    n_blocks = int(plan.block.max()) + 1  # blocks are numbered from 0
     n_needed = _find_needed_blocks(components, design.half_width, half_width, plan, n_items=n_items)
     if n_needed is None:
         return _make_last_round(plan, "items", _format_items_needed(components, design.half_width, plan.n_agents))
 
-    n_added = _choose_round_size(n_blocks, n_needed)
+    n_blocks = int(plan.block.max()) + 1  # blocks are numbered from 0
+    n_after_round = n_blocks + _choose_round_size(n_blocks, n_needed)
     n_trials_in_blocks = int((plan.block >= 0).sum())
-    trials = design.draw_blocks(eligible, rng, n_done=n_blocks, n_spent=n_trials_in_blocks, until=n_blocks + n_added)
+    trials = design.draw_blocks(eligible, rng, n_done=n_blocks, n_spent=n_trials_in_blocks, until=n_after_round)
     if not len(trials):
         return _make_last_round(plan, "budget")
     return NextRound(trials, _select_all_agents(plan), stop_reason=None)
@@ -110,18 +110,20 @@ def _make_last_round(plan: Plan, reason: RoundStop, detail: str = "") -> NextRou
 
 
 def _find_needed_blocks(
-    components: AgentVariances, requested: float, half_width: float, plan: Plan, *, n_items: int
+    components: AgentVariances, requested: float, present: float, plan: Plan, *, n_items: int
 ) -> int | None:
     """Find the number of blocks (trials of one item, two per agent) that give the intervals the requested half-width.
 
     components : variance components of the agents
     requested : requested half-width
-    half_width : half-width of the intervals so far
+    present : half-width of the intervals so far
+    plan : plan so far
     n_items : number of items that can be used
 
-    Returns None if these items do not allow the half-width, or if it is nearly reached.
+    Returns None if the run should stop, because all possible blocks on these items do not give the requested half-width, or
+    because the present one is close to it.
     """
-    n_blocks = int(plan.block.max()) + 1
+    n_blocks = int(plan.block.max()) + 1  # blocks are numbered from 0
     max_blocks = (plan.n_agents - 1) * n_items
     find_blocks = partial(
         find_min_blocks, components, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=max_blocks
@@ -134,14 +136,14 @@ def _find_needed_blocks(
     if n_blocks < min(n_items, max_blocks):
         return 2 * n_blocks
 
-    with_all_blocks = half_widths(components, max_blocks, n_items)
-    smallest_half_width = half_width_quantile(with_all_blocks, HALF_WIDTH_FRACTION)
-    nearly_requested = (1 + NEAR_FRACTION) * requested
-    if smallest_half_width > UNATTAINABLE_FACTOR * requested or half_width <= nearly_requested:
+    widths_with_all_blocks = half_widths(components, max_blocks, n_items)
+    smallest = half_width_quantile(widths_with_all_blocks, HALF_WIDTH_FRACTION)
+    close_to_requested = (1 + NEAR_FRACTION) * requested
+    if smallest > UNATTAINABLE_FACTOR * requested or present <= close_to_requested:
         return None
 
     # these items almost allow the half-width, so aim at a slightly larger one
-    return find_blocks(nearly_requested) or 2 * n_blocks
+    return find_blocks(close_to_requested) or 2 * n_blocks
 
 
 def _choose_round_size(n_blocks: int, n_needed: int) -> int:
@@ -167,8 +169,8 @@ def find_search_allocation(
 ) -> dict[str, Any]:
     """Find the agents that the next round of a search samples, and the number of its blocks.
 
-    The search ends when the upper confidence bound on the regret of the selected agents is at most `max_regret`. The round
-    samples the agents whose uncertain abilities keep this bound above `max_regret`.
+    The regret is how much worse the selected agents are than the best ones. The search ends when its upper confidence bound is
+    at most `max_regret`. The round samples the agents whose uncertain abilities keep the bound above `max_regret`.
 
     Parameters
     ----------
@@ -235,7 +237,7 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
     Parameters
     ----------
     plan : Plan
-        A plan with the rounds that are known so far. A plan without rounds is judged once.
+        A plan with the rounds that are known so far. If its design has no rounds, it is judged and no trials are added.
     judge_plan : callable
         Returns the verdicts of a plan. It is called with the whole plan after each round, so it should reuse the
         answers to earlier rounds.
@@ -256,11 +258,11 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
     if rounds is None:
         return judge_plan(plan)
 
-    plan_next_round = _make_round_rule(plan, target=target)
+    round_planner = _make_round_planner(plan, target=target)
     result = judge_plan(plan)
     while True:
         rounds = result.plan.rounds or rounds
-        next_round = plan_next_round(result, rounds)
+        next_round = round_planner(result, rounds)
         if next_round.stop_reason is not None:
             note = _describe_stop(plan, next_round.stop_reason, next_round.detail, n_analyses=len(rounds.starts))
             return _with_stop_note(result, plan, note)
@@ -302,24 +304,24 @@ def _describe_stop(plan: Plan, stop_reason: str, detail: str, *, n_analyses: int
 def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> int:
     """Compute how many independent trials, which estimate false-positive rates, are added in a round.
 
-    A plan with a budget reserves some of its calls for paired trials, and all others for independent trials. Each round
-    gets a share of the remaining independent trials that is proportional to its paired trials.
+    A budget consists of calls for paired trials and of calls for independent trials. A round that takes, for example, a fifth
+    of the remaining paired calls also takes a fifth of the remaining independent calls. Without a budget, and if calls
+    cost nothing, the number is that of `count_added_independent`.
 
     plan : plan so far
     n_paired : number of paired trials of the round
     n_sampled : number of agents that the round samples
     """
-    n_independent = count_added_independent(plan, n_paired, n_scored=n_sampled)
+    n_without_budget = count_added_independent(plan, n_paired, n_scored=n_sampled)
     budget = plan.request.budget
     max_paired = None if plan.rounds is None else plan.rounds.n_paired
-    if n_independent == 0 or budget is None or max_paired is None or has_free_calls(plan):
-        return n_independent
+    if n_without_budget == 0 or budget is None or max_paired is None or has_free_calls(plan):
+        return n_without_budget
 
-    # calls of each trial type before this round, and calls that are left
+    # calls that are left after the earlier rounds
     n_paired_before = int((plan.trial_type == PAIRED).sum())
     n_independent_before = len(plan) - n_paired_before
-    max_independent = budget - max_paired
-    independent_left = max_independent - n_independent_before
+    independent_left = budget - max_paired - n_independent_before
     paired_left = max(max_paired - n_paired_before, 1)
 
     proportional_share = independent_left * n_paired // paired_left
@@ -337,36 +339,37 @@ def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
     n_rounds = 0 if plan.rounds is None else len(plan.rounds.starts)
     rng = stream("independent trials of rounds", plan.seed, n_rounds)
     eligible = plan.split.train  # cells that are not held out
-    sampled = np.flatnonzero(next_round.active)
-    n_trials = _count_independent_trials(plan, len(next_round.trials), n_sampled=len(sampled))
+    sampled_agents = np.flatnonzero(next_round.active)
+    n_trials = _count_independent_trials(plan, len(next_round.trials), n_sampled=len(sampled_agents))
 
-    if len(sampled) == plan.n_agents:
+    if len(sampled_agents) == plan.n_agents:
         planned = plan.trials.take(plan.trial_type == INDEPENDENT)
         return draw_pooled_trials(eligible, n_trials, rng, planned=planned)
-    return draw_scored_trials(plan, eligible, rng, scored=sampled, partners=np.arange(plan.n_agents), n=n_trials)
+    all_agents = np.arange(plan.n_agents)
+    return draw_scored_trials(plan, eligible, rng, scored=sampled_agents, partners=all_agents, n=n_trials)
 
 
 def _format_unreached_goal(plan: Plan) -> str:
-    """Name the goal that a plan in rounds did not reach, as the end of a sentence about its spent budget.
+    """State in a phrase what a plan in rounds did not achieve before its budget was spent.
 
-    The goal is narrow intervals, or a selection of the best agents (`top` of them). The selected agents are to be
-    significantly better than all others, or to be at most `max_regret` worse than the best ones (their regret).
+    A plan for a requested half-width did not make all intervals narrow enough. A search did not show that the selected agents
+    are better than all others. If it has a maximum regret, it did not show that they are at most so much worse than the best.
     """
     if plan.design == FixedWidth.name:
         return " before intervals were as narrow as requested"
     design = get_adaptive_design(plan)
-    selected = "the selected agent was" if design.top == 1 else f"the {design.top} selected agents were"
-    goal = "significantly better than all others"
+    subject = "the selected agent was" if design.top == 1 else f"the {design.top} selected agents were"
+    achievement = "significantly better than all others"
     if design.max_regret is not None:
-        goal = f"known to be within {design.max_regret:g} of the best"
-    return f" before {selected} {goal}, over all interim analyses"
+        achievement = f"known to be within {design.max_regret:g} of the best"
+    return f" before {subject} {achievement}, over all interim analyses"
 
 
-RoundRule = Callable[[Verdicts, Rounds], NextRound]
+RoundPlanner = Callable[[Verdicts, Rounds], NextRound]
 """Plans the next round from the verdicts so far and the record of their rounds, or returns the reason to stop."""
 
 
-def _make_round_rule(plan: Plan, *, target: Target) -> RoundRule:
+def _make_round_planner(plan: Plan, *, target: Target) -> RoundPlanner:
     """Return the function that plans the next round from the verdicts so far.
 
     Each round restarts the random stream of the first one and skips earlier draws. An interrupted run therefore plans the
@@ -378,20 +381,20 @@ def _make_round_rule(plan: Plan, *, target: Target) -> RoundRule:
     from youden.pipeline.ranking import estimate_abilities
 
     if plan.design != FixedWidth.name:
-        return _SearchRule(plan, target=target)
+        return _SearchPlanner(plan, target=target)
     design = get_width_design(plan)
 
-    def plan_next_round(result: Verdicts, _: Rounds) -> NextRound:
-        """Plan a round of all agents for the requested half-width."""
+    def plan_next_round(result: Verdicts, _rounds: Rounds) -> NextRound:
+        """Plan a round of all agents for the requested half-width; the record of the rounds is not needed."""
         abilities = estimate_abilities(result, target=target)
         rng = stream("trials", plan.seed)
-        return plan_width_round(result, design, abilities, eligible=plan.split.train, rng=rng)
+        return plan_round_for_half_width(result, design, abilities, eligible=plan.split.train, rng=rng)
 
     return plan_next_round
 
 
-class _SearchRule:
-    """The rule that plans the rounds of a search for the best agents.
+class _SearchPlanner:
+    """Plans the rounds of a search for the best agents.
 
     It is called with the verdicts so far after each round. It keeps the interim analyses of these rounds, which are
     therefore made once.

@@ -49,58 +49,68 @@ def check_same_store(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
 
 
 def _find_previous_store(config: RunConfig) -> str | None:
-    """Find the path or URL of the store that the run used before.
+    """Find the path or URL of the store in which the run kept its answers before.
 
-    Returns None if the previous store is the store in `config`, if the folder of the run names no store, or if the file of the
+    Returns None if the run has no earlier config, if the earlier store is the store in `config`, or if the file of the earlier
     store does not exist.
     """
-    recorded = RunFolder(config.folder).find_config()
-    if recorded is None or recorded.store_location == config.store_location:
+    previous_config = RunFolder(config.folder).find_config()
+    if previous_config is None or _is_same_store(previous_config, config):
         return None
+
+    previous_file = previous_config.store_file
+    is_file_lost = previous_file is not None and config.store_file is not None and not previous_file.is_file()
+    return None if is_file_lost else previous_config.store_location
+
+
+def _is_same_store(first_config: RunConfig, second_config: RunConfig) -> bool:
+    """Return whether two configs name the same store: the same file, or the same database."""
+    if first_config.store_location == second_config.store_location:
+        return True
 
     # a store without a file is a database; its address may differ in the password, which is removed here
-    previous_file = recorded.store_file
-    new_file = config.store_file
-    if previous_file is None or new_file is None:
-        is_same_store = redact_location(recorded.store_location) == redact_location(config.store_location)
-        return None if is_same_store else recorded.store_location
+    first_file, second_file = first_config.store_file, second_config.store_file
+    if first_file is None or second_file is None:
+        return redact_location(first_config.store_location) == redact_location(second_config.store_location)
 
-    if not previous_file.is_file():
-        return None
-    is_same_path = previous_file.resolve() == new_file.resolve()
-    is_same_store = is_same_path or (new_file.exists() and previous_file.samefile(new_file))
-    return None if is_same_store else recorded.store_location
+    if first_file.resolve() == second_file.resolve():
+        return True
+    return first_file.exists() and second_file.exists() and first_file.samefile(second_file)
 
 
 def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
-    """Check that the store in `config` has all answers to a plan that the run's previous store has.
+    """Check that no answer to a plan is only in the store that the run used before, and not in the store in `config`.
 
     A damaged previous store, or one of another version, is ignored. If the previous store cannot be reached, a warning is logged.
 
-    Raises RunFolderError [run-store] if answers are missing.
+    Raises RunFolderError [run-store] if the store in `config` lacks an answer.
     """
     previous_store = _find_previous_store(config)
     if previous_store is None:
         return
 
     # only judges that make calls have answers in a store
-    members = [member for member in judge.judges or (judge,) if member.makes_calls]
+    single_judges = judge.judges or (judge,)
+    calling_judges = [single_judge for single_judge in single_judges if single_judge.makes_calls]
     previous_name = redact_location(previous_store)
     new_name = redact_location(config.store_location)
+    n_missing = 0
     try:
-        n_missing = sum(_count_missing_answers(config, previous_store, plan, member) for member in members)
+        for calling_judge in calling_judges:
+            n_missing += _count_missing_answers(config, previous_store, plan, calling_judge)
     except YoudenError as error:
-        # an unreachable store may be the same database, which moved to another address
         if error.slug == "store-unreachable":
+            # it may be the same database, which moved to another address
             _LOG.warning(
                 "The store %s of %s cannot be reached, so it was not compared with %s, which is used now.",
                 previous_name,
                 config.folder,
                 new_name,
             )
-        elif error.slug not in _DAMAGED:
-            raise
-        return
+            return
+        if error.slug in _DAMAGED:
+            return
+        raise
 
     if n_missing:
         raise _make_lost_answers_error(n_missing, config.folder, previous_name, new_name)
@@ -122,21 +132,22 @@ def _make_lost_answers_error(n_missing: int, folder: Path, previous_name: str, n
 
 
 def _count_missing_answers(config: RunConfig, previous_location: str, plan: Plan, judge: JudgeConfig) -> int:
-    """Count the answers of a judge to a plan that the run's previous store has and the store in `config` lacks.
+    """Count the answers of a judge to a plan that are in the store which the run used before, but not in the store in `config`.
 
-    previous_location : path or URL of the previous store
+    previous_location : path or URL of the store that the run used before
     """
     read_hashes = get_hash_reader(RunFolder(config.folder))
     hashes = (request_hash for _, request_hash in read_hashes(judge.questions(), plan))
     new_file = config.store_file
-    has_new_store = new_file is None or new_file.is_file()
+    new_store_exists = new_file is None or new_file.is_file()  # a store without a file is a database
     n_missing = 0
     with open_store(previous_location, read_only=True) as previous_store:
         while chunk := list(islice(hashes, _CHUNK)):
             distinct_hashes = list(dict.fromkeys(chunk))
-            missing = set(previous_store.answers(distinct_hashes))
-            if missing and has_new_store:
+            in_previous_store = set(previous_store.answers(distinct_hashes))
+            in_new_store: set[str] = set()
+            if in_previous_store and new_store_exists:
                 with open_store(config.store_location, read_only=True) as new_store:
-                    missing -= set(new_store.answers(list(missing)))
-            n_missing += len(missing)
+                    in_new_store.update(new_store.answers(list(in_previous_store)))
+            n_missing += len(in_previous_store - in_new_store)
     return n_missing

@@ -149,37 +149,41 @@ class Audit:
 
     @property
     def summary(self) -> tuple[str, ...]:
-        """Sentences on missing cells, reliability, groups, equal differences, influential items, items to add, and residuals."""
+        """Sentences that summarize the audit.
+
+        They state how many cells have no score, how reliable the mean scores are, and which models do not differ significantly.
+        They also state how many items decide the first place, how many more would separate the first two, and which fit worst.
+        """
         details = self.details
-        first, second = self.ranking["agent"].tolist()[:2]
+        best, second = self.ranking["agent"].tolist()[:2]
         size = f"{len(self.ranking)} models on {len(self.items):,} items"
         missing = f"{100 * details.missing_fraction:.1f}% of the cells without a score"
-        lines = [f"{size}, {missing}; scores from {details.low:g} to {details.high:g}."]
+        sentences = [f"{size}, {missing}; scores from {details.low:g} to {details.high:g}."]
         if details.reliability is not None:
-            lines.append(f"Split-half reliability over items (Spearman–Brown): {details.reliability:.3f}.")
+            sentences.append(f"Split-half reliability over items (Spearman–Brown): {details.reliability:.3f}.")
 
         large_groups = [group for group in details.groups if len(group) > 1]
-        lines += [f"Not significantly different: {_list_first_names(group)}." for group in large_groups]
+        sentences += [f"Not significantly different: {_list_first_names(group)}." for group in large_groups]
 
         if details.constant_pairs:
-            lines.append(_describe_constant_pairs(details.constant_pairs))
-        lines.append(self._describe_removal(first))
+            sentences.append(_describe_constant_pairs(details.constant_pairs))
+        sentences.append(self._describe_removal(best))
         if details.items_to_separate:
             n_more = format_count(details.items_to_separate, "more item")
             power = "power 80%, if their difference is as estimated"
-            lines.append(f"{first} and {second} would differ significantly with {n_more} ({power}).")
-        lines.append(f"Items with the largest residuals: {', '.join(details.residual_items)}.")
-        return tuple(lines)
+            sentences.append(f"{best} and {second} would differ significantly with {n_more} ({power}).")
+        sentences.append(f"Items with the largest residuals: {', '.join(details.residual_items)}.")
+        return tuple(sentences)
 
-    def _describe_removal(self, first: str) -> str:
-        """State in a sentence whether the removal of some items puts another model ahead of `first`, the best one."""
+    def _describe_removal(self, best: str) -> str:
+        """State in a sentence whether the removal of some items puts another model ahead of the best one."""
         if not self.details.removal_searched:
             unknown = "It is unknown whether removing items would change the first place"
-            return f"{unknown}: {first} shares too few items with the other models."
+            return f"{unknown}: {best} shares too few items with the other models."
         if self.removal_fraction is None:
-            return f"No removal of items that favour {first} puts another model ahead of it."
+            return f"No removal of items that favour {best} puts another model ahead of it."
         removed = f"{format_count(len(self.details.removal_items), 'item')} ({100 * self.removal_fraction:.1f}%)"
-        return f"Without {removed}, {self.details.removal_first} is ahead of {first}."
+        return f"Without {removed}, {self.details.removal_first} is ahead of {best}."
 
 
 def _describe_constant_pairs(pairs: Sequence[Sequence[str]]) -> str:
@@ -288,7 +292,7 @@ def audit(
     best = None if differences.unique_best is None else ids[differences.unique_best]
     names = [ids[model] for model in best_first]
     ranked = differences.subset(best_first)
-    details = _describe_table(scores, score, means, residual, ranked, names=names)
+    details = _describe_ranking_limits(scores, score, means, residual, ranked, names=names)
     incomparable = [name for name, width in zip(names[1:], ranked.half_width[0, 1:], strict=True) if np.isnan(width)]
     recommendation = _recommend_models(best, choice, incomparable)
 
@@ -318,66 +322,82 @@ def audit(
     return Audit(scores.source, ranking, ranked, items, facts, details, recommendation, _sign_audit(scores, facts))
 
 
-def _describe_table(
-    scores: ScoreTable, score: Floats, means: ScoreMeans, residual: Floats, ranked: Differences, *, names: Sequence[str]
+def _describe_ranking_limits(
+    table: ScoreTable,
+    score: Floats,
+    means: ScoreMeans,
+    residual: Floats,
+    differences: Differences,
+    *,
+    names: Sequence[str],
 ) -> AuditFacts:
-    """Describe what limits a ranking of models: ties, influential items, and missing or constant scores.
+    """Describe what limits a ranking of models, such as ties, influential items and missing scores.
 
-    scores : ids of the models and items, and the range of the scores
-    score : float array (n_models, n_items), scores on the scale from 0 to 1; NaN if missing
-    means : scores of the models by the additive fit
+    table : ids of the models and items, and the range of the scores
+    score : float array (n_models, n_items), scores of the table on the scale from 0 to 1; NaN if missing
+    means : mean scores of the models by the additive fit
     residual : float array (n_items,), root mean squared residual of the additive fit on each item
-    ranked : differences of the models in the order of `names`
+    differences : differences of the models in the order of `names`
     names : names of the models, best first
     """
-    # pairs of models that are not significantly different, and pairs whose scores differ by a constant
-    is_comparable = np.isfinite(ranked.half_width)
-    is_tied = is_comparable & ~ranked.significant & ~np.eye(len(names), dtype=np.bool_)
+    # models that do not differ significantly from another one; an unknown difference has no half-width (NaN)
+    is_comparable = np.isfinite(differences.half_width)
+    is_tied = is_comparable & ~differences.significant
+    np.fill_diagonal(is_tied, val=False)
     ties = {name: tuple(compress(names, row)) for name, row in zip(names, is_tied, strict=True)}
-    constant_pairs = np.argwhere(np.triu(means.is_constant)).tolist()
+
+    # pairs of models whose scores differ by the same value on each common item
+    constant_pairs = [
+        (table.model_ids[i], table.model_ids[k]) for i, k in np.argwhere(np.triu(means.is_constant)).tolist()
+    ]
 
     # smallest set of items without which another model comes first
     removal = find_smallest_removal(score, means)
     removal_items, removal_first = (), None
     if removal:
-        removal_items = tuple(scores.item_ids[item] for item in removal.items)
-        removal_first = scores.model_ids[removal.agent]
+        removal_items = tuple(table.item_ids[item] for item in removal.items)
+        removal_first = table.model_ids[removal.agent]
 
+    has_score = ~np.isnan(score)
     reliability = split_half_reliability(score, means.difficulty, rng=standalone_stream(0))
     most_deviating_items = np.argsort(-residual)[:N_RESIDUAL_ITEMS]
     return AuditFacts(
-        low=scores.low,
-        high=scores.high,
-        notes=scores.notes,
-        missing_fraction=float(np.isnan(score).mean()),
-        missing_p=missingness_p_value(~np.isnan(score), means.difficulty),
+        low=table.low,
+        high=table.high,
+        notes=table.notes,
+        missing_fraction=float((~has_score).mean()),
+        missing_p=missingness_p_value(has_score, means.difficulty),
         reliability=or_none(reliability),
         groups=_find_groups(names, is_tied),
         ties=ties,
-        constant_pairs=tuple((scores.model_ids[i], scores.model_ids[k]) for i, k in constant_pairs),
+        constant_pairs=tuple(constant_pairs),
         removal_items=removal_items,
         removal_searched=bool(is_comparable[0, 1:].any()),
         removal_first=removal_first,
-        items_to_separate=_count_items_for_leader(ranked, len(scores.item_ids)),
-        residual_items=tuple(scores.item_ids[item] for item in most_deviating_items),
+        items_to_separate=_count_items_for_leader(differences, len(table.item_ids)),
+        residual_items=tuple(table.item_ids[item] for item in most_deviating_items),
     )
 
 
-def _count_items_for_leader(ranked: Differences, n_items: int) -> int | None:
+def _count_items_for_leader(differences: Differences, n_items: int) -> int | None:
     """Count the further items that would separate the first two models; 0 if they differ already, None if unknown."""
-    difference, std_error = float(ranked.value[0, 1]), float(ranked.std_error[0, 1])
+    difference, std_error = float(differences.value[0, 1]), float(differences.std_error[0, 1])
     n_needed = count_items_to_separate(difference, std_error, n_items)
     if n_needed is None:
         return None
-    return 0 if ranked.significant[0, 1] else max(n_needed, 1)
+    return 0 if differences.significant[0, 1] else max(n_needed, 1)
 
 
 def _find_warnings(means: ScoreMeans, details: AuditFacts) -> tuple[Finding, ...]:
-    """Return warnings about models without common items, and about scores that are not missing completely at random."""
+    """Return warnings about models that share no items, and about scores that are not missing completely at random.
+
+    means : additive fit of the scores; its components are sets of models that are connected by common items
+    details : description of the table, with the p-value of the missing scores
+    """
     findings = []
-    components_message = describe_components(means.model.component_)  # empty if all models can be compared
-    if components_message:
-        findings.append(Finding("fit", components_message))
+    separate_sets = describe_components(means.model.component_)  # empty if common items connect all models
+    if separate_sets:
+        findings.append(Finding("fit", separate_sets))
     if details.missing_p < ALPHA_MISSING:
         message = (
             f"Cells are not missing completely at random (p = {details.missing_p:.2g}): their number depends on the model or on "
@@ -418,12 +438,13 @@ def _list_first_names(names: Sequence[str]) -> str:
 
 
 def _recommend_models(best: str | None, choice: ChoiceFacts | None, incomparable: Sequence[str]) -> Recommendation:
-    """Recommend the model with a significantly higher mean score than all others, or list the candidates for the best.
+    """Recommend the model with a significantly higher mean score than all others.
 
-    There is no recommendation if some models cannot be compared, because they share too few items with the first one.
+    If there is none, list the models that may be the best. If some models share too few items with the first one, they cannot
+    be compared with it, and no model is recommended.
 
     best : significantly best model; None if there is none
-    choice : candidates that cannot be ruled out as the best; None if some models cannot be compared
+    choice : models that may be the best; None if some models cannot be compared
     incomparable : models that share too few items with the first one of the ranking
 
     Returns the recommendation with its sentence for the user.
@@ -437,9 +458,10 @@ def _recommend_models(best: str | None, choice: ChoiceFacts | None, incomparable
         text = f"Recommended: {best} has a significantly higher mean score than every other model."
         return Recommendation("recommended", (best,), text, decided_by="scores")
 
-    models = (*choice.agents, *choice.candidates)
-    text = f"Candidates: {_list_first_names(models)} cannot be ruled out as the best ({100 * choice.level:.0f}% confidence)."
-    return Recommendation("candidates", models, text, decided_by="scores")
+    candidates = (*choice.agents, *choice.candidates)
+    names = _list_first_names(candidates)
+    text = f"Candidates: {names} cannot be ruled out as the best ({100 * choice.level:.0f}% confidence)."
+    return Recommendation("candidates", candidates, text, decided_by="scores")
 
 
 def _sign_audit(scores: ScoreTable, facts: RunFacts) -> str:

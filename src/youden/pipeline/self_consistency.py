@@ -31,7 +31,10 @@ METHOD = "self-trials, dyadic cluster-robust by item, Student t"
 
 
 def check_self_target(target: str) -> None:
-    """Raise StatisticsError [self-target] if the target of self-trials is not "items-like-these"."""
+    """Raise StatisticsError [self-target] if the target of self-trials is not "items-like-these".
+
+    Self-trials compare responses of one agent with each other.
+    """
     if target != "items-like-these":
         raise StatisticsError(
             f"Self-consistency cannot be estimated for this target: got '{target}'. Set `target: items-like-these`.",
@@ -81,8 +84,8 @@ def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
     """Tabulate the self-consistency of each agent with its 95% interval, as columns that are added to the ranking.
 
     Returns a table with the agents' ids as index, and the columns `self_consistency`, `self_consistency_low` and
-    `self_consistency_high`. It has no columns if the run has no self-trials. It also has none if the run has only
-    self-trials, because its abilities are then the self-consistency.
+    `self_consistency_high`. A run without self-trials gives a table without columns. So does a run that has only self-trials,
+    because its ranking already contains the self-consistency as the ability.
     """
     import pandas as pd  # takes long to load
 
@@ -100,12 +103,12 @@ def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
 
 
 def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
-    """Yield a note on agents of low self-consistency, and one on agents whose ability is low although they are consistent.
+    """Yield a note on agents that are consistent but have a low ability, and one on agents of low self-consistency.
 
-    Self-consistency measures how much more often two responses of one agent match if they are to the same item. It is low if
-    the upper bound of its 95% interval is below the mean of all agents. The other note names an agent if three conditions hold:
-    its self-consistency is not low, its ability is significantly below the mean ability, and the interval of its ability lies
-    below that of its self-consistency.
+    Self-consistency measures how much more often two responses of one agent match if they are to the same item. An agent is
+    inconsistent if the 95% interval of its self-consistency is below the mean self-consistency of all agents. The first note
+    names agents that are not inconsistent and have an ability significantly below the mean. The interval of the ability must
+    also lie below that of the self-consistency.
 
     ranking : ranking table; without the columns of `tabulate_self_consistency`, there are no notes
     """
@@ -114,22 +117,24 @@ def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
 
     is_inconsistent = ranking["self_consistency_high"] < ranking["self_consistency"].mean()
     has_low_ability = ranking["high"] < ranking["ability"].mean()
-    is_above_ability = ranking["self_consistency_low"] > ranking["high"]
-    stable = tuple(ranking["agent"][has_low_ability & is_above_ability & ~is_inconsistent])
-    inconsistent = tuple(ranking["agent"][is_inconsistent])
-    if stable:
+    has_higher_consistency = ranking["self_consistency_low"] > ranking["high"]
+    is_alone = has_low_ability & has_higher_consistency & ~is_inconsistent
+    lone_agents = tuple(ranking["agent"][is_alone])
+    if lone_agents:
         message = (
-            f"High self-consistency and low ability of {', '.join(stable)}: stable, but not corroborated by peers. Two "
+            f"High self-consistency and low ability of {', '.join(lone_agents)}: stable, but not corroborated by peers. Two "
             "responses of one agent to an item match more often than responses of different agents. The agent may repeat its "
             "mistakes, or be alone in being correct."
         )
-        yield Finding("not-corroborated", message, severity="note", agents=stable)
-    if inconsistent:
+        yield Finding("not-corroborated", message, severity="note", agents=lone_agents)
+
+    inconsistent_agents = tuple(ranking["agent"][is_inconsistent])
+    if inconsistent_agents:
         message = (
-            f"Low self-consistency of {', '.join(inconsistent)}: responses to one item vary in content. This bounds what ability "
-            "can reach: two agents match at most as often as the geometric mean of how often each matches itself."
+            f"Low self-consistency of {', '.join(inconsistent_agents)}: responses to one item vary in content. This bounds what "
+            "ability can reach: two agents match at most as often as the geometric mean of how often each matches itself."
         )
-        yield Finding("low-self-consistency", message, severity="note", agents=inconsistent)
+        yield Finding("low-self-consistency", message, severity="note", agents=inconsistent_agents)
 
 
 def _tabulate_comparisons(verdicts: Verdicts, rows: Positions) -> pd.DataFrame:
@@ -211,4 +216,5 @@ def replication_bounds(verdicts: Verdicts, agent: str) -> ReplicationScores:
     same_item, other_items = (table[kind].to_numpy() if kind in table else unknown for kind in (True, False))
 
     # a match after the last comparison turns R₀ into min(R₀, m + 1)
-    return replication_scores(same_item, np.column_stack([other_items, np.ones(len(table))]))
+    certain_match = np.ones(len(table))
+    return replication_scores(same_item, np.column_stack([other_items, certain_match]))

@@ -9,23 +9,25 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 from youden.engines.block_sums import count_calls
 from youden.types import Verdicts
 
 
-def _load_api(part: str) -> Any:
-    """Load `opentelemetry.trace` or `opentelemetry.metrics`.
+def _load_api(name: Literal["trace", "metrics"]) -> Any:
+    """Load one of the two modules of the OpenTelemetry API, `opentelemetry.trace` or `opentelemetry.metrics`.
+
+    The API alone records nothing. The command `opentelemetry-instrument youden run …` sets up the SDK, which does.
 
     Returns None if no environment variable `OTEL_…` is set, or if the package is not installed.
-
-    Spans and counters are recorded only if there is an SDK. The command `opentelemetry-instrument youden run …` sets up the
-    SDK.
     """
-    if any(name.startswith("OTEL_") for name in os.environ):
-        with suppress(ImportError):
-            return import_module(f"opentelemetry.{part}")
+    is_requested = any(variable.startswith("OTEL_") for variable in os.environ)
+    if not is_requested:
+        return None
+
+    with suppress(ImportError):
+        return import_module(f"opentelemetry.{name}")
     return None
 
 
@@ -40,10 +42,11 @@ def trace_step(name: str, **attributes: str | int) -> Iterator[None]:
         yield
 
 
-def count_answers(verdicts: Verdicts, attributes: Mapping[str, str | int]) -> None:
-    """Add the numbers of a run to its OpenTelemetry counters.
+def record_answer_counts(verdicts: Verdicts, attributes: Mapping[str, str | int]) -> None:
+    """Add the numbers of answers and tokens of a run, and its cost, to OpenTelemetry counters.
 
-    The counters are `youden.answers`, `youden.missing`, `youden.tokens_in`, `youden.tokens_out` and `youden.usd`.
+    The counters are `youden.answers`, `youden.missing` (trials without an answer), `youden.tokens_in`, `youden.tokens_out` and
+    `youden.usd`. Nothing happens if OpenTelemetry is not in use.
 
     attributes : names and values that describe the run, such as its judge, and that are attached to each number
     """

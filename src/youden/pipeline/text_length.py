@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +69,7 @@ def follows_length(rho: float, n_agents: int) -> bool:
     return abs(rho) >= MAX_CORRELATION and p_value < ALPHA
 
 
-def length_finding(rho: float, n_agents: int) -> Finding:
+def make_length_finding(rho: float, n_agents: int) -> Finding:
     """Report the correlation of abilities with the length of responses: a warning if it is strong, otherwise a note.
 
     Parameters
@@ -77,7 +77,7 @@ def length_finding(rho: float, n_agents: int) -> Finding:
     rho : float
         Spearman's ρ of ability and mean length.
     n_agents : int
-        Number of agents that it is computed from.
+        Number of agents from which ρ is computed.
 
     Returns
     -------
@@ -87,59 +87,66 @@ def length_finding(rho: float, n_agents: int) -> Finding:
     text = f"The ranking correlates with mean length at ρ = {rho:.2f}"
     if not follows_length(rho, n_agents):
         return Finding("length", f"{text}.", severity="note", facts={"correlation": rho})
-    longer = "longer" if rho >= 0 else "shorter"
-    return Finding(
-        "length",
-        f"{text}: agents with {longer} responses rank higher. Agreement cannot show whether their responses are better or only "
-        "easier to match.",
-        facts={"correlation": rho},
+
+    length = "longer" if rho >= 0 else "shorter"
+    message = (
+        f"{text}: agents with {length} responses rank higher. Agreement cannot show whether their responses are better or only "
+        "easier to match."
     )
+    return Finding("length", message, facts={"correlation": rho})
 
 
-def length_warnings(
-    folder: RunFolder, pool: PoolSummary, rows: Rows, ability: Floats, *, n_trials: int
+def iter_length_warnings(
+    folder: RunFolder, pool: PoolSummary, iter_trials: Rows, ability: Floats, *, n_trials: int
 ) -> Iterator[Finding]:
-    """Yield a warning if text length explains much of the variance of the answers, and one if it correlates with ability.
+    """Yield a warning if the judge seems to compare lengths of texts, and one if the ranking follows the length of responses.
 
-    The first check is left out if the run has more than `MAX_TRIALS` trials, or if its pool cannot be read or has changed.
-    The second check is left out if the pool has no lengths.
+    The judge seems to compare lengths if these explain much of the variance of its answers. This is not checked if the run has
+    more than `MAX_TRIALS` trials, or if its pool cannot be read or has changed. The ranking is not checked if the pool has no
+    lengths.
 
     folder : folder of the run
     pool : agents and items of the run, with the mean length of each agent's responses
-    rows : function that yields the trials of the run with their answers, in chunks of columns
+    iter_trials : function that yields the trials of the run with their answers, in chunks of columns
     ability : float array (n_agents,), abilities of the main ranking; NaN for agents without one
     n_trials : number of trials of the run
     """
-    share = np.nan
+    explained_share = np.nan
     with suppress(YoudenError):  # the pool is gone or damaged
         if n_trials <= MAX_TRIALS and folder.has("config.yaml"):
-            share = _compute_explained_share(folder, pool, rows)
+            explained_share = _compute_explained_share(folder, pool, iter_trials)
 
-    if share >= MAX_SHARE:
-        yield Finding(
-            "length",
-            f"Text length explains {share:.0%} of the variance of the judge's answers: it seems to compare lengths, not "
-            "contents. Use another judge, and check it with `youden calibrate`.",
-            facts={"share": share},
+    if explained_share >= MAX_SHARE:
+        message = (
+            f"Text length explains {explained_share:.0%} of the variance of the judge's answers: it seems to compare lengths, "
+            "not contents. Use another judge, and check it with `youden calibrate`."
         )
+        yield Finding("length", message, facts={"share": explained_share})
 
     correlation = length_correlation(ability, pool.mean_length)
     if correlation is not None and follows_length(*correlation):
-        yield length_finding(*correlation)
+        yield make_length_finding(*correlation)
 
 
-def _compute_explained_share(folder: RunFolder, pool: PoolSummary, rows: Rows) -> float:
+def _compute_explained_share(folder: RunFolder, pool: PoolSummary, iter_trials: Rows) -> float:
     """Compute the share of the variance of the answers that text length explains; NaN if the pool has changed."""
-    lengths = read_answer_lengths(folder, pool, rows)
-    if lengths is None:
+    answers = read_answer_lengths(folder, pool, iter_trials)
+    if answers is None:
         return float("nan")
-    answer, first_length, second_length, is_paired = lengths
-    return length_share(answer, first_length, second_length, paired=is_paired)
+    return length_share(answers.answer, answers.first_length, answers.second_length, paired=answers.is_paired)
 
 
-def read_answer_lengths(
-    folder: RunFolder, pool: PoolSummary, rows: Rows
-) -> tuple[Floats, Positions, Positions, Bools] | None:
+class AnswerLengths(NamedTuple):
+    """Answers to trials, with the lengths of the two compared texts in characters: arrays (n_answers,)."""
+
+    answer: Floats
+    first_length: Positions
+    second_length: Positions
+    is_paired: Bools
+    """Whether the trial is paired, so that both texts respond to one item."""
+
+
+def read_answer_lengths(folder: RunFolder, pool: PoolSummary, iter_trials: Rows) -> AnswerLengths | None:
     """Read the answers of a run with the lengths of the compared texts.
 
     Trials without an answer are left out. So are probes, whose texts are unusually similar, and self-trials, which compare an
@@ -147,9 +154,8 @@ def read_answer_lengths(
 
     folder : folder of the run
     pool : pool at the time of the run
-    rows : function that yields the trials of the run with their answers, in chunks of columns
+    iter_trials : function that yields the trials of the run with their answers, in chunks of columns
 
-    Returns four arrays (n_answers,): answer, characters of the first and of the second text, and whether the trial is paired.
     Returns None if the texts of the pool have changed since the run.
 
     Raises PoolError or RunFolderError if the pool cannot be read.
@@ -158,51 +164,44 @@ def read_answer_lengths(
     if texts.digest != pool.digest:
         return None
 
-    parts = [_find_answer_lengths(chunk, texts) for chunk in rows()]
-    answers, first_lengths, second_lengths, paired = zip(*parts, strict=True)
-    first_length = np.concatenate(first_lengths)
-    second_length = np.concatenate(second_lengths)
-    return np.concatenate(answers), first_length, second_length, np.concatenate(paired)
+    chunks = [_find_answer_lengths(trials, texts) for trials in iter_trials()]
+    return AnswerLengths(*map(np.concatenate, zip(*chunks, strict=True)))
 
 
-def _find_answer_lengths(chunk: Mapping[str, NDArray[Any]], texts: Pool) -> tuple[Floats, Positions, Positions, Bools]:
+def _find_answer_lengths(trials: Mapping[str, NDArray[Any]], texts: Pool) -> AnswerLengths:
     """Find the answers of one chunk of trials, and the lengths of the two texts that each of them compares.
 
     Trials without an answer are left out. So are self-trials, which compare an agent with itself, and probes, whose texts
     were chosen because they are unusually similar.
 
-    chunk : columns of the trials, by name
+    trials : columns of the trials, by name
     texts : pool with the texts
-
-    Returns four arrays (n_answers,): answer, characters of the first and of the second text, and whether the trial is
-    paired, so that both texts respond to one item.
     """
-    is_used = (chunk["missing_reason"] == 0) & ~np.isin(chunk["role"], (PROBE, SELF))
-    is_paired = chunk["trial_type"][is_used] == PAIRED
-    first_item = chunk["item"][is_used]
-    second_item = np.where(is_paired, first_item, chunk["other_item"][is_used])
+    counts = (trials["missing_reason"] == 0) & ~np.isin(trials["role"], (PROBE, SELF))
+    is_paired = trials["trial_type"][counts] == PAIRED
+    first_item = trials["item"][counts]
+    second_item = np.where(is_paired, first_item, trials["other_item"][counts])
 
     # the table of lengths has one row per agent and response, and one column per item
-    first_row = _find_length_rows(chunk, "first", texts.n_agents)[is_used]
-    second_row = _find_length_rows(chunk, "second", texts.n_agents)[is_used]
-    first_length = texts.all_lengths[first_row, first_item]
-    second_length = texts.all_lengths[second_row, second_item]
-    return chunk["answer"][is_used], first_length, second_length, is_paired
+    first_row = _find_rows_of_texts(trials["first"], trials.get("first_repeat"), texts.n_agents)
+    second_row = _find_rows_of_texts(trials["second"], trials.get("second_repeat"), texts.n_agents)
+    first_length = texts.all_lengths[first_row[counts], first_item]
+    second_length = texts.all_lengths[second_row[counts], second_item]
+    return AnswerLengths(trials["answer"][counts], first_length, second_length, is_paired)
 
 
-def _find_length_rows(trials: Mapping[str, NDArray[Any]], text: str, n_agents: int) -> Positions:
-    """Find the row of `Pool.all_lengths` with the length of the first or the second text of each trial.
+def _find_rows_of_texts(agent: Positions, response_number: Positions | None, n_agents: int) -> Positions:
+    """Find the row of `Pool.all_lengths` with the length of each text.
 
     The rows of `Pool.all_lengths` are response 1 of all agents, then response 2 of all agents, and so on.
 
-    trials : columns of the trials: the agents of the texts, and the numbers of their responses if agents have several
-    text : "first" or "second"
+    agent : int array (n_texts,), agent of each text
+    response_number : int array (n_texts,), number of the response that the text is, from 1; None if agents have one response per
+        item
     n_agents : number of agents of the pool
 
-    Returns an int array (n_trials,).
+    Returns an int array (n_texts,).
     """
-    agent = trials[text]
-    if f"{text}_repeat" not in trials:
+    if response_number is None:
         return agent
-    response_number = trials[f"{text}_repeat"]
     return np.asarray(agent + (response_number - 1) * n_agents)

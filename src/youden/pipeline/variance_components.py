@@ -46,21 +46,20 @@ def build_variance_table(variance: VarianceFacts) -> Table:
     Returns
     -------
     Table
-        Standard deviation of an ability that is due to the source, its 95% interval, and its share in the variance of an
-        ability. The last column is the factor by which the width of an ability's interval changes if twice as much is
-        sampled, for example twice as many items.
+        Standard deviation of an ability that is due to the source, its 95% interval, and its share of the variance on which
+        the intervals of the abilities are based. The last column is the factor by which the width of these intervals changes
+        if twice as much is sampled, for example twice as many items.
     """
-    # variance that the intervals contain
-    values = [
+    interval_variances = [
         component.ability_variance.value
         for component in variance.components
         if component.ability_variance is not None and component.in_interval
     ]
-    total = sum(values) or 1.0
+    total = sum(interval_variances) or 1.0
 
-    rows = [_format_row(component, total) for component in variance.components]
-    right = ["SD in an ability", "95%", "share", "interval if doubled"]
-    return make_table(f"{variance.run}: variance components of an ability", ["component"], right, rows)
+    rows = [_format_component(component, total) for component in variance.components]
+    number_headers = ["SD in an ability", "95%", "share", "interval if doubled"]
+    return make_table(f"{variance.run}: variance components of an ability", ["component"], number_headers, rows)
 
 
 def write_variance_components(folder: RunFolder, result: Verdicts, run: str) -> None:
@@ -121,12 +120,12 @@ def _read_all_verdicts(folder: RunFolder) -> Verdicts:
 def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = None) -> VarianceFacts:
     """Decompose the variance of the abilities of a run by its sources.
 
-    The sources are the sample of items, the responses that an agent would give if it were sampled again, the sample of calls
-    (which partner an agent meets on which item), the error of the false-positive rates, the choice of the judge, and the choice
-    of the other agents of the pool. The result contains one component per source, with its variance, or with the command that
-    would measure it, if the run does not determine it. Two further components are parts of the variance of the calls: that of
-    the judge's answers to the same two texts, asked again in the same order and in the other order. The sum over all components
-    therefore counts them twice. There is no component of the false-positive rates if its variance is 0.
+    The sources are the sample of items, the responses that an agent would give if it were sampled again, and the sample of
+    calls (which partner an agent meets on which item). Further sources are the error of the false-positive rates, the choice of
+    the judge, and the choice of the other agents of the pool. The result contains one component per source, with its variance,
+    or with the command that would measure an unknown variance. Two further components are parts of the variance of the calls:
+    that of the judge's answers to the same two texts, asked again in the same order and in the other order. The sum over all
+    components therefore counts them twice. The component of the rates is left out if it is 0.
 
     A variance is that of an agent's distance from the average ability, as a mean over agents.
 
@@ -137,28 +136,27 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     Raises StatisticsError [variance-few] for fewer than 3 agents, or fewer than 5 items with several answered trials.
     """
     plan = result.plan
-    used = is_training_answer(result)
+    counts = is_training_answer(result)  # which trials count for abilities
     abilities = estimate_mean_abilities(result)
-    ability = abilities.mean_answer
 
     # number of the response that a trial shows, if agents have several responses to an item
     first_repeat, second_repeat = plan.trials.first_repeat, plan.trials.second_repeat
     components = VarianceComponents(
-        plan.first[used],
-        plan.second[used],
-        plan.item[used],
-        result.answer[used],
-        ability=ability,
+        plan.first[counts],
+        plan.second[counts],
+        plan.item[counts],
+        result.answer[counts],
+        ability=abilities.mean_answer,
         n_items=plan.n_items,
-        first_repeat=None if first_repeat is None else first_repeat[used],
-        second_repeat=None if second_repeat is None else second_repeat[used],
+        first_repeat=None if first_repeat is None else first_repeat[counts],
+        second_repeat=None if second_repeat is None else second_repeat[counts],
     )
     if judges is None and result.votes is not None:
         judges = measure_vote_spread(plan, result.votes)
 
     # components of the mean ability's variance, and their sum over those that the intervals contain
-    n_agents = int((~np.isnan(ability)).sum())
-    n_items = len(np.unique(plan.item[used]))
+    n_agents = int((~np.isnan(abilities.mean_answer)).sum())
+    n_items = len(np.unique(plan.item[counts]))
     mean_rate_variance = float(np.nan_to_num(abilities.rate_variance).mean())
     in_interval = _list_interval_components(components, result, run, rate_variance=mean_rate_variance)
     all_components = [*in_interval, *_list_outside_components(components, judges, run, n_agents)]
@@ -185,24 +183,27 @@ def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | 
     differences.
     """
     plan = result.plan
-    rows = (plan.trial_type == PAIRED) & result.answered
-    answer = result.answer[rows]
-    first_text, second_text = (text[rows].astype(np.int64) for text in plan.text_rows)
-    question = _number_questions(plan.item[rows].astype(np.int64), first_text, second_text)
+    is_paired = (plan.trial_type == PAIRED) & result.answered
+    first_text, second_text = (text[is_paired].astype(np.int64) for text in plan.text_rows)
+    text_pair = _number_text_pairs(plan.item[is_paired].astype(np.int64), first_text, second_text)
     is_swapped = first_text > second_text
 
-    # sort the answers by question (two texts), then by the order of the texts, and compare each answer with the next one
-    order = np.lexsort((is_swapped, question))
-    half_square = np.diff(answer[order]) ** 2 / 2
-    is_same_question = question[order][1:] == question[order][:-1]
-    is_same_order = is_swapped[order][1:] == is_swapped[order][:-1]
-    variance_in_same_order = _average_if_enough(half_square[is_same_question & is_same_order])
-    variance_in_other_order = _average_if_enough(half_square[is_same_question & ~is_same_order])
+    # sort the trials by their two texts, and then by the order of the texts
+    order = np.lexsort((is_swapped, text_pair))
+    text_pair, is_swapped = text_pair[order], is_swapped[order]
+    answer = result.answer[is_paired][order]
+
+    # compare each answer with the next one
+    half_square = np.diff(answer) ** 2 / 2
+    has_same_texts = text_pair[1:] == text_pair[:-1]
+    has_same_order = is_swapped[1:] == is_swapped[:-1]
+    variance_in_same_order = _average_if_enough(half_square[has_same_texts & has_same_order])
+    variance_in_other_order = _average_if_enough(half_square[has_same_texts & ~has_same_order])
     return variance_in_same_order, variance_in_other_order
 
 
-def _number_questions(item: Positions, first_text: Positions, second_text: Positions) -> Positions:
-    """Assign the same number to trials of an item and two texts, in either order; return an int64 array (n_trials,)."""
+def _number_text_pairs(item: Positions, first_text: Positions, second_text: Positions) -> Positions:
+    """Assign a number to each pair of texts on an item, the same one in either order; return an int64 array (n_trials,)."""
     n_texts = int(max(first_text.max(initial=0), second_text.max(initial=0))) + 1
     lower = np.minimum(first_text, second_text)
     higher = np.maximum(first_text, second_text)
@@ -294,24 +295,24 @@ PART_OF_CALLS = "of these"
 def _list_judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
     """List the variance of the judge's answers to the same two texts, in the same order and in the other order.
 
-    The variance of the calls already contains the two variances, so they are not added to it.
+    Both are part of the variance of the calls. They are marked as not in the intervals, so that no sum counts them twice.
 
     components : factors of the variance components of the run
     result : answers of the run
     run : name of the run, for the command that measures an unknown variance
     """
     same_order, other_order = _estimate_repeat_variances(result)
-    variances = {"asked again": same_order, "asked in the other order": other_order}
-    facts = []
-    for title, variance in variances.items():
-        ability_variance = None
-        command = f"youden calibrate {run}"
-        if variance is not None:
-            ability_variance = _without_interval(variance * components.residual_factor)
-            command = ""
+    answer_variances = {"asked again": same_order, "asked in the other order": other_order}
+    judge_components = []
+    for title, answer_variance in answer_variances.items():
         name = f"{PART_OF_CALLS} the judge, {title}"
-        facts.append(ComponentFacts(name, ability_variance, measure_command=command, in_interval=False))
-    return facts
+        if answer_variance is None:
+            component = ComponentFacts(name, None, measure_command=f"youden calibrate {run}", in_interval=False)
+        else:
+            ability_variance = _without_interval(answer_variance * components.residual_factor)
+            component = ComponentFacts(name, ability_variance, in_interval=False)
+        judge_components.append(component)
+    return judge_components
 
 
 def _without_interval(variance: float) -> Part:
@@ -329,35 +330,33 @@ def _describe_response_measure(result: Verdicts, run: str) -> str:
 def _list_outside_components(
     components: VarianceComponents, judges: JudgeSpread | None, run: str, n_agents: int
 ) -> list[ComponentFacts]:
-    """List the two sources of variance that the intervals do not include: the choice of the judge and of the other agents.
+    """List the variances of an ability that come from the choice of the judge and from the choice of the agents of the pool.
+
+    The intervals include neither of them, because they take the judge and the pool as given.
 
     components : variance components of the run; `pair` is the variance of the effects of pairs of agents
     judges : variance between judges; None if it is unknown
     run : name of the run, for the command that measures an unknown variance
     n_agents : number of agents with an ability
     """
-    judge_variance = None
-    judge_command = f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs"
-    if judges is not None:
+    judge_title = "the judge: another one of this kind"
+    if judges is None:
+        command = f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs"
+        judge_component = ComponentFacts(judge_title, None, measure_command=command, in_interval=False)
+    else:
         judge_variance = Part(judges.variance, judges.low, judges.high)
-        judge_command = ""
+        judge_component = ComponentFacts(judge_title, judge_variance, in_interval=False)
 
-    partner_variance = None
-    partner_command = "more calls, so that pairs of agents meet on several items"
-    if components.pair is not None:
+    partner_title = "partners: another pool of agents"
+    if components.pair is None:
+        command = "more calls, so that pairs of agents meet on several items"
+        partner_component = ComponentFacts(partner_title, None, measure_command=command, in_interval=False)
+    else:
         partner_variance = components.pair.times(1 / max(n_agents - 2, 1))
-        partner_command = ""
         if np.isnan(partner_variance.low):  # too few agents for an interval
             partner_variance = _without_interval(partner_variance.value)
-
-    return [
-        ComponentFacts(
-            "the judge: another one of this kind", judge_variance, measure_command=judge_command, in_interval=False
-        ),
-        ComponentFacts(
-            "partners: another pool of agents", partner_variance, measure_command=partner_command, in_interval=False
-        ),
-    ]
+        partner_component = ComponentFacts(partner_title, partner_variance, in_interval=False)
+    return [judge_component, partner_component]
 
 
 def _compute_width_ratio(new_variance: float, variance: float) -> float:
@@ -372,10 +371,12 @@ def _summarize_components(
     *,
     n_items: int,
 ) -> str:
-    """State in one sentence which component is the largest, and what would narrow the intervals.
+    """State in one sentence which component of the variance is the largest, and how much narrower more data make the intervals.
 
-    in_interval : components that the intervals contain; the first three are those of items, responses and calls
-    error_variance : sum of these components
+    If judges differ by more than agents do, the sentence states that instead.
+
+    in_interval : components that the intervals include; the first three are those of items, responses and calls
+    error_variance : sum of the components that the intervals include
     judges : variance between judges; None if it is unknown
     n_items : number of items of the run
     """
@@ -385,23 +386,23 @@ def _summarize_components(
             f"agents do, ± {judges.agent_variance**0.5:.3f}."
         )
 
-    items, response, calls = in_interval[:3]
-    largest = max((items, response, calls), key=_get_variance)
+    item_component, response_component, call_component = in_interval[:3]
+    largest = max(item_component, response_component, call_component, key=_get_variance)
     share = _get_variance(largest) / (error_variance or 1.0)
-    call_gain = _compute_gain_if_doubled(calls)
-    call_effect = f"twice the calls on these items narrow it by {call_gain:.0%}"
-    if call_gain < 0.05:
-        call_effect = "more calls on these items change nothing"
+    call_gain = _compute_gain_if_doubled(call_component)
+    if largest is call_component:
+        return (
+            f"Mostly too few calls ({share:.0%}): twice as many on these items narrow the interval by {call_gain:.0%}."
+        )
 
-    if largest is items:
+    call_effect = "more calls on these items change nothing"
+    if call_gain >= 0.05:
+        call_effect = f"twice the calls on these items narrow it by {call_gain:.0%}"
+    if largest is item_component:
         n_added = 3 * n_items  # four times as many items halve the interval
         return f"Mostly the items ({share:.0%}): {n_added} more of them halve the interval; {call_effect}."
-    if largest is response:
-        gain = _compute_gain_if_doubled(response)
-        return (
-            f"Mostly the responses ({share:.0%}): twice the repeats narrow the interval by {gain:.0%}; {call_effect}."
-        )
-    return f"Mostly too few calls ({share:.0%}): twice as many on these items narrow the interval by {call_gain:.0%}."
+    gain = _compute_gain_if_doubled(response_component)
+    return f"Mostly the responses ({share:.0%}): twice the repeats narrow the interval by {gain:.0%}; {call_effect}."
 
 
 def _get_variance(component: ComponentFacts) -> float:
@@ -417,11 +418,10 @@ def _compute_gain_if_doubled(component: ComponentFacts) -> float:
     return 1 - (component.width_change_if_doubled or 1.0)
 
 
-def _format_row(component: ComponentFacts, total: float) -> list[str]:
+def _format_component(component: ComponentFacts, total: float) -> list[str]:
     """Format one source of variance as a row of the table of `build_variance_table`.
 
-    The share is in parentheses if it is part of the share of the calls. It is "not in it" if the intervals do not include
-    the source.
+    Its columns are the name, the standard deviation and its interval, the share, and the change if twice as much is sampled.
 
     total : sum of the variances that the intervals include
     """
@@ -430,16 +430,20 @@ def _format_row(component: ComponentFacts, total: float) -> list[str]:
         return [component.name, "unknown", "", "", ""]
 
     # an estimated variance may be negative
-    low, sd, high = (max(bound, 0.0) ** 0.5 for bound in (variance.low, variance.value, variance.high))
-    interval = "" if low == high else f"{low:.4f} … {high:.4f}"
-
-    fraction = max(variance.value, 0.0) / total
-    share = "not in it"
-    if component.in_interval:
-        share = f"{fraction:.0%}"
-    elif component.name.startswith(PART_OF_CALLS):
-        share = f"({fraction:.0%})"
-
+    low_sd, sd, high_sd = np.sqrt(np.maximum([variance.low, variance.value, variance.high], 0.0))
+    interval = "" if low_sd == high_sd else f"{low_sd:.4f} … {high_sd:.4f}"
     width_change = component.width_change_if_doubled
-    if_doubled = "" if width_change is None else f"× {width_change:.2f}"
-    return [component.name, f"{sd:.4f}", interval, share, if_doubled]
+    change_if_doubled = "" if width_change is None else f"× {width_change:.2f}"
+    return [component.name, f"{sd:.4f}", interval, _format_share(component, total), change_if_doubled]
+
+
+def _format_share(component: ComponentFacts, total: float) -> str:
+    """Format the share of a source in the variance that the intervals include.
+
+    The share is in parentheses if it is part of the share of the calls. The text is "not in it" for other sources that the
+    intervals do not include.
+    """
+    share = f"{_get_variance(component) / total:.0%}"
+    if component.name.startswith(PART_OF_CALLS):
+        return f"({share})"
+    return share if component.in_interval else "not in it"

@@ -218,7 +218,13 @@ async def judge_async(
 
 
 def _check_function_options(options: JudgingOptions, store: str | Path | None) -> None:
-    """Raise ConfigError [judge-function-options] if an option of calls is set, because a function makes no calls."""
+    """Check that no option of requests is set, because a judge that is a function sends no requests.
+
+    options : options of the judging; the argument `mode` of the caller has set `batching`
+    store : store of the answers; None if the caller has set none
+
+    Raises ConfigError [judge-function-options] with the names of the options that are set.
+    """
     is_set = {
         "store": store is not None,
         "retry_failed": options.retry_failed,
@@ -227,9 +233,10 @@ def _check_function_options(options: JudgingOptions, store: str | Path | None) -
     }
     names = [name for name, value in is_set.items() if value]
     if names:
+        arguments = "this argument" if len(names) == 1 else "these arguments"
         raise ConfigError(
             f"With a function as the judge, youden sends no requests and stores no answers: got {', '.join(names)}. Remove "
-            f"{'this argument' if len(names) == 1 else 'these arguments'}, or pass a judge that makes calls.",
+            f"{arguments}, or pass a judge that makes calls.",
             slug="judge-function-options",
         )
 

@@ -211,7 +211,7 @@ def plan_without_follow_ups(plan: Plan) -> Plan:
     return replace(plan, trials=plan.trials.take(slice(n_others)))
 
 
-def verdicts_without_follow_ups(result: Verdicts) -> Verdicts:
+def remove_follow_ups(result: Verdicts) -> Verdicts:
     """Return verdicts without the verdicts of follow-ups, additional trials that serve only to flag groups of agents.
 
     Parameters
@@ -251,5 +251,6 @@ def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> 
         A copy; `step` of the new trials is the number of the round, 1 for the first one after the pilot.
     """
     step = np.full(len(trials), len(rounds.starts), dtype=np.int32)
-    longer = with_added_trials(plan, replace(trials, step=step))
-    return replace(longer, rounds=rounds.with_round(int(plan.block.max()) + 1, active))
+    longer_plan = with_added_trials(plan, replace(trials, step=step))
+    first_new_block = int(plan.block.max()) + 1
+    return replace(longer_plan, rounds=rounds.with_round(first_new_block, active))

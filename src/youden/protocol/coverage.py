@@ -79,13 +79,16 @@ def compute_coverage(plan: Plan) -> Coverage:
     Returns
     -------
     Coverage
-        Numbers of cells that have a response, that training may use, and that get a score; of calls of each trial type;
-        and of distinct pairs of agents on items.
+        Numbers of cells: with a response, for training (not held out), and with a score. Number of calls of each trial type.
+        Number of distinct pairs of agents on items.
     """
+    # whether a trial shows the text of a held-out cell
     is_paired = plan.trial_type == PAIRED
-    _, second_item = plan.trials.text_cells
+    first_item, second_item = plan.trials.text_cells
     is_held_out = plan.split.holdout
-    touches_holdout = is_held_out[plan.first, plan.item] | is_held_out[plan.second, second_item]
+    first_is_held_out = is_held_out[plan.first, first_item]
+    second_is_held_out = is_held_out[plan.second, second_item]
+    touches_holdout = first_is_held_out | second_is_held_out
     scored_cells = _mark_first_cells(plan, is_paired & ~touches_holdout)
 
     paired = plan.trials.take(is_paired)

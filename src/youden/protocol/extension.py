@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
+from fractions import Fraction
 from itertools import islice
-from math import ceil
+from math import ceil, floor
 
 import numpy as np
 
@@ -74,9 +75,9 @@ def draw_anchor_trials(
     """
     anchor_order = rng.permutation(n_anchors).tolist()
     shifts = rng.permutation(n_anchors)
-    taken = set(planned)
+    drawn = set(planned)
     if pairs == "unordered":
-        taken.update((item, second, first) for item, first, second in planned)
+        drawn.update((item, second, first) for item, first, second in planned)
 
     rows: list[tuple[int, int, int, int]] = []  # item, first agent, second agent and block of each trial
     block_number = start
@@ -93,11 +94,11 @@ def draw_anchor_trials(
             # the scored agents begin at anchors that are evenly spaced, or all at the same one
             spacing = 0 if together else position * n_anchors // len(scored)
             first_anchor = shift + spacing
-            comparisons = _compare_with_anchors(item, agent, anchor_order, first_anchor, eligible=eligible, taken=taken)
+            comparisons = _compare_with_anchors(item, agent, anchor_order, first_anchor, eligible=eligible, drawn=drawn)
             block += comparisons
-            taken.update(comparisons)
+            drawn.update(comparisons)
             if pairs == "unordered":
-                taken.update([(item, b, a) for item, a, b in comparisons])
+                drawn.update((item, second, first) for item, first, second in comparisons)
 
         if len(rows) + len(block) > n_paired:
             break
@@ -115,34 +116,30 @@ def draw_anchor_trials(
 
 
 def _compare_with_anchors(
-    item: int, agent: int, anchor_order: list[int], start: int, *, eligible: Bools, taken: Set[Comparison]
+    item: int, agent: int, anchor_order: list[int], start: int, *, eligible: Bools, drawn: Set[Comparison]
 ) -> list[Comparison]:
-    """Compare an agent with two different anchors on an item: once as the first agent, once as the second.
+    """Draw two comparisons of an agent with different anchors on an item: with the agent first, and with the agent second.
 
-    The anchors are tried in cyclic order: the first one from the position `start`, the second one from half a cycle later. An
-    anchor is skipped if its response to the item may not be compared, or if the comparison is taken.
+    Anchors are the agents of the first plan. For each of the two comparisons, the anchors are tried in cyclic order until one
+    can be used. The first search begins at the position `start` of `anchor_order`, and the second search begins half a cycle
+    later. An anchor is skipped if its response to the item may not be compared, or if the comparison was drawn before.
 
-    eligible : bool array (n_agents, n_items), cells that may be compared
-    taken : comparisons that are not repeated
+    eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+    drawn : comparisons that were drawn before
 
     Returns up to two comparisons; fewer if no anchor is left.
     """
-
-    def iter_partners(position: int) -> Iterator[int]:
-        anchors = _iter_cyclically(anchor_order, position)
-        return (anchor for anchor in anchors if anchor != agent and eligible[anchor, item])
-
-    comparisons: list[Comparison] = []
-    second_agents = (anchor for anchor in iter_partners(start) if (item, agent, anchor) not in taken)
-    second_agent = next(second_agents, None)
-    if second_agent is not None:
-        comparisons.append((item, agent, second_agent))
-
     half_cycle = len(anchor_order) // 2
-    first_agents = (anchor for anchor in iter_partners(start + half_cycle) if (item, anchor, agent) not in taken)
-    first_agent = next((anchor for anchor in first_agents if anchor != second_agent), None)
-    if first_agent is not None:
-        comparisons.append((item, first_agent, agent))
+    comparisons: list[Comparison] = []
+    skipped_anchors = {agent}  # an anchor is not compared with itself
+    for is_agent_first, position in ((True, start), (False, start + half_cycle)):
+        for anchor in _iter_cyclically(anchor_order, position):
+            comparison = (item, agent, anchor) if is_agent_first else (item, anchor, agent)
+            is_possible = anchor not in skipped_anchors and eligible[anchor, item]
+            if is_possible and comparison not in drawn:
+                comparisons.append(comparison)
+                skipped_anchors.add(anchor)
+                break
     return comparisons
 
 
@@ -207,8 +204,8 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
 def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     """Extend a plan by items, and compare all agents on them.
 
-    The new comparisons are drawn in blocks. A block compares all agents on one item, so that each agent appears once as the
-    first and once as the second. The trials that the plan already has stay as they are.
+    The new comparisons are drawn in blocks. A block is a set of trials of one item, in which each agent appears once as the
+    first and once as the second agent. The trials that the plan already has stay as they are.
 
     Parameters
     ----------
@@ -220,7 +217,7 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
         Number of calls to add, of both trial types: paired calls, which compare responses to the same item, and
         independent calls, which compare responses to different items and estimate the false-positive rate. Paired calls
         are added only on the new items. Default: as many paired calls per new item as the plan's items have on average,
-        and the independent calls that go with them.
+        and as many independent calls as the plan's rule for them requires.
 
     Returns
     -------
@@ -236,17 +233,17 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
         block; [extend-exhausted]: if no comparison is left.
     """
     extender = _PlanExtender(plan, pool)
-    n_new = pool.n_items - plan.n_items
+    n_new_items = pool.n_items - plan.n_items
 
     # by default, each new item gets the mean number of paired calls per item; the total is rounded
     n_planned_paired = int((plan.trial_type == PAIRED).sum())
     calls_per_item = n_planned_paired / plan.n_items
-    default_paired = int(calls_per_item * n_new + 0.5)
+    default_paired = int(calls_per_item * n_new_items + 0.5)
     n_paired = extender.count_paired_calls(calls, default=default_paired, n_scored=pool.n_agents)
 
-    # only the new items, which become the last set of items, get blocks
-    set_number = len(extender.extensions.item_sets)
-    drawn = extender.draw_complete_blocks(n_paired, {set_number: n_new})
+    # blocks are drawn only on the new items, which become the last set of items
+    number_of_new_set = len(extender.extensions.item_sets)
+    drawn = extender.draw_complete_blocks(n_paired, {number_of_new_set: n_new_items})
     return extender.extend("items", drawn, n_paired, calls=calls)
 
 
@@ -300,10 +297,10 @@ def add_calls(
 
 
 def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
-    """Extend a plan by repeats: further responses of the agents to the same items.
+    """Extend a plan by repeats, which are further responses of the agents to the same items.
 
-    More blocks are drawn, each of which compares all agents on one item. If an agent has several responses to an item, a
-    new trial shows the response that the plan has shown least often.
+    The new trials are drawn in blocks, each of which compares all agents on one item. If an agent has several responses to an
+    item, a new trial shows the response that the plan has shown least often.
 
     Parameters
     ----------
@@ -313,8 +310,8 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
         Pool of the plan, with the same agents and items, and more responses per cell (not checked).
     calls : int, optional
         Number of calls to add, of both trial types. If the judge costs nothing, this is the number of paired calls, and
-        independent calls are added to them. Default: for each added response per cell (an agent and an item), as many
-        paired calls as the plan has per earlier response, and the independent calls that go with them.
+        independent calls are added to them. Default: as many paired calls per new response of a cell (an agent and an item)
+        as the plan has per earlier response, and as many independent calls as the plan's rule for them requires.
 
     Returns
     -------
@@ -331,18 +328,26 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     """
     extender = _PlanExtender(plan, pool)
 
-    # by default, the same number of paired calls per response of a cell; its responses are numbered from 1
+    # by default, a new response of a cell gets as many paired calls as an earlier one
     n_planned_paired = int((plan.trial_type == PAIRED).sum())
-    columns = plan.trials.columns()
-    repeat_columns = [columns[name] for name in ("first_repeat", "second_repeat") if name in columns]
-    n_planned_repeats = max((int(column.max()) for column in repeat_columns), default=1)
-    n_new_repeats = pool.repeats - n_planned_repeats
+    n_planned_repeats = _count_responses_per_cell(plan.trials)
     calls_per_repeat = n_planned_paired / n_planned_repeats
-    default_paired = int(calls_per_repeat * n_new_repeats)
+    default_paired = int(calls_per_repeat * (pool.repeats - n_planned_repeats))
     n_paired = extender.count_paired_calls(calls, default=default_paired, n_scored=pool.n_agents)
 
     drawn = extender.draw_complete_blocks(n_paired, extender.count_items_by_set())
     return extender.extend("repeats", drawn, n_paired, calls=calls)
+
+
+def _count_responses_per_cell(trials: Trials) -> int:
+    """Return the largest number of responses of one agent to one item that some trials show, at least 1.
+
+    The responses of an agent to an item are numbered from 1. Trials have no response numbers if all agents have one response
+    per item.
+    """
+    columns = trials.columns()
+    repeat_columns = [columns[name] for name in ("first_repeat", "second_repeat") if name in columns]
+    return max((int(column.max()) for column in repeat_columns), default=1)
 
 
 def _divide_in_proportion(n: int, sizes: Sequence[int]) -> list[int]:
@@ -398,7 +403,7 @@ class _PlanExtender:
         return {set_number: len(items) for set_number, items in enumerate(self.extensions.item_sets)}
 
     def load_design(self) -> Design:
-        """Make the design that drew the plan."""
+        """Load the design that drew the plan, with the options of the plan."""
         make_design = DESIGNS.load(self.plan.design)
         options = {name: self.plan.options[name] for name in make_design.options if name in self.plan.options}
         return make_design(n_paired=None, **options)
@@ -416,34 +421,37 @@ class _PlanExtender:
         return n_calls + self.count_independent_of_new_agents(n_scored)
 
     def count_independent_of_new_agents(self, n_new_agents: int) -> int:
-        """Count the independent calls of new agents in a plan with a requested number of independent calls.
+        """Count the independent calls that agents get when they join a plan with a requested number of independent calls.
 
-        Each new agent gets the mean number of calls of an anchor. The result is 0 if no number was requested, or if the pool
-        has no new agents.
+        The requested number is that of the anchors, the agents of the first plan. Each new agent gets the same number of calls
+        as an anchor has on average. The result is 0 if no number was requested, because the number then follows from the number
+        of paired calls. It is also 0 if the pool has no new agents.
         """
-        n_of_anchors = self.plan.n_independent
-        if n_of_anchors is None or has_default_number(self.plan) or not self.adds_agents:
+        n_requested = self.plan.n_independent
+        if n_requested is None or has_default_number(self.plan) or not self.adds_agents:
             return 0
-        return ceil(n_of_anchors * n_new_agents / self.extensions.anchors)
+        n_anchors = self.extensions.anchors
+        return ceil(n_requested * n_new_agents / n_anchors)
 
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
     ) -> Trials:
-        """Draw blocks that compare the scored agents with anchors.
+        """Draw blocks that compare some agents, the scored ones, with anchors, the agents of the first plan.
 
         In a block, each scored agent has up to two trials on one item, once as the first and once as the second agent,
         against two different anchors. An agent has fewer trials if its response is missing or held out, or if no new
         comparison with an anchor is left. The items on which the scored agents have the fewest trials come first. The
         trials have the role "anchor". Block numbers begin at `next_block`, which is updated.
 
-        scored : positions of the scored agents
+        scored : positions of the agents whose abilities the trials measure
         n_paired : maximum number of trials; only whole blocks are drawn, so there may be fewer
         items : int array, positions of the items to use; default: all items of the plan
         together : whether all scored agents of a block are compared with the same two anchors
         """
         is_paired = self.plan.trial_type == PAIRED
         earlier = self.plan.trials.take(is_paired & _has_any_agent(self.plan.trials, scored))
-        planned = set(zip(earlier.item.tolist(), earlier.first.tolist(), earlier.second.tolist(), strict=True))
+        earlier_columns = (earlier.item.tolist(), earlier.first.tolist(), earlier.second.tolist())
+        earlier_comparisons = set(zip(*earlier_columns, strict=True))
 
         if items is None:
             items = self.order_items()
@@ -456,7 +464,7 @@ class _PlanExtender:
             scored=scored,
             n_anchors=self.extensions.anchors,
             n_paired=n_paired,
-            planned=planned,
+            planned=earlier_comparisons,
             pairs=self.pairs,
             items=items[fewest_trials_first],
             start=self.next_block,
@@ -472,7 +480,7 @@ class _PlanExtender:
     def order_items(self) -> Ids:
         """Order the items by first use in the plan; items without trials come last, in random order.
 
-        New agents are therefore first compared on items for which the anchors have answers.
+        New agents are therefore first compared on items on which the agents of the first plan were compared.
 
         Returns an int32 array (n_items,) of positions.
         """
@@ -487,14 +495,14 @@ class _PlanExtender:
     def draw_complete_blocks(self, n_paired: int, set_sizes: dict[int, int]) -> list[Trials]:
         """Draw as many blocks as fit `n_paired` calls, divided among sets of items in proportion to their sizes.
 
-        A block compares all anchors on one item. For each of these blocks, each group of agents that joined later gets
-        another block, which compares the group with anchors. Eligible cells and random numbers are those of the plan;
-        block numbers continue, and `next_block` is updated.
+        A block compares all anchors (the agents of the first plan) on one item. Each group of agents that joined later gets
+        equally many blocks, which compare the group with anchors. If a set has too few comparisons left for its blocks, the
+        next set gets the missing ones. Block numbers begin at `next_block`, which is updated.
 
         n_paired : maximum number of paired calls
         set_sizes : number of items by set number, as in `count_items_by_set`
 
-        Returns one table of trials per set and group.
+        Returns a list with one table of trials of the anchors per set, each followed by one table per group that joined.
 
         Raises PlanError [extend-cell-design] if the design has no blocks, [extend-too-few-calls] if the calls are less
         than one block.
@@ -505,22 +513,23 @@ class _PlanExtender:
         drawn: list[Trials] = []
         n_missing = 0  # blocks that earlier sets had no comparisons for
         blocks_per_set = _divide_in_proportion(n_blocks, list(set_sizes.values()))
-        for set_number, n_of_set in zip(set_sizes, blocks_per_set, strict=True):
-            trials = self.draw_anchor_blocks(design, set_number, n_of_set + n_missing)
-            drawn.append(trials)
-            n_drawn = len(np.unique(trials.block))
-            n_missing += n_of_set - n_drawn
+        for set_number, n_blocks_of_set in zip(set_sizes, blocks_per_set, strict=True):
+            anchor_trials = self.draw_anchor_blocks(design, set_number, n_blocks_of_set + n_missing)
+            drawn.append(anchor_trials)
+            n_drawn = len(np.unique(anchor_trials.block))
+            n_missing += n_blocks_of_set - n_drawn
 
-            items = self._order_items_by_use(set_number, trials)
+            items = self._order_items_by_use(set_number, anchor_trials)
             for group in self.extensions.joined:
-                n_of_group = 2 * len(group) * n_drawn  # each agent once first and once second per block
-                drawn.append(self.draw_linking_blocks(group, n_of_group, items=items))
+                n_group_trials = 2 * len(group) * n_drawn  # each agent once first and once second per block
+                drawn.append(self.draw_linking_blocks(group, n_group_trials, items=items))
         return drawn
 
     def _load_block_design(self) -> BlockDesign:
-        """Make the design that drew the plan, if it draws its trials in blocks.
+        """Load the design that drew the plan, and check that it draws its trials in blocks.
 
-        A plan without blocks cannot be continued, because there is no sequence of blocks from which to take the next ones.
+        An extension of a plan continues the sequence of blocks that its design draws. A plan without blocks has no such
+        sequence.
 
         Raises PlanError [extend-cell-design] if the design or the plan has no blocks.
         """
@@ -534,18 +543,18 @@ class _PlanExtender:
         )
 
     def _count_complete_blocks(self, n_paired: int) -> int:
-        """Return how many blocks of all agents fit `n_paired` paired calls, at least one.
+        """Count the blocks of all agents for which `n_paired` paired calls are enough.
 
-        Raises PlanError [extend-too-few-calls] if not even one block fits.
+        Raises PlanError [extend-too-few-calls] if the calls are not enough for one block.
         """
-        size = self.get_max_block_size(())
-        if n_paired < size:
+        calls_per_block = self.get_max_block_size(scored=())
+        if n_paired < calls_per_block:
             raise PlanError(
-                f"The calls are less than one block of all agents, {size} paired calls: got {n_paired}. Set at least {size} "
-                "calls, or set agents to focus on.",
+                f"The calls are less than one block of all agents, {calls_per_block} paired calls: got {n_paired}. Set at "
+                f"least {calls_per_block} calls, or set agents to focus on.",
                 slug="extend-too-few-calls",
             )
-        return n_paired // size
+        return n_paired // calls_per_block
 
     def _get_items_of_set(self, set_number: int) -> range:
         """Return the positions of the items of a set; the number after the last set selects the new items of the pool."""
@@ -561,27 +570,32 @@ class _PlanExtender:
     def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> Trials:
         """Draw the next `n_blocks` blocks on a set of items, or fewer if fewer are left.
 
-        A block compares all anchors on one item. All blocks of a set form one random sequence, and the plan already
-        contains the first of them. Block numbers begin at `next_block`, which is updated.
+        A block compares all anchors, the agents of the first plan, on one item. The design draws all possible blocks of a set
+        as one random sequence. The plan already contains the first ones, so the drawn blocks are those that follow. Block
+        numbers begin at `next_block`, which is updated.
 
         design : design of the plan
         set_number : number of the set, from 0; the number after the last set selects the new items of the pool
         n_blocks : maximum number of blocks
         """
+        # anchors are the first agents of the pool, and the items of a set follow each other
         items = self._get_items_of_set(set_number)
-        eligible = self.train[: self.extensions.anchors, items.start : items.stop]
+        n_anchors = self.extensions.anchors
+        eligible = self.train[:n_anchors, items.start : items.stop]
 
-        # skip the blocks that the plan contains
-        is_in_block = (self.plan.role == MAIN) & (self.plan.block >= 0) & np.isin(self.plan.item, items)
-        n_planned = len(np.unique(self.plan.block[is_in_block]))
-        sequence = self._iter_blocks_of_set(design, set_number, eligible)
-        next_blocks = list(islice(sequence, n_planned, n_planned + n_blocks))
+        # count the blocks of anchors on these items that the plan contains
+        is_anchor_block = (self.plan.role == MAIN) & (self.plan.block >= 0)
+        blocks_of_set = self.plan.block[is_anchor_block & np.isin(self.plan.item, items)]
+        n_planned_blocks = len(np.unique(blocks_of_set))
 
-        # the design numbers the items of the set from 0
-        blocks = number_blocks(next_blocks, start=self.next_block)
-        trials = replace(blocks, item=blocks.item + np.int32(items.start))
+        # take the blocks that follow them in the sequence
+        all_blocks = self._iter_blocks_of_set(design, set_number, eligible)
+        next_blocks = list(islice(all_blocks, n_planned_blocks, n_planned_blocks + n_blocks))
+        trials = number_blocks(next_blocks, start=self.next_block)
         self._advance_next_block(trials)
-        return trials
+
+        # the design numbers the items of a set from 0, the pool from `items.start`
+        return replace(trials, item=trials.item + np.int32(items.start))
 
     def _advance_next_block(self, trials: Trials) -> None:
         """Set `next_block` to the number after the blocks of new trials; keep it if there are none."""
@@ -590,16 +604,16 @@ class _PlanExtender:
     def _iter_blocks_of_set(self, design: BlockDesign, set_number: int, eligible: Bools) -> Iterator[Trials]:
         """Yield all blocks on a set of items, in the order in which the plan and its extensions use them.
 
-        If agents have several responses to an item, the sequence passes through all blocks once per response. Each pass
-        has another random order.
+        If agents have several responses to an item, all blocks are repeated once per response. Each repetition has another
+        random order.
 
-        eligible : bool array (n_anchors, n_items_of_set), cells that may be compared
+        eligible : bool array (n_anchors, n_items_of_set), cells (agent, item) that may be compared
         """
         stream_name: Stream = "trials" if set_number == 0 else "slots on new items"
-        for pass_number in range(self.pool.repeats):
-            # without zeros, the first pass through the first set gets the random numbers of the first plan
-            numbers = [number for number in (set_number, pass_number) if number > 0]
-            rng = stream(stream_name, self.plan.seed, *numbers)
+        for repetition in range(self.pool.repeats):
+            # The first plan was drawn without numbers. Zeros are left out, so that its blocks are drawn again for set 0.
+            stream_numbers = [number for number in (set_number, repetition) if number > 0]
+            rng = stream(stream_name, self.plan.seed, *stream_numbers)
             yield from design.blocks(eligible, rng)
 
     def extend(
@@ -669,65 +683,77 @@ class _PlanExtender:
         """Draw the independent trials (comparisons of responses to different items) for new paired trials.
 
         In a plan with matched trials, one independent trial is drawn for each paired trial. In a plan with pooled trials,
-        `count_added_independent` gives the number of independent trials. Fewer are drawn if no other comparison is left.
+        `count_added_independent` gives the number of independent trials, and agents that join get further ones if the plan
+        has a requested number of them. Fewer are drawn if no other comparison is left.
 
         paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents
         """
         if self.plan.independent == "matched":
-            trials = draw_matched_trials(paired, self.train, self.rng)
-            compares_anchors = (paired.role == MAIN).any()
-            if not compares_anchors:
-                trials = trials.with_role(ANCHOR)
-            return trials
+            return self._draw_matched(paired)
         if not scored:
             return self._draw_pooled_for_all_agents(paired)
 
-        n_trials = count_added_independent(self.plan, len(paired), n_scored=len(scored), are_new=self.adds_agents)
-        n_trials += self.count_independent_of_new_agents(len(scored))
-        return self._draw_linking_independent(scored, n_trials)
+        n_for_paired = count_added_independent(self.plan, len(paired), n_scored=len(scored), are_new=self.adds_agents)
+        n_for_new_agents = self.count_independent_of_new_agents(len(scored))
+        return self._draw_linking_independent(scored, n_for_paired + n_for_new_agents)
+
+    def _draw_matched(self, paired: Trials) -> Trials:
+        """Draw one independent trial, a comparison of responses to two different items, for each new paired trial.
+
+        If the paired trials only compare agents with anchors, the independent trials also get the role "anchor".
+        """
+        trials = draw_matched_trials(paired, self.train, self.rng)
+        compares_two_anchors = (paired.role == MAIN).any()
+        return trials if compares_two_anchors else trials.with_role(ANCHOR)
 
     def _draw_pooled_for_all_agents(self, paired: Trials) -> Trials:
-        """Draw pooled independent trials for an extension that measures all agents.
+        """Draw the independent trials of an extension whose paired trials measure all agents, in a plan with pooled trials.
 
-        Anchors are compared with each other. Each group of agents that joined later is compared with the anchors. The
-        trials are divided in proportion to the paired trials of the anchors and of each group. The numbers are rounded
-        down, so that all agents of a group have the same number of trials.
+        Independent trials compare responses to different items. Anchors, the agents of the first plan, are compared with each
+        other. Each group of agents that joined later is compared with the anchors. The number of independent trials is
+        divided among the anchors and the groups in proportion to their paired trials. It is rounded down to the same number
+        for each agent of a group.
 
         paired : new paired trials, at least one
         """
-        n_anchors = self.extensions.anchors
-        n_paired = len(paired)
-        n_independent = count_added_independent(self.plan, n_paired, n_scored=self.pool.n_agents)
+        n_independent = count_added_independent(self.plan, len(paired), n_scored=self.pool.n_agents)
+
+        # a fraction is exact, so that rounding down does not depend on floating-point errors
+        independent_per_paired = Fraction(n_independent, len(paired))
 
         # paired trials with the role MAIN compare two anchors
+        n_anchors = self.extensions.anchors
         n_paired_of_anchors = int((paired.role == MAIN).sum())
-        n_per_anchor = n_independent * n_paired_of_anchors // (n_paired * n_anchors)
+        n_per_anchor = floor(independent_per_paired * n_paired_of_anchors / n_anchors)
         drawn = [self._draw_pooled_for_anchors(n_per_anchor * n_anchors)]
 
         for group in self.extensions.joined:
             n_paired_of_group = int(_has_any_agent(paired, group).sum())
-            n_per_agent = n_independent * n_paired_of_group // (n_paired * len(group))
+            n_per_agent = floor(independent_per_paired * n_paired_of_group / len(group))
             drawn.append(self._draw_linking_independent(group, n_per_agent * len(group)))
         return Trials.concat(drawn)
 
-    def _draw_pooled_for_anchors(self, n: int) -> Trials:
-        """Draw `n` independent trials, which the plan does not have yet, that compare the anchors with each other."""
+    def _draw_pooled_for_anchors(self, n_trials: int) -> Trials:
+        """Draw independent trials, which show responses to different items, of two anchors, without those that the plan has."""
         n_anchors = self.extensions.anchors
         compares_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
         is_independent = self.plan.trial_type == INDEPENDENT
         planned = self.plan.trials.take(is_independent & compares_anchors)
-        return draw_pooled_trials(self.train[:n_anchors], n, self.rng, planned=planned)
+        return draw_pooled_trials(self.train[:n_anchors], n_trials, self.rng, planned=planned)
 
-    def _draw_linking_independent(self, scored: tuple[int, ...], n: int) -> Trials:
-        """Draw `n` independent trials that compare scored agents with anchors, and count only for the scored agents."""
+    def _draw_linking_independent(self, scored: tuple[int, ...], n_trials: int) -> Trials:
+        """Draw independent trials that compare some agents with anchors, and count only for these agents.
+
+        scored : positions of the agents for whose false-positive rates the trials count
+        """
         trials = draw_scored_trials(
             self.plan,
             self.train,
             self.rng,
             scored=np.array(scored),
             partners=np.arange(self.extensions.anchors),
-            n=n,
+            n=n_trials,
         )
         return trials.with_role(ANCHOR, first=trials.weight_first > 0, second=trials.weight_second > 0)
 
@@ -745,17 +771,18 @@ class _PlanExtender:
     def _describe_change(self, kind: ExtensionKind, agents: tuple[int, ...]) -> str:
         """Describe in a phrase what an extension adds to the plan, such as "3 items added".
 
-        The parameters are those of `format_note`.
+        kind : what is added: "agents", "items", "repeats" (responses) or "calls"
+        agents : positions of the added agents, or of the agents that get more calls; () if all agents get more calls
         """
         if kind == "agents":
             n_agents = format_count(len(agents), "agent")
             without = ", without self-trials" if self.plan.n_self_trials else ""
             return f"{n_agents} added, compared with {self.extensions.anchors} of the first plan{without}"
         if kind == "items":
-            return f"{format_count(self.pool.n_items - self.plan.n_items, 'item')} added"
+            n_items = format_count(self.pool.n_items - self.plan.n_items, "item")
+            return f"{n_items} added"
         if kind == "repeats":
             return f"responses added, now {self.pool.n_responses:,}, up to {self.pool.repeats} per agent and item"
-        if not agents:
-            return "more calls"
-        names = ", ".join(self.plan.agent_ids[agent] for agent in agents)
-        return f"more calls on {names}"
+
+        agent_names = [self.plan.agent_ids[agent] for agent in agents]
+        return f"more calls on {', '.join(agent_names)}" if agent_names else "more calls"

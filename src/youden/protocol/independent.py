@@ -66,23 +66,22 @@ def match_trials(plan: Plan, source: Plan) -> Positions:
     int64 array (n_trials,)
         Row of `source` for each trial of `plan`; −1 if there is none.
     """
-    # both plans identify agents and items by their positions in `plan`; −1 if they are only in `source`
-    questions = _encode_questions(plan, np.arange(plan.n_agents), np.arange(plan.n_items))
+    # agents and items of both plans are identified by their positions in `plan`; −1 if they are only in `source`
+    plan_questions = _encode_questions(plan, np.arange(plan.n_agents), np.arange(plan.n_items))
     agent_numbers = _find_positions(source.agent_ids, plan.agent_ids)
     item_numbers = _find_positions(source.item_ids, plan.item_ids)
     source_questions = _encode_questions(source, agent_numbers, item_numbers)
 
-    # equal questions get equal ids
-    all_questions = np.concatenate([questions, source_questions])
-    different_questions, all_ids = np.unique(all_questions, axis=0, return_inverse=True)
-    plan_ids = all_ids[: len(questions)]
-    source_ids = all_ids[len(questions) :]
+    # number the distinct questions of both plans
+    all_questions = np.concatenate([plan_questions, source_questions])
+    distinct_questions, all_numbers = np.unique(all_questions, axis=0, return_inverse=True)
+    plan_numbers, source_numbers = np.split(all_numbers, [len(plan_questions)])
 
-    # row of each question in the source, without rows whose agents or item are not in the plan
-    source_row_by_id = np.full(len(different_questions), -1, dtype=np.int64)
-    is_in_plan = (source_questions[:, :3] >= 0).all(axis=1)
-    source_row_by_id[source_ids[is_in_plan]] = np.flatnonzero(is_in_plan)
-    return np.asarray(source_row_by_id[plan_ids])
+    # find the row of each question in the source, without rows whose agents or item are not in the plan
+    row_by_number = np.full(len(distinct_questions), -1, dtype=np.int64)
+    is_in_plan = (source_questions[:, :3] >= 0).all(axis=1)  # first agent, second agent and item
+    row_by_number[source_numbers[is_in_plan]] = np.flatnonzero(is_in_plan)
+    return np.asarray(row_by_number[plan_numbers])
 
 
 def _find_positions(ids: Sequence[str], reference_ids: Sequence[str]) -> Positions:
@@ -95,20 +94,21 @@ def _encode_questions(plan: Plan, agent_numbers: Positions, item_numbers: Positi
     """Describe by eight numbers what each trial of a plan asks, so that equal questions have equal numbers.
 
     The numbers are: first agent, second agent, item, other item (−1 for paired trials), trial type, replicate, and which
-    response of the first and of the second agent the trial shows.
+    response of the first and of the second agent the trial shows. The numbers of agents and items are chosen by the caller, so
+    that the trials of two plans can be compared.
 
-    agent_numbers : int array (n_agents,), number of each agent of the plan, or −1. If two plans are compared, an agent that both
-        have must have the same number in both
-    item_numbers : int array (n_items,), number of each item of the plan, by the same rule
+    agent_numbers : int array (n_agents,), number of each agent of the plan; −1 for an agent that the other plan does not have
+    item_numbers : int array (n_items,), number of each item of the plan; −1 for an item that the other plan does not have
 
     Returns an int64 array (n_trials, 8), one row per trial.
     """
+    other_item = np.full(len(plan), -1)
     has_other_item = plan.other_item >= 0
-    other_item = np.where(has_other_item, item_numbers[np.maximum(plan.other_item, 0)], -1)
+    other_item[has_other_item] = item_numbers[plan.other_item[has_other_item]]
 
     trials = plan.trials
-    if trials.first_repeat is None:  # each agent has one response per item
-        trials = trials.with_first_repeats()
+    if trials.first_repeat is None:
+        trials = trials.with_first_repeats()  # each agent has one response per item, so all trials show the first one
     trial_columns = trials.columns()
     columns = [
         agent_numbers[plan.first],
@@ -190,41 +190,48 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     trials : trials without responses, in the order of the plan
     pool : responses of the agents
     seed : seed of the plan
-    after : earlier trials of the plan, whose responses are chosen already; None if there are none
+    after : earlier trials of the plan, which already have responses; None if there are none
 
     Returns the trials with the columns `first_repeat` and `second_repeat`, numbers of the responses from 1. If no agent
     has several responses, the trials are returned without these columns.
     """
     if pool.repeat_texts is None:
         return trials
-    earlier = trials.take(slice(0)) if after is None else after
+    earlier = Trials.concat([]) if after is None else after
     if earlier.first_repeat is None:
         earlier = earlier.with_first_repeats()
 
     # each trial has two texts; the texts of one agent on one item in trials of one type form a group
     text_codes = _encode_groups(Trials.concat([earlier, trials]), pool.n_items)
     group_codes, group_by_text = np.unique(text_codes, return_inverse=True)
-    earlier_groups, new_groups = np.split(group_by_text, [2 * len(earlier)])
+    n_earlier_texts = 2 * len(earlier)
+    groups_of_earlier_texts, groups_of_new_texts = np.split(group_by_text, [n_earlier_texts])
 
-    response_rank = _draw_response_ranks(pool, group_codes, seed)
-    n_shown = _count_shown_responses(earlier, earlier_groups, shape=response_rank.shape)
-    repeats = 1 + _choose_responses(new_groups, response_rank, n_shown)
+    # show the least frequent response of a group, the one of lowest rank if several are equally frequent
+    rank = _draw_response_ranks(pool, group_codes, seed)
+    n_shown = _count_shown_responses(earlier, groups_of_earlier_texts, shape=rank.shape)
+    repeats = 1 + _choose_responses(groups_of_new_texts, rank, n_shown)
     return replace(trials, first_repeat=repeats[0::2].copy(), second_repeat=repeats[1::2].copy())
 
 
 def _count_shown_responses(trials: Trials, group_by_text: Positions, *, shape: tuple[int, ...]) -> Positions:
-    """Count how often some trials show each response of each group: int64 array (n_groups, n_responses).
+    """Count how often some trials show each response of an agent to an item.
 
-    A group consists of the texts of one agent on one item in trials of one type.
+    The texts of one agent on one item in trials of one type form a group. The responses are counted separately in each group.
 
     trials : trials with the columns `first_repeat` and `second_repeat`, numbers of the responses from 1
-    group_by_text : int array (2·n_trials,), group of the first and of the second text of each trial, in turn
-    shape : numbers of groups and of responses
+    group_by_text : int array (2·n_trials,), group of each text: of the first and the second text of the first trial, of the
+        first and the second text of the second trial, and so on
+    shape : number of groups, and maximum number of responses in a group
+
+    Returns an int64 array of this shape.
     """
     columns = trials.columns()
-    repeat_by_text = _interleave(columns["first_repeat"], columns["second_repeat"])
+    response_by_text = _interleave(columns["first_repeat"], columns["second_repeat"]) - 1
     n_shown = np.zeros(shape, dtype=np.int64)
-    np.add.at(n_shown, (group_by_text, repeat_by_text - 1), 1)  # counts each occurrence of a repeated index
+    np.add.at(
+        n_shown, (group_by_text, response_by_text), 1
+    )  # unlike `n_shown[...] += 1`, counts equal indices separately
     return n_shown
 
 
@@ -238,36 +245,39 @@ _ABSENT = -1
 
 
 def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Positions:
-    """Rank the responses that an agent gave to an item in the order in which its trials show them.
+    """Rank the responses of an agent to an item in the order in which trials show them, beginning at a random response.
 
-    The order is cyclic and begins at a random response. For example, three responses may be shown in the order 2, 3, 1.
-    The ranks of the responses 1, 2 and 3 are then 2, 0 and 1. The order is drawn for each group: an agent, an item and a
-    trial type.
+    For example, three responses may be shown in the order 2, 3, 1. The ranks of the responses 1, 2 and 3 are then 2, 0 and 1.
 
     pool : responses of the agents
-    group_codes : int64 array (n_groups,), the groups, encoded by `_encode_groups`, each once
+    group_codes : int64 array (n_groups,), groups of texts of one agent on one item in trials of one type, encoded by
+        `_encode_groups`, each once
     seed : seed of the plan
 
     Returns ranks from 0, int64 array (n_groups, n_responses); −1 for a response that the agent does not have.
     """
     agent, item = _decode_cells(group_codes, pool.n_items)
-    first_responses = _draw_first_responses(pool, seed)
+    drawn_response = _draw_first_responses(pool, seed)[agent, item]
 
-    # one row per group, one column per response
-    n_responses = pool.n_repeats[agent, item].astype(np.int64)[:, np.newaxis]
+    # an agent may have fewer responses than the pool's maximum, among which the first one was drawn
+    n_responses = pool.n_repeats[agent, item].astype(np.int64)
     cycle_length = np.maximum(n_responses, 1)
-    first_response = first_responses[agent, item][:, np.newaxis] % cycle_length
+    first_response = drawn_response % cycle_length
+
+    # rank = number of steps from the first response to the response in the cycle; rows are groups, columns are responses
     response = np.arange(pool.repeats)
-    rank = (response - first_response) % cycle_length
-    return np.where(response < n_responses, rank, _ABSENT)
+    rank = (response - first_response[:, np.newaxis]) % cycle_length[:, np.newaxis]
+    has_response = response < n_responses[:, np.newaxis]
+    return np.where(has_response, rank, _ABSENT)
 
 
 def _choose_responses(group_by_text: Positions, rank: Positions, n_shown: Positions) -> Ids:
-    """Choose a response for each text, and count it in `n_shown`.
+    """Choose the response that each text of the new trials shows, and count it in `n_shown`.
 
-    The chosen response is the one of the group that was shown least often. Among equal counts, the smallest rank decides.
+    The texts of one agent on one item in trials of one type form a group. A text shows the response that its group has shown
+    least often. Among responses that were shown equally often, it shows the one with the smallest rank.
 
-    group_by_text : int array (n_texts,), group (agent, item and trial type) of each text, in the order of the plan
+    group_by_text : int array (n_texts,), group of each text, in the order of the plan
     rank : int array (n_groups, n_responses), a result of `_draw_response_ranks`
     n_shown : int array (n_groups, n_responses), how often each response was shown; updated in place
 
@@ -276,15 +286,15 @@ def _choose_responses(group_by_text: Positions, rank: Positions, n_shown: Positi
     n_responses = rank.shape[1]
     is_absent = rank == _ABSENT
 
-    # a choice depends on the earlier texts of the same group, so all choices of a round can be made at once
+    # a round has at most one text of each group, so no choice of a round depends on another one
     chosen = np.empty(len(group_by_text), dtype=np.int32)
     for texts in _split_into_rounds(group_by_text):
         groups = group_by_text[texts]
 
-        # the rank is less than n_responses, so it decides only among equal counts
-        cost = n_shown[groups] * n_responses + rank[groups]
-        cost = np.where(is_absent[groups], np.iinfo(np.int64).max, cost)
-        response = cost.argmin(axis=1)
+        # order the responses by count and then by rank, which is less than n_responses; absent ones come last
+        sort_key = n_shown[groups] * n_responses + rank[groups]
+        sort_key[is_absent[groups]] = np.iinfo(np.int64).max
+        response = sort_key.argmin(axis=1)
         n_shown[groups, response] += 1
         chosen[texts] = response
     return chosen
@@ -356,10 +366,11 @@ def parse_independent(text: str) -> IndependentRequest:
 
 
 def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generator) -> Trials:
-    """Draw an independent trial for each paired one: the same first text, and the second agent's text on another item.
+    """Draw an independent trial for each paired trial.
 
-    The other item is drawn uniformly from the other eligible items of the second agent. Draws do not depend on each other,
-    so two trials may be equal. The trials have the role "matched" and count for both agents.
+    The independent trial shows the same first text as the paired trial, and a text of the same second agent on another item. The
+    other item is drawn uniformly from the eligible items of the second agent. Draws do not depend on each other, so two trials
+    may be equal. The trials have the role "matched", and each counts for both of its agents.
 
     paired : paired trials; the second text of each trial is in an eligible cell
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be used
@@ -367,7 +378,8 @@ def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generato
 
     Returns the trials in the order of `paired`, without those whose second agent has no other eligible item.
     """
-    has_other_item = eligible.sum(axis=1)[paired.second] > 1
+    n_eligible_items = eligible.sum(axis=1)  # by agent
+    has_other_item = n_eligible_items[paired.second] > 1
     item = paired.item[has_other_item]
     first = paired.first[has_other_item]
     second = paired.second[has_other_item]
@@ -376,18 +388,22 @@ def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generato
 
 
 def _draw_other_items(item: Ids, agent: Ids, eligible: Bools, rng: np.random.Generator) -> Ids:
-    """Draw another eligible item for each cell: int32 array (n_cells,).
+    """Draw another eligible item of the same agent for each of some cells (agent, item): int32 array (n_cells,).
 
     item, agent : int32 arrays (n_cells,), eligible cells of agents with at least two eligible items
-    eligible : bool array (n_agents, n_items), cells (agent, item) that may be used
+    eligible : bool array (n_agents, n_items), cells that may be used
     """
-    # the n eligible items of an agent form a cycle; the other item is 1 to n − 1 steps after the item
     eligible_items = EligibleItems.from_mask(eligible)
     n_eligible = eligible_items.n_items[agent]
-    position = np.cumsum(eligible, axis=1)[agent, item] - 1
+
+    # number of the cell's item among the eligible items of its agent, from 0
+    n_eligible_up_to_item = np.cumsum(eligible, axis=1)[agent, item]
+    item_number = n_eligible_up_to_item - 1
+
+    # the n eligible items form a cycle; go 1 to n − 1 steps from the item, which always leads to another one
     n_steps = 1 + np.floor(rng.random(len(item)) * (n_eligible - 1)).astype(np.int64)
-    other_position = (position + n_steps) % n_eligible
-    return eligible_items.get(agent, other_position).astype(np.int32)
+    other_number = (item_number + n_steps) % n_eligible
+    return eligible_items.get(agent, other_number).astype(np.int32)
 
 
 SCREENED_PER_CALL = 10

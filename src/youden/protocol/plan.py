@@ -99,12 +99,12 @@ def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "strict", s
 
 
 class PlanSize(NamedTuple):
-    """Size of a pool and of the independent trials of a plan.
+    """Numbers of agents and items of a pool, and the rule for the number of independent trials of its plan.
 
     Attributes
     ----------
     agents, items : int
-        Numbers of agents and items of the pool.
+        Number of agents and number of items of the pool.
     is_matched : bool, default False
         Whether the plan has one independent trial per paired one (independent trials of the rule "matched").
     n_independent : int, optional
@@ -131,11 +131,13 @@ class PlanSize(NamedTuple):
         return 2 * (self.agents - 1) * self.items
 
     def calls(self, trials_per_agent: float) -> int:
-        """Return the number of calls, paired and independent, for a mean number of paired trials per agent.
+        """Return the number of calls, paired and independent, of a plan in which agents have some paired trials on average.
 
         A paired trial counts for both of its agents. If the plan is matched, there are as many independent calls as
         paired calls. Otherwise, the number of independent calls is `n_independent`. If `n_independent` is None, it is 7 to 10%
         of all calls.
+
+        trials_per_agent : mean number of paired trials per agent
         """
         n_paired = round(trials_per_agent * self.agents / 2)
         if self.is_matched:
@@ -160,7 +162,7 @@ class PlanSize(NamedTuple):
         Parameters
         ----------
         budget : CallBudget
-            Calls, a percentage of the dense calls, or paired trials per agent.
+            Number of calls, percentage of the calls of the dense design, or mean number of paired trials per agent.
 
         Returns
         -------
@@ -170,22 +172,23 @@ class PlanSize(NamedTuple):
         Raises
         ------
         PlanError
-            [calls-invalid]: if the budget is less than one call; [trials-many]: if it asks for more trials per agent
-            than there are.
+            [calls-invalid]: if the budget is less than one call; [trials-many]: if the items and agents of the pool give
+            fewer trials per agent than the budget requests.
         """
-        if budget.unit == "":
-            return int(budget.value)
-        if budget.unit == "%":
-            n_dense = self.n_paired if self.is_preference else 2 * self.n_paired
-            n_calls = int(n_dense * budget.value / 100 + 0.5)
-        elif budget.value > self.max_trials_per_agent:
+        if budget.unit == "/agent" and budget.value > self.max_trials_per_agent:
             raise PlanError(
                 f"There are too few comparisons for the budget: got calls: {budget.plain}, but {self.items:,} items and "
                 f"{self.agents - 1:,} partners give {self.max_trials_per_agent:,} trials per agent. Lower calls, or add items.",
                 slug="trials-many",
             )
+
+        if budget.unit == "/agent":
+            n_calls = self.calls(trials_per_agent=budget.value)
+        elif budget.unit == "%":
+            n_dense = self.n_paired if self.is_preference else 2 * self.n_paired
+            n_calls = int(n_dense * budget.value / 100 + 0.5)
         else:
-            n_calls = self.calls(budget.value)
+            n_calls = int(budget.value)
         if n_calls < 1:
             raise PlanError(
                 f"The budget is less than one call: got calls: {budget.plain}. Set at least a few calls per agent.",
@@ -335,15 +338,14 @@ def make_plan(
         notes.append(
             f"agents have up to {pool.repeats} responses per item ({pool.n_responses:,} in all); trials show them in turn"
         )
+    recorded_options: dict[str, Json] = {"calls": None if requested is None else requested.plain}
+    if is_preference:
+        recorded_options["question"] = question
     plan = Plan(
         trials=trials,
         split=split,
         design=drawer.name,
-        options={
-            "calls": None if requested is None else requested.plain,
-            **({"question": question} if is_preference else {}),
-            **(options or {}),
-        },
+        options={**recorded_options, **(options or {})},
         independent=request.rule,
         seed=seed,
         pool_digest=pool.digest,
@@ -362,29 +364,31 @@ def make_plan(
 def _count_self_trials(pool: Pool, requested: CallBudget | None) -> tuple[int, int | None]:
     """Compute how many paired self-trials each agent gets, and the budget in calls.
 
-    A self-trial compares two responses of one agent. Each paired self-trial (one item) comes with an independent one (two
-    items), so it takes two calls of the budget.
+    A self-trial compares two responses of one agent. Each paired self-trial shows responses to one item. It comes with an
+    independent self-trial, which shows responses to two items, so it takes two calls of the budget.
 
     pool : responses of one or two agents
     requested : budget in calls, or in paired self-trials per agent; None for the default
 
-    Returns the number per agent, and the budget, which is None if `requested` is None.
+    Returns the number of paired self-trials per agent, and the budget in calls, which is None if `requested` is None.
 
     Raises PlanError [calls-invalid] if the budget is less than one paired self-trial per agent.
     """
     if requested is None:
         return MAX_PAIRED, None
 
-    calls_per_trial = 2  # the paired trial and its independent one
-    per_agent = requested.value if requested.unit else requested.value / (calls_per_trial * pool.n_agents)
-    n_paired = int(per_agent)
+    calls_per_trial = 2 * pool.n_agents  # for one paired self-trial of each agent, and its independent one
+    trials_per_agent = requested.value
+    if requested.unit == "":
+        trials_per_agent = requested.value / calls_per_trial
+    n_paired = int(trials_per_agent)
     if n_paired < 1:
         raise PlanError(
             f"Self-trials need at least one paired and one independent call per agent: got calls: {requested.plain} for "
             f"{format_count(pool.n_agents, 'agent')}. Set calls to {2 * pool.n_agents} or more, or to 1/agent or more.",
             slug="calls-invalid",
         )
-    budget = int(calls_per_trial * pool.n_agents * per_agent + 0.5)
+    budget = int(calls_per_trial * trials_per_agent + 0.5)
     return n_paired, budget
 
 
@@ -414,11 +418,11 @@ def _draw_all_self_trials(pool: Pool, n_paired: int, seed: int) -> Trials:
 
 
 def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> Plan:
-    """Plan the self-trials of a pool of one or two agents.
+    """Plan the self-trials of a pool of one or two agents, which compare two responses of the same agent.
 
-    A self-trial compares two responses of the same agent. One or two agents cannot be ranked by comparisons with each other.
+    A ranking by comparisons with each other needs at least 3 agents.
 
-    requested : budget in calls, None for the default
+    requested : budget in calls, or in paired self-trials per agent; None for the default
     """
     n_paired, budget = _count_self_trials(pool, requested)
     trials = _draw_all_self_trials(pool, n_paired, seed)
@@ -442,21 +446,24 @@ def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> P
 
 
 def _explain_self_trials(pool: Pool) -> str:
-    """Explain in a note why a plan of one or two agents compares the responses of each agent with each other."""
+    """Explain in a note why a plan of one or two agents compares the responses of each agent with each other.
+
+    The note also states how many responses are left out, because they are the only response of an agent to an item.
+    """
     note = (
         f"a ranking needs 3 agents; the pool has {pool.n_agents}, so the responses of each agent are compared with each "
         f"other ({pool.n_responses:,} responses, up to {pool.repeats} per item), and J is the agent's self-consistency"
     )
-    n_single = int((pool.n_repeats == 1).sum())
-    if not n_single:
-        return note
-    single_responses = format_count(n_single, "response", "has", "have")
-    return f"{note}; {single_responses} no second one to compare with, so the plan leaves out the item"
+    n_only_responses = int((pool.n_repeats == 1).sum())
+    if n_only_responses:
+        subject = format_count(n_only_responses, "response", "has", "have")
+        note += f"; {subject} no second one to compare with, so the plan leaves out the item"
+    return note
 
 
 def _with_shortfall(plan: Plan) -> Plan:
     """Return the plan with a first note if it has fewer calls than were requested."""
-    shortfall = find_shortfall(plan)
+    shortfall = describe_shortfall(plan)
     return plan if shortfall is None else replace(plan, notes=(shortfall, *plan.notes))
 
 
@@ -468,19 +475,20 @@ def note_empty_responses(pool: Pool) -> str:
     return describe_empty_responses(pool.n_empty) if pool.lengths.any() else ""
 
 
-def find_shortfall(plan: Plan) -> str | None:
-    """Return a note if a first plan has fewer calls than requested, because the pool allows no more.
+def describe_shortfall(plan: Plan) -> str | None:
+    """Return a note if a plan has fewer calls than requested, because the pool allows no more.
 
-    There is a note if the plan has less than `MIN_BUDGET_FRACTION` of the requested calls. Plans with rounds or extensions,
-    and parts of another plan, get none. Independent trials that cost nothing are not counted.
+    The plan has fewer calls if it has less than `MIN_BUDGET_FRACTION` of the requested ones. Independent trials that cost
+    nothing are not counted. Plans in rounds, extended plans, and plans that take their trials from another run have no note,
+    because not only the pool limits their number of calls.
     """
-    budget = plan.request.budget
-    is_first_plan = plan.rounds is None and plan.extensions is None and "trials_from" not in plan.options
-    if budget is None or plan.options.get("calls") is None or not is_first_plan:
+    has_other_size = plan.rounds is not None or plan.extensions is not None or "trials_from" in plan.options
+    if has_other_size or plan.options.get("calls") is None:
         return None
 
+    budget = plan.request.budget
     n_planned = _count_budgeted_calls(plan)
-    if n_planned >= MIN_BUDGET_FRACTION * budget:
+    if budget is None or n_planned >= MIN_BUDGET_FRACTION * budget:
         return None
     if plan.is_self_plan:
         return (
@@ -504,10 +512,10 @@ def _count_budgeted_calls(plan: Plan) -> int:
 def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: int, n_independent: int) -> list[str]:
     """Describe, in notes of a plan, the trials that it has in addition to those of its design.
 
+    split : split into cells (agent, item) for training and held-out cells
     n_holdout_trials : number of trials of held-out cells; None if the design itself plans these trials
     n_probes : number of probes, the independent trials that compare unusually similar texts
-    n_independent : number of independent trials
-    split : holdout of the plan
+    n_independent : number of independent trials, which compare responses to different items
     """
     notes = []
     if n_holdout_trials is not None:
@@ -547,12 +555,12 @@ def _draw_paired_trials(
 
     Returns the result of the design; and the trials of held-out cells that were drawn here, None if there are none.
     """
-    eligible = pool.present if plans_holdout else split.train
-    drawn = _draw_design(design, pool, eligible, seed=seed)
+    if plans_holdout:
+        return _draw_design(design, pool, pool.present, seed=seed), None
 
-    needs_holdout_trials = split.n_holdout > 0 and not plans_holdout
-    holdout_trials = _draw_holdout_trials(split, pool) if needs_holdout_trials else None
-    return drawn, holdout_trials
+    design_result = _draw_design(design, pool, split.train, seed=seed)
+    holdout_trials = _draw_holdout_trials(split, pool) if split.n_holdout > 0 else None
+    return design_result, holdout_trials
 
 
 def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> DesignResult:
@@ -582,7 +590,8 @@ def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> D
 def _check_paired_trials(trials: Trials, pool: Pool, *, design_name: str, n_paired: int | None) -> list[str]:
     """Return notes if the paired trials of a design exceed the budget, or if they do not link all agents.
 
-    The built-in designs respect the budget and link all agents that share items; a plugin may do neither.
+    Two agents are linked if they are compared with each other, or with agents that are linked. The built-in designs respect
+    the budget and link all agents that share items. A design of a plugin may exceed the budget, or leave agents without links.
 
     trials : paired trials that the design drew, without those of held-out cells
     n_paired : paired calls in the budget; None for no limit
@@ -593,21 +602,30 @@ def _check_paired_trials(trials: Trials, pool: Pool, *, design_name: str, n_pair
             f"the design '{design_name}' exceeds the budget: {len(trials):,} paired calls instead of {n_paired:,}"
         )
 
-    is_compared = np.zeros((pool.n_agents, pool.n_agents), dtype=np.bool_)
-    is_compared[trials.first, trials.second] = True
-    is_compared |= is_compared.T
-    # whether comparisons link an agent with the first one, directly or through other agents
-    is_linked = np.arange(pool.n_agents) == 0
-    n_linked = 0
-    while is_linked.sum() > n_linked:
-        n_linked = int(is_linked.sum())
-        is_linked = is_linked | is_compared[is_linked].any(axis=0)
-    if n_linked < pool.n_agents:
+    is_linked = _find_agents_linked_to_first(trials, pool.n_agents)
+    unlinked_agents = np.flatnonzero(~is_linked)
+    if len(unlinked_agents):
+        example = pool.agents[int(unlinked_agents[0])].id
         notes.append(
-            f"no comparison links {format_count(pool.n_agents - n_linked, 'agent')}, such as "
-            f"'{pool.agents[int(is_linked.argmin())].id}', with the others, so their abilities are not comparable"
+            f"no comparison links {format_count(len(unlinked_agents), 'agent')}, such as '{example}', with the others, so their "
+            "abilities are not comparable"
         )
     return notes
+
+
+def _find_agents_linked_to_first(trials: Trials, n_agents: int) -> Bools:
+    """Return which agents the comparisons link with the first agent, directly or through other agents: bool array (n_agents,)."""
+    is_compared = np.zeros((n_agents, n_agents), dtype=np.bool_)
+    is_compared[trials.first, trials.second] = True
+    is_compared |= is_compared.T
+
+    # begin with the first agent, and add the partners of the linked agents until there are no more
+    is_linked: Bools = np.arange(n_agents) == 0
+    while True:
+        with_partners: Bools = is_linked | is_compared[is_linked].any(axis=0)
+        if with_partners.sum() == is_linked.sum():
+            return is_linked
+        is_linked = with_partners
 
 
 HOLDOUT_PARTNERS = 3
@@ -645,10 +663,11 @@ class _IndependentTrials:
         is_free: bool,
         adds_probes: bool,
     ) -> None:
-        """Count the paired and independent trials in a budget, and draw the probes.
+        """Divide a budget into paired and independent trials, and draw the probes.
 
         Probes are independent trials whose texts are unusually similar.
 
+        request : rule for the independent trials, "matched" or "pooled", and the requested number of pooled ones
         budget : number of calls of both trial types, or None
         is_free : whether calls cost nothing
         adds_probes : whether probes are in addition to the budget
@@ -658,8 +677,10 @@ class _IndependentTrials:
         self._split = split
         self._is_free = is_free
         self._adds_probes = adds_probes
-        self._cells = split.train if split.rule == "strict" else pool.present
+        self._eligible = split.train if split.rule == "strict" else pool.present
         self._has_default_number = request == ("pooled", None)
+
+        # number of pooled trials: the requested one, or the default for the budget; None if it follows from the paired trials
         self._n_pooled = request.n
         if self._has_default_number and not is_free and budget is not None:
             n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
@@ -667,68 +688,75 @@ class _IndependentTrials:
 
         self.probes = Trials.concat([])
         if request.rule == "pooled":
-            n = MAX_CALLS_WITH_PROBES if self._n_pooled is None else self._n_pooled
-            self.probes = draw_probes(pool, self._cells, n, stream("probes", split.seed))
+            n_calls = MAX_CALLS_WITH_PROBES if self._n_pooled is None else self._n_pooled
+            self.probes = draw_probes(pool, self._eligible, n_calls, stream("probes", split.seed))
 
         self.n_paired: int | None = None
         if budget is not None and request.rule == "matched":
             self.n_paired = budget // 2  # one independent trial per paired one
         elif budget is not None:
-            self.n_paired = max(0, budget - self._count_in_budget())
+            self.n_paired = max(0, budget - self._count_budgeted_trials())
 
-    def _count_in_budget(self) -> int:
+    def _count_budgeted_trials(self) -> int:
         """Return how many independent trials of the rule "pooled" count towards the budget.
 
         - If calls cost nothing, no trial counts.
         - If a number of trials was requested, this number counts. It includes the probes (trials of unusually similar texts).
-        - Otherwise, the default number counts. The probes count, too, unless they are added to the budget.
+        - If no number was requested, the default number counts, and also the probes, unless they are added to the budget.
         """
         if self._is_free:
             return 0
         n_pooled = self._n_pooled or 0
-        if self._has_default_number and not self._adds_probes:
-            return n_pooled + len(self.probes)
-        return n_pooled
+        counts_probes_separately = self._has_default_number and not self._adds_probes
+        return n_pooled + len(self.probes) if counts_probes_separately else n_pooled
 
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
-        """Draw the independent trials of a plan by the rule that was requested.
+        """Draw the independent trials of a plan by the requested rule, "matched" or "pooled".
 
         By the rule "matched", one trial is drawn for each paired trial, unless its second agent has no other item. By the
-        rule "pooled", the probes (trials of unusually similar texts) come first, then trials of random agents and items.
+        rule "pooled", the probes (trials of unusually similar texts) come first. They are followed by trials of random agents
+        and items, whose number follows from the request.
 
         paired : paired trials of the plan
-        in_rounds : whether the plan gets more trials in later rounds; the default number then follows from the paired trials
-            instead of the budget
+        in_rounds : whether the plan is the first round of a run that gets more trials in later rounds
         """
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":
             return self._draw_matched(paired, rng)
 
         n_random = self._count_random_trials(len(paired), in_rounds=in_rounds)
-        random_trials = draw_pooled_trials(self._cells, n_random, rng, planned=self.probes)
+        random_trials = draw_pooled_trials(self._eligible, n_random, rng, planned=self.probes)
         return Trials.concat([self.probes, random_trials])
 
     def _count_random_trials(self, n_paired: int, *, in_rounds: bool) -> int:
-        """Return the number of independent trials of the rule "pooled", without the probes.
+        """Return how many trials of random agents and items the plan gets by the rule "pooled".
+
+        - If calls cost nothing, the number is a multiple of the number of paired trials.
+        - If a number of independent trials was requested, it is this number without the probes, which are part of it.
+        - If not, it is 7 to 10% of the calls of the first round in a plan in rounds, and of the budget in any other plan.
 
         n_paired : number of paired trials of the plan
         in_rounds : whether the plan gets more trials in later rounds
         """
         if self._is_free:
-            return count_free_independent(n_paired, self._cells)
+            return count_free_independent(n_paired, self._eligible)
         if not self._has_default_number:
             n_requested = self._n_pooled or 0
             return n_requested - len(self.probes)
 
-        # 7 to 10% of the calls of this round, or of the budget
-        if self._n_pooled is None or in_rounds:
+        if self._n_pooled is None or in_rounds:  # None if there is no budget
             return count_independent_for_paired(n_paired, self._pool.n_agents)
         return self._n_pooled
 
     def _draw_matched(self, paired: Trials, rng: np.random.Generator) -> Trials:
-        """Draw an independent trial for each paired one; those of training trials touch only cells for training."""
-        cells = self._cells
-        is_training = cells[paired.first, paired.item] & cells[paired.second, paired.item]
-        for_training = draw_matched_trials(paired.take(is_training), cells, rng)
+        """Draw an independent trial for each paired one.
+
+        Independent trials of training trials show only texts of cells (agent, item) for training.
+
+        paired : paired trials of the plan, for training and of held-out cells
+        """
+        eligible = self._eligible
+        is_training = eligible[paired.first, paired.item] & eligible[paired.second, paired.item]
+        for_training = draw_matched_trials(paired.take(is_training), eligible, rng)
         for_holdout = draw_matched_trials(paired.take(~is_training), self._pool.present, rng)
         return Trials.concat([for_training, for_holdout])

@@ -43,26 +43,27 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
     n_calls : budget: total number of calls, for paired and for independent trials
     n_agents : number of agents
     is_first : whether the agents have no independent trials yet. They then get at least two passes, which can exceed a
-        small budget. Otherwise the number of passes is rounded, and may be 0.
+        small budget. If they have some, the number of passes is rounded, and may be 0.
 
     >>> [count_independent(n, 12) for n in (60, 300, 3_000, 60_000)]
     [24, 24, 228, 6000]
     """
-    # the fraction increases linearly with the calls per agent, up to those of a large plan
-    relative_size = min(1.0, n_calls / n_agents / LARGE_PLAN)
+    # the fraction is 7% for 0 calls per agent, and increases linearly to 10% for a large plan
+    calls_per_agent = n_calls / n_agents
+    relative_size = min(1.0, calls_per_agent / LARGE_PLAN)
     fraction = MIN_FRACTION + (MAX_FRACTION - MIN_FRACTION) * relative_size
 
-    # a pass has one call per agent
-    n_passes = fraction * n_calls / n_agents
+    n_passes = fraction * n_calls / n_agents  # a pass has one call per agent
     if not is_first:
         return n_agents * round(n_passes)
     return n_agents * max(MIN_PASSES, ceil(n_passes - _ROUNDING_ERROR))
 
 
 def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
-    """Return the number of independent trials, by the rule "pooled", that go with a number of paired trials.
+    """Count the independent trials that a plan with the rule "pooled" has in addition to its paired trials.
 
-    The number is what `count_independent` returns for the smallest budget that contains `n_paired` paired trials.
+    They are 7 to 10% of all calls: the number is what `count_independent` returns for the smallest budget that is large enough
+    for both.
 
     n_paired : number of paired trials
     n_agents : number of agents
@@ -71,7 +72,7 @@ def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool
     >>> count_independent_for_paired(276, 12)
     24
     """
-    # independent trials enlarge the budget, which may then need more of them; repeat until it does not
+    # more independent trials mean a larger budget, which may need more of them, so repeat until the number is large enough
     n_independent = 0
     while True:
         n_needed = count_independent(n_paired + n_independent, n_agents, is_first=is_first)
@@ -81,26 +82,31 @@ def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool
 
 
 def count_free_independent(n_paired: int, eligible: Bools) -> int:
-    """Return the number of independent trials for `n_paired` paired ones if calls cost nothing.
+    """Return the number of independent trials of a plan if calls cost nothing: `FREE_PER_PAIRED` per paired trial.
 
+    The number is limited to `MAX_FREE`, and to the fraction `MAX_POSSIBLE_FRACTION` of all different independent trials.
+
+    n_paired : number of paired trials
     eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be used
     """
-    max_different = int(MAX_POSSIBLE_FRACTION * _count_possible(eligible))
+    max_different = int(MAX_POSSIBLE_FRACTION * _count_possible_trials(eligible))
     return min(FREE_PER_PAIRED * n_paired, MAX_FREE, max_different)
 
 
-def _count_possible(eligible: Bools) -> int:
-    """Count the possible independent trials: ordered pairs of texts of two agents on two items.
+def _count_possible_trials(eligible: Bools) -> int:
+    """Count the possible independent trials: ordered pairs of texts of two different agents on two different items.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) whose texts may be used
     """
-    n_by_agent = eligible.sum(axis=1, dtype=np.int64)
-    n_by_item = eligible.sum(axis=0, dtype=np.int64)
+    n_texts_by_agent = eligible.sum(axis=1, dtype=np.int64)
+    n_texts_by_item = eligible.sum(axis=0, dtype=np.int64)
 
-    # ordered pairs of texts of two agents, minus those on the same item
-    n_of_two_agents = int(n_by_agent.sum() ** 2 - (n_by_agent**2).sum())
-    n_on_one_item = int((n_by_item * (n_by_item - 1)).sum())
-    return n_of_two_agents - n_on_one_item
+    # all ordered pairs, minus those of two texts of one agent
+    pairs_of_two_agents = int(n_texts_by_agent.sum() ** 2 - (n_texts_by_agent**2).sum())
+
+    # two different texts on one item are always of two agents
+    pairs_on_one_item = int((n_texts_by_item * (n_texts_by_item - 1)).sum())
+    return pairs_of_two_agents - pairs_on_one_item
 
 
 def has_free_calls(plan: Plan) -> bool:
@@ -109,13 +115,13 @@ def has_free_calls(plan: Plan) -> bool:
 
 
 def has_default_number(plan: Plan) -> bool:
-    """Return whether a plan has the default number of pooled independent trials, so that extensions add more."""
+    """Return whether the number of a plan's pooled independent trials was left to the default, so that extensions add more."""
     is_default = plan.independent == "pooled" and plan.request.independent in (None, "pooled")
     return is_default and plan.question == "information"
 
 
 def adds_independent(plan: Plan) -> bool:
-    """Return whether extensions of a plan add independent trials in proportion to the paired ones."""
+    """Return whether extensions of a plan add independent trials, which measure false-positive rates, with the paired ones."""
     return plan.independent == "matched" or has_default_number(plan)
 
 
@@ -123,9 +129,9 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new
     """Return how many independent trials an extension or a round adds to its paired trials.
 
     - If the plan has matched independent trials, one is added per paired trial.
-    - If the plan was requested with a number of pooled trials, none is added.
+    - If the user requested a number of pooled trials for the plan, none is added.
     - If calls cost nothing, `FREE_PER_PAIRED` are added per paired trial, at most `MAX_FREE`.
-    - Otherwise, `count_independent_for_paired` are added, so that they are 7 to 10% of the added calls.
+    - In all other plans, 7 to 10% of the added calls are independent trials (`count_independent_for_paired`).
 
     n_paired : number of paired trials that are added
     n_scored : number of agents whose abilities these trials measure
@@ -144,8 +150,8 @@ def count_added_paired(plan: Plan, calls: int, *, n_scored: int, are_new: bool =
     """Return how many of the calls of an extension are paired trials.
 
     - If the plan has matched independent trials, half of the calls are paired, rounded down.
-    - If the plan was requested with a number of pooled trials, or if calls cost nothing, all are paired.
-    - Otherwise, all calls are paired except the 7 to 10% that `count_independent` returns.
+    - If the user requested a number of pooled trials for the plan, or if calls cost nothing, all are paired.
+    - In all other plans, 7 to 10% of the calls are independent trials (`count_independent`), and the rest is paired.
 
     calls : number of calls of both trial types
     n_scored : number of agents whose abilities the paired trials measure
@@ -153,9 +159,11 @@ def count_added_paired(plan: Plan, calls: int, *, n_scored: int, are_new: bool =
     """
     if plan.independent == "matched":
         return calls // 2
-    if not has_default_number(plan) or has_free_calls(plan):
+    if has_free_calls(plan) or not has_default_number(plan):
         return calls
-    return max(0, calls - count_independent(calls, n_scored, is_first=are_new))
+
+    n_independent = count_independent(calls, n_scored, is_first=are_new)
+    return max(0, calls - n_independent)
 
 
 def count_added_calls(plan: Plan, n_paired: int, *, n_scored: int, are_new: bool = False) -> int:
@@ -203,7 +211,7 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
     n_agents = len(agents)
     drawn = np.empty((0, 4), dtype=np.int64)  # item, first, second and other item of each trial
     codes = _encode_trials(planned, eligible)
-    n_wanted = min(n, _count_possible(eligible) - len(codes))
+    n_wanted = min(n, _count_possible_trials(eligible) - len(codes))
     while len(drawn) < n_wanted:
         # one row per pass: the agents in a random order, and the same order shifted cyclically
         n_passes = ceil((n_wanted - len(drawn)) / n_agents)
@@ -217,41 +225,46 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
             break
         drawn = np.concatenate([drawn, new_trials])
         codes = np.concatenate([codes, new_codes])
-    if n > 0 and not _count_possible(eligible):
+    if n > 0 and not _count_possible_trials(eligible):
         raise PlanError(
             "No independent trial can be drawn, because no two agents have responses to different items. Add responses, or set "
             "independent: pooled:0.",
             slug="independent",
         )
-    return Trials.independent(*drawn[:n_wanted].astype(np.int32).T)
+    return _make_independent_trials(drawn[:n_wanted])
+
+
+def _make_independent_trials(comparisons: Positions) -> Trials:
+    """Make independent trials of comparisons: int64 array (n_trials, 4), columns item, first, second and other_item."""
+    item, first, second, other_item = comparisons.astype(np.int32).T
+    return Trials.independent(item, first, second, other_item)
 
 
 def _draw_different_items(
-    first: Positions, second: Positions, eligible: Bools, codes: Positions, rng: np.random.Generator
+    first: Positions, second: Positions, eligible: Bools, earlier_codes: Positions, rng: np.random.Generator
 ) -> tuple[Positions, Positions, Bools]:
     """For each pair of agents, draw one item per agent, so that the two items differ and the comparison is new.
 
-    Up to `_MAX_TRIES` draws are made. Pairs without a new comparison are then left out.
+    A pair whose comparison is not new is drawn again, up to `_MAX_TRIES` times in all. After that, it is left out.
 
     first, second : int64 array (n_pairs,), the agents
     eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be used
-    codes : int64 array, numbers of the earlier comparisons, as made by `_encode_comparisons`
+    earlier_codes : int64 array, numbers of the earlier comparisons, as made by `_encode_comparisons`
 
     Returns the comparisons (item, first, second, other_item), int64 array (n, 4); their codes, int64 array (n,); and
     whether each pair has a comparison, bool array (n_pairs,).
     """
     items = EligibleItems.from_mask(eligible)
-    item = items.draw(first, rng)
-    other_item = items.draw(second, rng)
-    comparisons = np.stack([item, first, second, other_item], axis=1)
-    new_codes, is_new = _find_new_comparisons(comparisons, eligible, codes)
-    for _ in range(_MAX_TRIES - 1):
-        if is_new.all():
+    item, other_item = np.zeros_like(first), np.zeros_like(second)
+    pairs_to_draw = np.arange(len(first))
+    for _ in range(_MAX_TRIES):
+        item[pairs_to_draw] = items.draw(first[pairs_to_draw], rng)
+        other_item[pairs_to_draw] = items.draw(second[pairs_to_draw], rng)
+        comparisons = np.stack([item, first, second, other_item], axis=1)
+        new_codes, is_new = _find_new_comparisons(comparisons, eligible, earlier_codes)
+        pairs_to_draw = np.flatnonzero(~is_new)
+        if not len(pairs_to_draw):
             break
-        rows_to_redraw = np.flatnonzero(~is_new)
-        comparisons[rows_to_redraw, 0] = items.draw(first[rows_to_redraw], rng)
-        comparisons[rows_to_redraw, 3] = items.draw(second[rows_to_redraw], rng)
-        new_codes, is_new = _find_new_comparisons(comparisons, eligible, codes)
     return comparisons[is_new], new_codes[is_new], is_new
 
 
@@ -282,25 +295,26 @@ class EligibleItems(NamedTuple):
         return self.get(agents, numbers)
 
 
-def _find_new_comparisons(comparisons: Positions, eligible: Bools, codes: Positions) -> tuple[Positions, Bools]:
-    """Return a number for each comparison, and whether the comparison is new.
+def _find_new_comparisons(comparisons: Positions, eligible: Bools, earlier_codes: Positions) -> tuple[Positions, Bools]:
+    """Return a code (a number) for each comparison, and whether the comparison can be used as a new independent trial.
 
-    A comparison is new under three conditions: its two items differ, its number is not in `codes`, and it does not repeat
-    an earlier row of `comparisons`.
+    It can be used under three conditions: its two items differ, it is not an earlier comparison, and no row of `comparisons`
+    above it is the same.
 
     comparisons : int64 array (n, 4), columns item, first, second and other_item
-    codes : int64 array, numbers of the earlier comparisons
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+    earlier_codes : int64 array, codes of the earlier comparisons
 
-    Returns the numbers, int64 array (n,), and a bool array (n,).
+    Returns the codes, int64 array (n,), and a bool array (n,).
     """
-    new_codes = _encode_comparisons(comparisons, eligible)
+    codes = _encode_comparisons(comparisons, eligible)
+    _, first_rows = np.unique(codes, return_index=True)
+    is_first_row_of_code = np.zeros(len(codes), dtype=np.bool_)
+    is_first_row_of_code[first_rows] = True
+
     has_two_items = comparisons[:, 0] != comparisons[:, 3]
-    is_in_codes = np.isin(new_codes, codes)
-    _, first_occurrences = np.unique(new_codes, return_index=True)
-    is_repeated = np.ones(len(new_codes), dtype=np.bool_)
-    is_repeated[first_occurrences] = False
-    return new_codes, np.asarray(has_two_items & ~is_in_codes & ~is_repeated)
+    is_earlier = np.isin(codes, earlier_codes)
+    return codes, np.asarray(has_two_items & ~is_earlier & is_first_row_of_code)
 
 
 def _encode_comparisons(comparisons: Positions, eligible: Bools) -> Positions:
@@ -321,10 +335,11 @@ def _encode_trials(trials: Trials | None, eligible: Bools) -> Positions:
 def draw_scored_trials(
     plan: Plan, eligible: Bools, rng: np.random.Generator, *, scored: Positions, partners: Positions, n: int
 ) -> Trials:
-    """Draw independent trials that are not in a plan, each of a scored agent and a random partner.
+    """Draw independent trials for the false-positive rates of some agents, the scored ones.
 
-    All scored agents have the same number of trials, up to a difference of one, and are first and second equally often. A
-    trial counts only for the scored agent. There are fewer than `n` trials if no new comparison is found for some pairs.
+    Each trial compares a scored agent with a random partner, and counts only for the scored agent. All scored agents have the
+    same number of trials, up to a difference of one, and are first and second equally often. There are fewer than `n` trials
+    if no new comparison is found for some pairs.
 
     plan : plan whose independent trials are not repeated
     eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be used
@@ -332,19 +347,20 @@ def draw_scored_trials(
     scored, partners : int arrays, positions of the agents; an agent is not compared with itself
     n : number of trials; below 1, there are none
     """
-    scored = scored[eligible[scored].any(axis=1)]
-    partners = partners[eligible[partners].any(axis=1)]
+    has_response = np.asarray(eligible.any(axis=1))
+    scored = scored[has_response[scored]]
+    partners = partners[has_response[partners]]
     if len(partners) == 1:  # an agent is not its own partner
         scored = scored[scored != partners[0]]
     if n < 1 or not len(scored) or not len(partners):
-        return Trials.independent(*np.empty((4, 0), dtype=np.int32))
+        return _make_independent_trials(np.empty((0, 4), dtype=np.int64))
 
     pairs = _draw_scored_pairs(scored, partners, n, rng)
     planned = plan.trials.take(plan.trial_type == INDEPENDENT)
     planned_codes = _encode_trials(planned, eligible)
-    comparisons, _, is_drawn = _draw_different_items(pairs.first, pairs.second, eligible, planned_codes, rng)
-    trials = Trials.independent(*comparisons.astype(np.int32).T)
-    counts_for_first = pairs.scored_is_first[is_drawn]
+    comparisons, _, has_comparison = _draw_different_items(pairs.first, pairs.second, eligible, planned_codes, rng)
+    counts_for_first = pairs.scored_is_first[has_comparison]
+    trials = _make_independent_trials(comparisons)
     return trials.with_role(POOLED, first=counts_for_first, second=~counts_for_first)
 
 
@@ -382,13 +398,13 @@ def _draw_other_agents(agent: Positions, partners: Positions, rng: np.random.Gen
 
     Returns the partners, int array (n,).
     """
-    # position of each agent among the partners, −1 if it is none
-    position_of_partner = {int(partner): position for position, partner in enumerate(partners)}
-    own_position = np.array([position_of_partner.get(number, -1) for number in agent.tolist()])
+    # position of each agent among the partners, −1 if it is not one of them
+    position_by_partner = {partner: position for position, partner in enumerate(partners.tolist())}
+    own_position = np.array([position_by_partner.get(agent_position, -1) for agent_position in agent.tolist()])
     is_partner = own_position >= 0
 
-    # draw the position of one of the others, and skip the agent's own position
-    n_others = len(partners) - is_partner
-    position = np.floor(rng.random(len(agent)) * n_others).astype(np.int64)
-    is_after_own = is_partner & (position >= own_position)
-    return np.asarray(partners[position + is_after_own])
+    # draw one of the other positions: from the agent's own position on, all positions move up by one
+    n_other_partners = len(partners) - is_partner
+    position = np.floor(rng.random(len(agent)) * n_other_partners).astype(np.int64)
+    position[is_partner & (position >= own_position)] += 1
+    return np.asarray(partners[position])

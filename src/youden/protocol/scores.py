@@ -66,7 +66,7 @@ def compute_rates(verdicts: Verdicts) -> Rates:
         agent_ids=plan.agent_ids,
         item_ids=plan.item_ids,
         split=plan.split,
-        detail=_compute_independent_rates(verdicts),
+        detail=_sum_independent_answers(verdicts),
     )
 
 
@@ -96,47 +96,49 @@ def _sum_answers(row: Positions, answer: Floats, mask: Bools, n_rows: int) -> _A
     )
 
 
-def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
-    """Sum the answers to the independent trials with the same agents and items.
+def _sum_independent_answers(verdicts: Verdicts) -> IndependentRates:
+    """Sum the answers to the independent trials of each comparison: trials with the same agents and items in the same order.
 
     Probes (trials of unusually similar texts) and trials without an answer are left out.
 
-    Returns one row per combination of agents and items, with the sum and the number of its answers.
+    Returns one row per comparison, with the sum and the number of its answers.
     """
     plan = verdicts.plan
-    is_used = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
-    trials = plan.trials.take(is_used)
+    counts = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
+    trials = plan.trials.take(counts)
 
-    codes = _encode_independent_trials(trials, plan)
-    _, first_trials, combination = np.unique(codes, return_index=True, return_inverse=True)
-    total = np.bincount(combination, weights=verdicts.answer[is_used], minlength=len(first_trials))
-    n = np.bincount(combination, minlength=len(first_trials))
-    # all trials of a combination have the agents and items of the first one
-    combinations = trials.take(first_trials)
+    codes = _number_comparisons(trials, plan)
+    _, first_trials, row = np.unique(codes, return_index=True, return_inverse=True)
+    total = np.bincount(row, weights=verdicts.answer[counts], minlength=len(first_trials))
+    n_answers = np.bincount(row, minlength=len(first_trials))
+    comparisons = trials.take(first_trials)  # one trial of each comparison
     return IndependentRates(
-        item=combinations.item,
-        first=combinations.first,
-        second=combinations.second,
-        other_item=combinations.other_item,
+        item=comparisons.item,
+        first=comparisons.first,
+        second=comparisons.second,
+        other_item=comparisons.other_item,
         total=total.astype(np.float64),
-        n=n.astype(np.int32),
+        n=n_answers.astype(np.int32),
     )
 
 
-def _encode_independent_trials(trials: Trials, plan: Plan) -> Positions:
-    """Give the same number to trials with the same agents and items, and to no others: int64 array (n_trials,).
+def _number_comparisons(trials: Trials, plan: Plan) -> Positions:
+    """Assign a number to the comparison of each independent trial: the same number if agents and items are the same.
 
     The numbers are ordered by the item and agent of the first text, then by the agent and item of the second text.
 
     trials : independent trials
     plan : plan of the trials
+
+    Returns an int64 array (n_trials,).
     """
-    # The cells (agent, item) of the first texts get consecutive numbers, because the product of two numbers of possible
-    # cells may exceed 64 bits.
+    # A number is (first cell) · (number of cells) + (second cell). The first cells (agent, item) that occur are numbered
+    # from 0, because with all possible cells, the product may exceed 64 bits.
     first_cell_codes = trials.item.astype(np.int64) * plan.n_agents + trials.first
-    _, first_cells = np.unique(first_cell_codes, return_inverse=True)
-    second_cells = trials.second.astype(np.int64) * plan.n_items + trials.other_item
-    return np.asarray(first_cells * (plan.n_agents * plan.n_items) + second_cells)
+    _, first_cell = np.unique(first_cell_codes, return_inverse=True)
+    second_cell = trials.second.astype(np.int64) * plan.n_items + trials.other_item
+    n_cells = plan.n_agents * plan.n_items
+    return np.asarray(first_cell * n_cells + second_cell)
 
 
 def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
@@ -159,10 +161,10 @@ def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
     StatisticsError
         [score-kind]: if `kind` is unknown.
     """
-    return _compute_scores(rates, training_differences(rates), kind=kind, role="train")
+    return _compute_scores(rates, compute_training_differences(rates), kind=kind, role="train")
 
 
-def training_differences(rates: Rates) -> Floats:
+def compute_training_differences(rates: Rates) -> Floats:
     """Compute D = TPR − FPR of each row of rates, for training.
 
     Parameters
@@ -173,21 +175,20 @@ def training_differences(rates: Rates) -> Floats:
     Returns
     -------
     float array (n_rows,)
-        Differences. NaN for a row without an answer, and for a row that training must not use. Training must not use a
-        row whose first text is in a held-out cell (agent, item). If the rule of the split is "strict", the same holds for
-        the second text.
+        Differences. They are NaN for a row without an answer, and for a row that training may not use: its first text is in a
+        held-out cell (agent, item), or, by the rule "strict" of the split, its second text is.
     """
     fpr = rates.fpr
-    detail_mask = None
-    detail = rates.detail
-    if detail is not None:
-        detail_mask = rates.split.allows_training(detail.first, detail.item, detail.second, detail.other_item)
-        if rates.independent == "matched" and not detail_mask.all():
-            fpr = _compute_fpr_from_detail(rates, detail, detail_mask)
+    is_training_trial = None  # all independent trials count
+    if rates.detail is not None:
+        trials = rates.detail
+        is_training_trial = rates.split.allows_training(trials.first, trials.item, trials.second, trials.other_item)
+        if rates.independent == "matched" and not is_training_trial.all():
+            fpr = _compute_matched_fpr(rates, trials, is_training_trial)
 
-    difference = _compute_differences(rates, fpr, detail_mask)
-    is_training = rates.split.allows_training(rates.first, rates.item, rates.second, rates.item)
-    return np.where(is_training, difference, np.nan)
+    difference = _compute_differences(rates, fpr, is_training_trial)
+    is_training_row = rates.split.allows_training(rates.first, rates.item, rates.second, rates.item)
+    return np.where(is_training_row, difference, np.nan)
 
 
 def holdout_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
@@ -227,61 +228,67 @@ def pooled_fpr(rates: Rates) -> float | None:
         The mean; None if no independent trial was answered.
     """
     if rates.detail is not None:
-        return _compute_pooled_mean(rates.detail.total, rates.detail.n)
-    n = rates.n_independent
-    total: Floats = np.where(n > 0, rates.fpr, 0.0) * n  # the rate of a row without answers is NaN
-    return _compute_pooled_mean(total, n)
+        return _compute_mean_answer(rates.detail.total, rates.detail.n)
+
+    n_answers = rates.n_independent
+    has_answers = n_answers > 0
+    total = np.zeros(len(n_answers))
+    total[has_answers] = rates.fpr[has_answers] * n_answers[has_answers]
+    return _compute_mean_answer(total, n_answers)
 
 
-def _compute_pooled_mean(total: Floats, n: Ids) -> float | None:
+def _compute_mean_answer(total: Floats, n_answers: Ids) -> float | None:
     """Return the mean answer, from sums and numbers of answers per row, arrays (n_rows,); None without answers."""
-    if not n.sum():
+    if not n_answers.sum():
         return None
-    return float(total.sum() / n.sum())
+    return float(total.sum() / n_answers.sum())
 
 
-def _compute_fpr_from_detail(rates: Rates, detail: IndependentRates, mask: Bools) -> Floats:
-    """Compute the false-positive rate (FPR) of each row of rates from some of its matched independent trials.
+def _compute_matched_fpr(rates: Rates, trials: IndependentRates, counts: Bools) -> Floats:
+    """Compute the false-positive rate (FPR) of each row of rates as the mean answer to its matched independent trials.
 
-    The FPR is the mean answer to these trials.
+    The matched trials of a row are those with the same first text and the same second agent.
 
-    detail : sums of the answers to the independent trials, `rates.detail`
-    mask : bool array (n_detail_rows,), rows of `detail` that count
+    trials : sums of the answers to the independent trials, `rates.detail`
+    counts : bool array, whether each row of `trials` counts
 
     Returns a float array (n_rows,), NaN for rows of `rates` without an answer that counts.
     """
-    # row of `rates` with the same item and pair; the rows are sorted by these
+    # number the combinations of item, first and second agent; the rows of `rates` are sorted by this number
     shape = (rates.n_items, rates.n_agents, rates.n_agents)
-    codes = np.ravel_multi_index((rates.item, rates.first, rates.second), shape)
-    detail_codes = np.ravel_multi_index((detail.item, detail.first, detail.second), shape)
-    row = np.searchsorted(codes, detail_codes[mask])
+    codes_of_rates = np.ravel_multi_index((rates.item, rates.first, rates.second), shape)
+    codes_of_trials = np.ravel_multi_index((trials.item, trials.first, trials.second), shape)
+    row = np.searchsorted(codes_of_rates, codes_of_trials[counts])
 
-    n = np.bincount(row, weights=detail.n[mask], minlength=len(codes))
-    total = np.bincount(row, weights=detail.total[mask], minlength=len(codes))
-    fpr = np.full(len(codes), np.nan)
-    np.divide(total, n, out=fpr, where=n > 0)
+    n_rows = len(codes_of_rates)
+    n_answers = np.bincount(row, weights=trials.n[counts], minlength=n_rows)
+    total = np.bincount(row, weights=trials.total[counts], minlength=n_rows)
+    fpr = np.full(n_rows, np.nan)
+    np.divide(total, n_answers, out=fpr, where=n_answers > 0)
     return fpr
 
 
-def _compute_differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -> Floats:
+def _compute_differences(rates: Rates, fpr: Floats, trial_counts: Bools | None) -> Floats:
     """Compute D = TPR − FPR of each row of rates, the true-positive rate minus the false-positive rate.
 
-    By the rule "matched", each row has its own FPR. By the rule "pooled", the FPR of all rows is the mean answer to the
-    independent trials; it is 0 if no trial was answered.
+    By the rule "matched", each row has its own FPR. By the rule "pooled", all rows have the same FPR, the mean answer to the
+    independent trials. It is 0 if no trial was answered.
 
     fpr : float array (n_rows,), FPR of each row, for the rule "matched"
-    detail_mask : bool array (n_detail_rows,), rows of `rates.detail` (sums of answers to independent trials) that count for
-        the rule "pooled"; None for all
+    trial_counts : bool array, for the rule "pooled": whether each row of `rates.detail`, which has the answers to the
+        independent trials, counts; None if all count
 
     Returns a float array (n_rows,), NaN for pairs without an answer.
     """
     if rates.independent == "matched":
         return rates.tpr - fpr
-    if detail_mask is None or rates.detail is None:
-        pooled_rate = pooled_fpr(rates)
+
+    trials = rates.detail
+    if trials is None or trial_counts is None:
+        common_fpr = pooled_fpr(rates)
     else:
-        pooled_rate = _compute_pooled_mean(rates.detail.total[detail_mask], rates.detail.n[detail_mask])
-    return rates.tpr - (pooled_rate or 0.0)
+        common_fpr = _compute_mean_answer(trials.total[trial_counts], trials.n[trial_counts])
+    return rates.tpr if common_fpr is None else rates.tpr - common_fpr
 
 
 def _compute_scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole) -> Scores:
@@ -303,26 +310,27 @@ def _compute_scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: 
 
 
 def _average_by_cell(rates: Rates, difference: Floats, kind: ScoreKind) -> ScoredCells:
-    """Average TPR − FPR over the comparisons of each cell, an agent on an item, whether the cell is held out or not.
+    """Average TPR − FPR over the comparisons of each cell, an agent on an item. Held-out cells are included.
 
-    difference, kind : as for `_compute_scores`
+    difference : float array (n_rows,), TPR − FPR of each row of `rates`; NaN for rows that do not count
+    kind : "symmetric" if a row counts for the cells of both texts, "row" if it counts for the cell of the first text
 
     Returns the mean of each cell that has a comparison, and the number of its paired trials.
     """
     is_known = ~np.isnan(difference)
     rows = slice(None) if is_known.all() else np.flatnonzero(is_known)  # a slice copies nothing
 
-    # each row counts for the cell of its first text and, if scores are symmetric, for the cell of its second text
+    # cells for which each row counts
     agents = [rates.first[rows]]
     if kind == "symmetric":
         agents.append(rates.second[rows])
-    index = index_cells(rates.item[rows], *agents, n_agents=rates.n_agents, n_items=rates.n_items)
+    indexed = index_cells(rates.item[rows], *agents, n_agents=rates.n_agents, n_items=rates.n_items)
 
-    n_cells = len(index.cells)
-    n_rows = _sum_by_cell(None, index.positions, n_cells)
-    difference_sum = _sum_by_cell(difference[rows], index.positions, n_cells)
-    n_trials = _sum_by_cell(rates.n_paired[rows], index.positions, n_cells)
-    return ScoredCells(index.cells, difference_sum / n_rows, n_trials)
+    n_cells = len(indexed.cells)
+    n_differences = _sum_by_cell(None, indexed.positions, n_cells)
+    difference_sum = _sum_by_cell(difference[rows], indexed.positions, n_cells)
+    n_trials = _sum_by_cell(rates.n_paired[rows], indexed.positions, n_cells)
+    return ScoredCells(indexed.cells, difference_sum / n_differences, n_trials)
 
 
 def _check_score_kind(kind: str) -> None:
@@ -362,7 +370,9 @@ class IndexedCells(NamedTuple):
 
 
 def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> IndexedCells:
-    """Find the distinct cells (agent, item) of trials, numbered by item, then by agent, and the cells of each trial.
+    """Find the distinct cells (agent, item) of trials, and the position of each trial's cells among them.
+
+    The distinct cells are sorted by item, then by agent.
 
     item : int32 array (n_trials,), item of each trial
     agents : int32 arrays (n_trials,), one or several columns of agents, such as the first and the second agents
@@ -374,44 +384,46 @@ def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Indexed
     >>> index.cells.agent.tolist(), index.cells.item.tolist(), index.positions[0].tolist()
     ([0, 2], [0, 1], [1, 0, 1])
     """
-    # items are processed in chunks, so that the lookup tables of the numbering stay in the processor's cache
+    # the cell of an agent and an item has the code item · n_agents + agent; items are processed in chunks, so that the
+    # lookup tables by code stay in the processor's cache
     items_per_chunk = min(n_items, max(1, CELLS_IN_CACHE // n_agents))
     numbering = _CellNumbering(items_per_chunk * n_agents)
 
-    positions = tuple(np.empty(len(item), dtype=np.int64) for _ in agents)
-    cell_codes = [np.empty(0, dtype=np.int64)]  # item · n_agents + agent of the distinct cells, one array per chunk
-    for first_item, rows in _iter_chunk_rows(item, items_per_chunk, n_items):
-        item_offset = (item[rows].astype(np.int64) - first_item) * n_agents
-        codes_by_column = [item_offset + agent[rows] for agent in agents]
-        distinct_codes = numbering.number_cells(codes_by_column)
-        cell_codes.append(distinct_codes + first_item * n_agents)
-        for position, codes in zip(positions, codes_by_column, strict=True):
-            position[rows] = numbering.position_by_code[codes]
+    position_columns = tuple(np.empty(len(item), dtype=np.int64) for _ in agents)
+    distinct_codes = [np.empty(0, dtype=np.int64)]  # one array per chunk
+    for first_item, trials in _iter_chunk_rows(item, items_per_chunk, n_items):
+        item_in_chunk = item[trials].astype(np.int64) - first_item
+        codes_by_column = [item_in_chunk * n_agents + agent[trials] for agent in agents]
+        distinct_codes_in_chunk = numbering.add_cells(codes_by_column)
+        distinct_codes.append(distinct_codes_in_chunk + first_item * n_agents)
+        for positions, codes in zip(position_columns, codes_by_column, strict=True):
+            positions[trials] = numbering.position_by_code[codes]
 
-    cell_item, cell_agent = np.divmod(np.concatenate(cell_codes), n_agents)
+    cell_item, cell_agent = np.divmod(np.concatenate(distinct_codes), n_agents)
     cells = CellIndex(cell_agent.astype(np.int32), cell_item.astype(np.int32), n_agents, n_items)
-    return IndexedCells(cells, positions)
+    return IndexedCells(cells, position_columns)
 
 
 class _CellNumbering:
-    """Numbers the distinct cells (agent, item) of chunks of items, one chunk after the other, without sorting.
+    """Finds the distinct cells (agent, item) of chunks of items, one chunk after the other, without sorting.
 
     Within a chunk, a cell has the code (item − first item of the chunk) · n_agents + agent. The two lookup tables have one
-    entry per possible code, and are used again for each chunk.
+    entry per possible code, and are used again for each chunk. The position of a cell is its number among the distinct cells
+    of all chunks, counted from 0.
     """
 
     def __init__(self, n_codes: int) -> None:
         self._n_cells = 0
         self.position_by_code = np.empty(n_codes, dtype=np.int64)
-        """Number of each cell of the last chunk; undefined for other codes."""
+        """Position of each cell of the last chunk; undefined for other codes."""
         self._is_present = np.zeros(n_codes, dtype=np.bool_)
 
-    def number_cells(self, codes_by_column: Sequence[Positions]) -> Positions:
-        """Assign consecutive numbers to the distinct cells of a chunk, beginning after the numbers of the earlier chunks.
+    def add_cells(self, codes_by_column: Sequence[Positions]) -> Positions:
+        """Find the distinct cells of the next chunk, and set their positions in `position_by_code`.
 
         codes_by_column : int64 arrays (n_trials,), codes of the cells of the chunk's first agents, and of its second agents
 
-        Returns the distinct codes, int64 array (n_new_cells,), ascending.
+        Returns the codes of the distinct cells, int64 array (n_new_cells,), ascending.
         """
         for codes in codes_by_column:
             self._is_present[codes] = True
@@ -440,9 +452,10 @@ def _iter_chunk_rows(item: Ids, items_per_chunk: int, n_items: int) -> Iterator[
     row_order: Positions | None = None
     is_sorted = not (item[1:] < item[:-1]).any()
     if not is_sorted:
-        row_order = np.argsort(item.astype(np.min_scalar_type(n_items)), kind="stable")
+        smallest_type = np.min_scalar_type(n_items)  # integers of at most 16 bits are sorted fastest
+        row_order = np.argsort(item.astype(smallest_type), kind="stable")
 
-    # the rows of chunk c are those from bounds[c] to bounds[c + 1] − 1 in this order
+    # in this order, the rows of a chunk begin at its own bound and end before the bound of the next chunk
     first_items = np.arange(0, n_items + items_per_chunk, items_per_chunk)
     bounds = np.searchsorted(item, first_items, sorter=row_order).tolist()
     for first_item, (start, stop) in zip(first_items[:-1].tolist(), pairwise(bounds), strict=True):

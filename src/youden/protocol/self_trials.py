@@ -179,32 +179,33 @@ def draw_self_trials(pool: Pool, agent: int, *, n_paired: int, seed: int) -> Tri
 def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
     """List all ordered pairs of different responses to the same item, divided into rounds.
 
-    A round contains at most one pair of each item. The pairs of an item come in random order and orientation, and then in
-    the same order with the opposite orientation.
+    A round contains at most one pair of each item. First, each pair of an item comes once, in random order, with one of the two
+    responses drawn as the first one. Then, all pairs come again in the same order, with the two responses exchanged.
 
     n_responses : int array (n_items,), number of responses to each item, at least 2
 
     Returns an int64 array (n_pairs, 4), sorted by round and item. Its columns are the position of the item, the first and
     the second response, numbered from 1, and the round, from 0.
     """
-    # an item has a pair of responses if it has the one with the higher number
+    # all pairs of responses, with the lower number first; an item has a pair if it has the response with the higher number
     responses = range(1, int(n_responses.max()) + 1)
-    possible_pairs = np.array(list(combinations(responses, 2)))
-    has_pair = possible_pairs[:, 1] <= n_responses[:, np.newaxis]
+    lower, higher = np.array(list(combinations(responses, 2))).T
+    has_pair = higher <= n_responses[:, np.newaxis]  # (n_items, number of all pairs)
     rank = _rank_at_random(has_pair, rng)
-    is_swapped = rng.random(has_pair.shape) < 0.5
+    is_higher_first = rng.random(has_pair.shape) < 0.5
 
-    # one row per item and pair; the orientation is that of the first time the pair is shown
+    # one row per item and pair, as the pair is shown the first time
     item, pair = np.nonzero(has_pair)
-    lower_first = possible_pairs[pair]
-    oriented = np.where(is_swapped[item, pair][:, np.newaxis], lower_first[:, ::-1], lower_first)
+    first = np.where(is_higher_first[item, pair], higher[pair], lower[pair])
+    second = np.where(is_higher_first[item, pair], lower[pair], higher[pair])
 
-    # the pairs of an item come again, with the opposite orientation, after the item has used all of them
+    # the pairs of an item come again after the item has used all of them
+    n_pairs_by_item = has_pair.sum(axis=1)
     first_round = rank[item, pair]
-    second_round = first_round + has_pair.sum(axis=1)[item]
-    forward = np.column_stack([item, oriented, first_round])
-    reverse = np.column_stack([item, oriented[:, ::-1], second_round])
-    all_pairs = np.concatenate([forward, reverse])
+    second_round = first_round + n_pairs_by_item[item]
+    shown_first = np.column_stack([item, first, second, first_round])
+    shown_again = np.column_stack([item, second, first, second_round])
+    all_pairs = np.concatenate([shown_first, shown_again])
     by_round_and_item = np.lexsort([all_pairs[:, 0], all_pairs[:, 3]])
     return np.asarray(all_pairs[by_round_and_item])
 

@@ -27,16 +27,16 @@ def count_calls(plan: Plan, budget: object) -> int:
     Parameters
     ----------
     plan : Plan
-        Plan to take a part of.
+        Plan from which `subsample` draws some trials.
     budget : int or str
         Calls (4000), a percentage of the dense calls ("5%"), or paired trials per agent ("450/agent").
 
     Returns
     -------
     int
-        Calls of both trial types. A budget of trials per agent is converted to the paired calls plus the independent calls
-        that `subsample` adds to them, and is limited to the number of calls of the plan. The other budgets are not
-        limited.
+        Number of paired and independent calls together. A budget of trials per agent is converted to the paired calls plus the
+        independent calls that `subsample` adds to them, and is limited to the number of calls of the plan. The other budgets are
+        not limited.
 
     Raises
     ------
@@ -46,8 +46,8 @@ def count_calls(plan: Plan, budget: object) -> int:
     parsed = CallBudget.parse(budget)
     if parsed.unit == "/agent":
         n_paired = ceil(parsed.value * plan.n_agents / 2)  # a paired trial has two agents
-        n_independent_of_plan = int((plan.trial_type == INDEPENDENT).sum())
-        n_independent = min(n_independent_of_plan, count_independent_for_paired(n_paired, plan.n_agents))
+        max_independent = int((plan.trial_type == INDEPENDENT).sum())
+        n_independent = min(max_independent, count_independent_for_paired(n_paired, plan.n_agents))
         return min(len(plan), n_paired + n_independent)
     if parsed.unit == "%":
         return max(1, round(plan.n_dense_calls * parsed.value / 100))
@@ -113,7 +113,7 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
     n_independent = max(n_independent, len(earlier_independent))
     n_paired = len(paired) if takes_all else min(len(paired), calls - n_independent)
     if n_paired < MIN_PAIRED_PER_AGENT * plan.n_agents / 2:
-        raise _too_few_error(plan, calls, n_paired)
+        raise _make_too_few_calls_error(plan, calls, n_paired)
 
     rng = stream("part of a run", seed)
     has_blocks = _has_complete_blocks(plan, paired) and _are_whole_blocks(plan, earlier_paired, paired)
@@ -133,28 +133,29 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
     )
     if plan.n_self_trials:
         note += f"; its {format_count(plan.n_self_trials, 'self-trial')} are left out"
-    return _make_plan_of_rows(plan, drawn, n_requested=calls, seed=seed, has_blocks=has_blocks, note=note)
+    return _make_plan_of_trials(plan, drawn, n_requested=calls, seed=seed, has_blocks=has_blocks, note=note)
 
 
-def _make_plan_of_rows(
+def _make_plan_of_trials(
     plan: Plan, rows: Positions, *, n_requested: int, seed: int, has_blocks: bool, note: str
 ) -> Plan:
-    """Make a plan of some trials of another plan, without its holdout, rounds and extensions.
+    """Make a new plan of some trials of another plan.
 
-    The holdout of a plan is its held-out cells (agent, item). Rounds and extensions describe how later trials were added.
+    The new plan has no held-out cells (agent, item), because no trial touches those of the other plan. It also has no record of
+    rounds and extensions, which describe how trials were added to the other plan. Its independent trials count as pooled.
 
     rows : int array, rows of `plan` with the trials
-    n_requested : number of calls that was requested, which the plan records; there may be fewer trials
+    n_requested : number of calls that the user requested; there may be fewer trials
     seed : seed of the new plan
     has_blocks : whether the trials are whole blocks; if not, no trial of the new plan belongs to a block
     note : the only note of the new plan, which describes how it was made
     """
-    part = select_trials(plan, rows)
-    trials = part.trials.as_new_plan()
+    selected_plan = select_trials(plan, rows)
+    trials = selected_plan.trials.as_new_plan()
     if not has_blocks:
         trials = replace(trials, block=np.full(len(rows), -1, dtype=np.int32))
     return replace(
-        part,
+        selected_plan,
         trials=trials,
         split=replace(plan.split, holdout=np.zeros_like(plan.split.holdout), fraction=0.0),
         options={"calls": n_requested, "trials_from": plan.digest[:12]},
@@ -168,7 +169,7 @@ def _make_plan_of_rows(
     )
 
 
-def _too_few_error(plan: Plan, calls: int, n_paired: int) -> PlanError:
+def _make_too_few_calls_error(plan: Plan, calls: int, n_paired: int) -> PlanError:
     """Make the error for a number of calls of which too few, `n_paired`, are paired."""
     min_paired = ceil(MIN_PAIRED_PER_AGENT * plan.n_agents / 2)
     min_calls = min(min_paired + count_independent_for_paired(min_paired, plan.n_agents), len(plan))
@@ -216,29 +217,30 @@ def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
 
     paired : int array, rows of paired trials
     """
-    first = plan.first[paired]
-    block_number = plan.block[paired].astype(np.int64)
-    if len(block_number) == 0 or (block_number < 0).any():
+    number_in_plan = plan.block[paired]
+    if len(paired) == 0 or (number_in_plan < 0).any():  # −1 for a trial outside of blocks
         return False
-    _, block, n_trials = np.unique(block_number, return_inverse=True, return_counts=True)
 
-    # a block has as many different first agents as trials if no agent is first twice
-    block_and_agent_codes = np.unique(block * plan.n_agents + first)
-    n_first_agents = np.bincount(block_and_agent_codes // plan.n_agents)
-    has_each_once: Bools = n_first_agents == n_trials
+    # number the blocks from 0, and count their trials
+    _, block, n_trials_by_block = np.unique(number_in_plan, return_inverse=True, return_counts=True)
 
-    n_agents_on_item = plan.split.train.sum(axis=0)
-    has_all_agents: Bools = n_agents_on_item[plan.item[paired]] == n_trials[block]
-    return bool(has_each_once.all() and has_all_agents.all())
+    # no agent is first twice in a block if all combinations of block and first agent differ
+    combinations = block * plan.n_agents + plan.first[paired]
+    has_each_agent_once = len(np.unique(combinations)) == len(combinations)
+
+    # all agents are first if a block has as many trials as its item has agents
+    n_agents_by_item = plan.split.train.sum(axis=0)
+    has_all_agents: Bools = n_agents_by_item[plan.item[paired]] == n_trials_by_block[block]
+    return bool(has_each_agent_once and has_all_agents.all())
 
 
 def _sample_blocks(
-    plan: Plan, paired: Positions, n: int, rng: np.random.Generator, *, earlier_rows: Positions
+    plan: Plan, paired: Positions, max_trials: int, rng: np.random.Generator, *, earlier_rows: Positions
 ) -> Positions:
-    """Draw random blocks with at most n trials in all.
+    """Draw random blocks with at most `max_trials` trials in all.
 
-    A block is a group of trials that compare all agents on one item. The blocks of the earlier part come first. After
-    them, items take turns: the items with the fewest drawn blocks get the next ones, in random order.
+    A block is a group of trials that compare all agents on one item. The blocks of the earlier part are drawn first. The next
+    blocks are drawn from the items with the fewest drawn blocks, in random order.
 
     paired : int array, rows of paired trials, all in blocks
     earlier_rows : int array, rows of the trials in an earlier part of the plan; their blocks are drawn first
@@ -246,21 +248,21 @@ def _sample_blocks(
     Returns the rows of the trials in the drawn blocks, int array, in the order of `paired`.
     """
     block_by_trial = plan.block[paired]
-    block_numbers, first_trials, n_trials = np.unique(block_by_trial, return_index=True, return_counts=True)
+    block_numbers, first_trials, n_trials_by_block = np.unique(block_by_trial, return_index=True, return_counts=True)
     item_by_block = plan.item[paired[first_trials]]
 
-    # random order, but blocks of the earlier part first
+    # random order, but blocks of the earlier part first; `order` has positions in `block_numbers`
     is_new = ~np.isin(block_numbers, plan.block[earlier_rows])
-    blocks = rng.permutation(len(block_numbers))
-    blocks = blocks[np.argsort(is_new[blocks], kind="stable")]
+    random_order = rng.permutation(len(block_numbers))
+    order = random_order[np.argsort(is_new[random_order], kind="stable")]
 
-    # items take turns: of the new blocks, those that are the first on their item, then the second, and so on
-    n_before_on_item = count_earlier(item_by_block[blocks])
-    blocks = blocks[np.lexsort((n_before_on_item, is_new[blocks]))]
+    # of the new blocks, those that are the first block on their item come first, then the second blocks, and so on
+    n_earlier_on_item = count_earlier(item_by_block[order])
+    order = order[np.lexsort((n_earlier_on_item, is_new[order]))]
 
-    # the first blocks that have at most n trials in all
-    fits = np.cumsum(n_trials[blocks]) <= n
-    drawn_numbers = block_numbers[blocks[fits]]
+    # draw blocks in this order until the next one would exceed the number of trials
+    is_drawn = np.cumsum(n_trials_by_block[order]) <= max_trials
+    drawn_numbers = block_numbers[order[is_drawn]]
     return paired[np.isin(block_by_trial, drawn_numbers)]
 
 

@@ -115,7 +115,7 @@ def run(
     all_keys = {"name": name, "pool": "in memory", "judge": judge, "max_cost": max_cost, "out": folder, **keys}
     plain_keys = {key: _to_plain(value) for key, value in all_keys.items()}
     config = run_config_from_keys(plain_keys, origin="youden.run")  # validate the keys before the pool is written
-    config = config.model_copy(update={"pool": _resolve_pool(pool, folder)})
+    config = config.model_copy(update={"pool": _ensure_pool_on_disk(pool, folder)})
     if config.store is not None:
         allow_store(config.store)
 
@@ -171,24 +171,28 @@ def judge_and_rank(planned: PlannedRun, options: JudgingOptions, *, labels: Path
     ConfigError, ImportFormatError
         If the labels cannot be used; raised before any request.
     BudgetError, TooManyMissingError, JudgeError
-        If the cost cap is reached, too many answers are missing, or the judge cannot be used. Answers are stored:
-        repeat the call to resume.
+        If the cost cap is reached, too many answers are missing, or requests to the judge fail, for example because of an
+        invalid key. Answers are stored: repeat the call to resume.
     StatisticsError
         If the answers cannot be fitted.
     """
-    table = None
+    label_table = None
     if labels is not None:
         from youden.workflows.labels import open_labels, validate
 
-        table = open_labels(labels, planned.pool.agents)
+        label_table = open_labels(labels, planned.pool.agents)
+
     judge_run(planned, options)
+
+    # loaded after the requests, because charts and pandas take a second to load
     from youden.pools.checks.likeness import find_clone_clusters
-    from youden.report.pages.writing import write_report  # after the requests: charts and pandas take a second to load
+    from youden.report.pages.writing import write_report
 
     folder = planned.folder
-    fit_run(folder, rules=replace(folder.fit_settings.rules, clones=find_clone_clusters(planned.pool)))
-    if table is not None:
-        validate(folder, table)
+    clones = find_clone_clusters(planned.pool)  # agents with nearly identical texts
+    fit_run(folder, rules=replace(folder.fit_settings.rules, clones=clones))
+    if label_table is not None:
+        validate(folder, label_table)
     write_report(folder)
     return Run(folder.path)
 
@@ -341,7 +345,7 @@ class Run(RunView):
         limits = {"calls": calls, "half_width": half_width, "top": top, "max_regret": max_regret}
         options: dict[str, Any] = {name: _to_plain(limit) for name, limit in limits.items()}
         for kind, pool in (("agents", agents), ("items", items), ("repeats", repeats)):
-            options[kind] = None if pool is None else _resolve_pool(pool, self.path)
+            options[kind] = None if pool is None else _ensure_pool_on_disk(pool, self.path)
         options["focus"] = [focus] if isinstance(focus, str) else list(focus)
 
         overrides = {"judge": judge, "max_cost": max_cost, "max_missing": max_missing, "target": target}
@@ -497,7 +501,8 @@ def _sending_requests(
 ) -> Iterator[JudgingOptions]:
     """Yield options for requests, and show a progress bar within the `with` block if `progress` is True.
 
-    Within the block, a store on a server may be opened even if only the config of a run names it. It receives no password.
+    Within the block, a run may use the answer store on a server that its config names, although the user has not confirmed
+    the address. No password is sent to this server.
 
     retry_failed : whether to repeat the requests whose stored outcome is a failure
     log : file that gets one line per call; None for no log
@@ -515,8 +520,10 @@ def _to_plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _resolve_pool(pool: PoolLike, folder: Path) -> str:
-    """Return the path of a pool. A pool in memory is written to pools/NAME-DIGEST in `folder` first.
+def _ensure_pool_on_disk(pool: PoolLike, folder: Path) -> str:
+    """Write a pool that is in memory to pools/NAME-DIGEST in the folder of a run, and return the path of the pool.
+
+    The path of a pool that is on disk already is returned as it is.
 
     folder : folder of a run, which need not exist
 
@@ -524,12 +531,13 @@ def _resolve_pool(pool: PoolLike, folder: Path) -> str:
     """
     if isinstance(pool, str | PathLike):
         return fspath(pool)
+
     check_no_foreign_files(RunFolder(folder))
     from youden.data.pools.pool_reader import read_pool, write_pool
     from youden.types import Pool
 
     if not isinstance(pool, Pool):
-        pool = read_pool(pool)
+        pool = read_pool(pool)  # from a table in memory
     path = folder / "pools" / f"{to_file_name(pool.name)[:60]}-{pool.digest[:12]}"
     write_pool(pool, path)
     return str(path)

@@ -145,8 +145,8 @@ class RunView:
         and `rank`. The mapping `attrs` has the same keys as for `youden.rank`:
 
         - `unique_best`: id of the agent that is significantly better than all others, or None.
-        - `choice`: selected agents with their regret bound.
-        - `signal`: whether the judge discriminates, and whether the agents differ.
+        - `choice`: agents that are selected as the best, and an upper bound on how much better another agent may be (regret).
+        - `signal`: tests whether the judge discriminates (Youden's J is above 0), and whether the abilities differ.
         - `partial`: how much of the run is judged, or None if it is finished.
         - `recommendation`: recommended agents, with the reasons.
         - `method`: estimator of the abilities, and method of the intervals.
@@ -154,16 +154,16 @@ class RunView:
         """
         import pandas as pd
 
-        facts = self.facts
         table = pd.read_csv(self.folder.file("ranking.csv"))
+        fit_facts = self.facts
         table.attrs.update(
-            unique_best=facts.unique_best,
-            choice=facts.choice,
-            signal=facts.signal,
-            partial=facts.partial,
+            unique_best=fit_facts.unique_best,
+            choice=fit_facts.choice,
+            signal=fit_facts.signal,
+            partial=fit_facts.partial,
             recommendation=self.recommendation,
-            method=f"{facts.ranking}; {facts.interval}",
-            warnings=list(facts.warnings),
+            method=f"{fit_facts.ranking}; {fit_facts.interval}",
+            warnings=list(fit_facts.warnings),
         )
         return table
 
@@ -383,8 +383,8 @@ class RunView:
         Parameters
         ----------
         labels : path, sequence of paths, or DataFrame
-            Tables with the columns agent, item and a label, or completed tables of the method `label`. A response may
-            have several labels.
+            Tables with the columns agent, item and a label. A table that the method `label` has written can also be used after
+            its labels are filled in. A response may have several labels.
         label : str, optional
             Column of the label, if there are several.
         scale : (float, float), default (0, 1)
@@ -411,7 +411,7 @@ class RunView:
         from youden.workflows.quality import estimate_quality
 
         estimates = estimate_quality(self.folder, labels, label=label, scale=scale)
-        table = pd.DataFrame([row.__dict__ for row in estimates.agents])
+        table = pd.DataFrame([vars(agent_quality) for agent_quality in estimates.agents])
         table.attrs["summary"] = estimates.summary
         table.attrs["notes"] = estimates.notes
         return table

@@ -222,26 +222,27 @@ class Adaptive(TrialDesign):
         return DesignResult(pilot, (note,), rounds)
 
     def _count_pilot_calls(self, n_agents: int, budget: int) -> int:
-        """Return the maximum number of paired calls of the pilot, which is the part of a search before the first round.
+        """Return the maximum number of paired calls of the pilot, the first part of a search, which samples all agents equally.
 
-        A block of the pilot has one call per agent.
+        If the option `pilot` is not set, the pilot has a quarter of the budget. A search without a maximum regret has a larger
+        pilot if that is less than 24 blocks. A search with a maximum regret has a smaller one if the regret is large.
 
         budget : number of paired calls of the whole search
         """
         if self.pilot is not None:
-            return int(budget * self.pilot)
+            pilot_fraction = self.pilot
+            return int(budget * pilot_fraction)
 
-        quarter = budget // 4
+        quarter_of_budget = budget // 4
+        n_of_min_blocks = n_agents * MIN_SEARCH_PILOT_BLOCKS  # a block has one call per agent
         if self.max_regret is None:
-            # a quarter of the budget; more if that is less than 24 blocks, but at most half of the budget
-            n_minimum = n_agents * MIN_SEARCH_PILOT_BLOCKS
-            half = budget // 2
-            return max(quarter, min(n_minimum, half))
+            half_of_budget = budget // 2
+            return max(quarter_of_budget, min(n_of_min_blocks, half_of_budget))
 
-        # .04 / max_regret² blocks, at least 24, but at most a quarter of the budget
-        n_blocks = ceil(PILOT_BLOCKS_PER_REGRET / self.max_regret**2)
-        n_blocks = max(MIN_SEARCH_PILOT_BLOCKS, n_blocks)
-        return min(quarter, n_agents * n_blocks)
+        # the trials that an interval of a given width takes are proportional to 1/width²
+        n_blocks_for_regret = ceil(PILOT_BLOCKS_PER_REGRET / self.max_regret**2)
+        n_for_regret = n_agents * n_blocks_for_regret
+        return min(quarter_of_budget, max(n_of_min_blocks, n_for_regret))
 
     def next_round(
         self,
@@ -366,7 +367,7 @@ class Adaptive(TrialDesign):
             start = stop
 
             # keep comparisons of eligible cells that are not planned yet, each once
-            candidates = sequence.compare(number, contenders)
+            candidates = sequence.list_comparisons(number, contenders)
             code = self._encode_comparisons(candidates.item, candidates.first, candidates.second, n_agents)
             is_kept = candidates.are_eligible(eligible)
             is_kept &= ~np.isin(code, planned_codes) & _is_first_occurrence(code)

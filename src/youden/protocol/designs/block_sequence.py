@@ -45,9 +45,9 @@ class Comparisons(NamedTuple):
         return np.where(self.is_first, self.partner, self.contender)
 
     def are_eligible(self, eligible: Bools) -> Bools:
-        """Return which comparisons may be made, bool array (n_comparisons,).
+        """Return which comparisons are possible, bool array (n_comparisons,).
 
-        A comparison may be made if its two agents differ and both of their cells are eligible.
+        A comparison is possible if its two agents differ and both of their cells are eligible.
 
         eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
         """
@@ -91,12 +91,11 @@ class BlockSequence(NamedTuple):
         partners = rng.permutation(n_agents)
         return cls(items, partners, rng.random(n_items * n_agents) < 0.5)
 
-    def compare(self, block_numbers: Positions, contenders: Positions) -> Comparisons:
-        """List the comparisons of all contenders in some blocks, block after block.
+    def list_comparisons(self, block_numbers: Positions, contenders: Positions) -> Comparisons:
+        """List the comparisons of some agents, the contenders, in some blocks, block after block.
 
         A block has one item and one agent as the partner, with which each contender is compared. The list also contains
-        comparisons that may not be made, such as that of an agent with itself. `Comparisons.are_eligible` marks the
-        comparisons that may be made.
+        impossible comparisons, such as that of an agent with itself. `Comparisons.are_eligible` marks the possible ones.
 
         block_numbers : int array (n_blocks,), numbers of the blocks in the sequence, from 0
         contenders : int array (n_contenders,), positions of the agents
@@ -104,19 +103,21 @@ class BlockSequence(NamedTuple):
         Returns n_blocks · n_contenders comparisons. Their attribute `block` is a position in `block_numbers`.
         """
         n_items, n_agents = len(self.items), len(self.partners)
-        item = self.items[block_numbers % n_items]
+        item_by_block = self.items[block_numbers % n_items]
 
-        # Items and partners are used in cycles. After lcm(n_items, n_agents) blocks, their combinations would repeat, so the
-        # partners are shifted by one.
-        n_finished_cycles = block_numbers // lcm(n_items, n_agents)
-        partner = self.partners[(block_numbers + n_finished_cycles) % n_agents]
+        # Items and partners are used in cycles. After `period` blocks, their combinations would repeat, so the partners then
+        # move on by one.
+        period = lcm(n_items, n_agents)
+        n_finished_periods = block_numbers // period
+        partner_by_block = self.partners[(block_numbers + n_finished_periods) % n_agents]
 
-        # the second pass through all items and partners has the other order of the texts
+        # a pass has each combination of item and partner once; the second pass has the other order of the texts
         n_blocks_of_pass = n_items * n_agents
+        is_first_in_first_pass = self.contender_is_first[block_numbers % n_blocks_of_pass]
         is_second_pass = block_numbers >= n_blocks_of_pass
-        contender_is_first = self.contender_is_first[block_numbers % n_blocks_of_pass] ^ is_second_pass
+        is_first_by_block = is_first_in_first_pass != is_second_pass
 
         # one comparison per block and contender
         block = np.repeat(np.arange(len(block_numbers)), len(contenders))
         contender = np.tile(contenders, len(block_numbers))
-        return Comparisons(item[block], contender, partner[block], contender_is_first[block], block)
+        return Comparisons(item_by_block[block], contender, partner_by_block[block], is_first_by_block[block], block)

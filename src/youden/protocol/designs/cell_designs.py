@@ -113,9 +113,9 @@ class CellDesign(TrialDesign, ABC):
     def choose(self, eligible: Bools, rng: np.random.Generator) -> Bools:
         """Choose a random fraction of the eligible cells: the sampling fraction of the options, or 1/3.
 
-        Cells with the same agent or the same item are linked, and cells are connected if a chain of links leads to every cell.
-        With the option `repair`, random eligible cells are added until each agent and each item has at least `d_core` cells and
-        all cells are connected.
+        Cells are connected if one can get from each cell to each other one in steps between cells of the same agent or of the
+        same item. With the option `repair`, random eligible cells are added until each agent and each item has at least `d_core`
+        cells, and all cells are connected.
 
         Parameters
         ----------
@@ -136,21 +136,22 @@ class CellDesign(TrialDesign, ABC):
             eligible cells; [not-connected]: if the eligible cells form several components. Without `repair`, [d-core] and
             [not-connected] are also raised if the chosen cells do not meet the condition.
         """
-        random_key, threshold = self._draw_thresholds(eligible, rng)
+        self._check_eligible(eligible)
+        random_key = rng.random(eligible.shape)
+        threshold = self.compute_thresholds(eligible, random_key)
 
         fraction = self.get_fraction(eligible)
         if fraction is None:
             fraction = _DEFAULT_FRACTION
         is_sampled = threshold < fraction
-
         return self._complete_or_check(is_sampled, eligible, random_key)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Choose cells (agent, item), and draw comparisons of each cell with other agents on its item.
 
-        If there is no budget, or if the options set a sampling fraction, the cells are those of `choose`. Otherwise, as
-        many cells are chosen as fit the budget of `n_paired` trials. The agents with which a cell is compared are its
-        partners. The option `partners` limits their number; by default, all eligible agents on the item are partners.
+        With a budget of `n_paired` trials, as many cells are chosen as fit the budget. Without one, and if the options set a
+        sampling fraction, the cells are those of `choose`. The agents with which a cell is compared are its partners. The
+        option `partners` limits their number; by default, all eligible agents on the item are partners.
 
         Parameters
         ----------
@@ -167,11 +168,11 @@ class CellDesign(TrialDesign, ABC):
         Raises
         ------
         PlanError
-            The errors of `choose`; [budget-cells]: if the comparisons exceed the budget. The reason is a sampling fraction in
-            the options, or a budget that is too small for any choice of cells.
+            The errors of `choose`; [budget-cells]: if the comparisons exceed the budget. Either the sampling fraction in the
+            options is too large for the budget, or the budget is too small for any choice of cells.
         """
+        n_partners = self.partners
         if self.n_paired is None or self.get_fraction(eligible) is not None:
-            n_partners = self.partners
             chosen = self.choose(eligible, rng)
         else:
             chosen, n_partners = self._choose_within_budget(eligible, rng, self.n_paired)
@@ -179,9 +180,10 @@ class CellDesign(TrialDesign, ABC):
         n_comparisons = self._count_comparisons(chosen, eligible, n_partners)
         if self.n_paired is not None and n_comparisons > self.n_paired:
             options = " or ".join((*self.own_options, "d_core"))
+            max_partners = len(eligible) - 1
             raise PlanError(
                 f"The {self.name} design exceeds the budget of {self.n_paired:,} paired calls: got {n_comparisons:,}. Set more "
-                f"calls, a smaller {options}, or partners below {len(eligible) - 1}.",
+                f"calls, a smaller {options}, or partners below {max_partners}.",
                 slug="budget-cells",
             )
 
@@ -190,10 +192,10 @@ class CellDesign(TrialDesign, ABC):
         return DesignResult(trials, notes)
 
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """Return notes for readers of the plan.
+        """Return notes for readers of the plan, such as the note that the budget was too small for the design.
 
-        The partners of a cell are the agents with which its text is compared on its item. The note of the base class states
-        that the budget was too small to compare each cell with all agents. A subclass may add other notes.
+        The partners of a cell (agent, item) are the other agents with which it is compared on its item. There is a note if no
+        cell is compared with all possible partners. A subclass may add other notes.
 
         Parameters
         ----------
@@ -211,55 +213,45 @@ class CellDesign(TrialDesign, ABC):
         if self.partners is not None or self.pairs == "unordered":
             return ()
 
-        # an ordered trial counts for the cell of its first text
-        n_items = eligible.shape[1]
+        # an ordered trial is a comparison of the cell of its first text
+        n_agents, n_items = eligible.shape
         cell_by_trial = trials.first.astype(np.int64) * n_items + trials.item
         n_partners_by_cell = np.bincount(cell_by_trial)
         max_partners = int(n_partners_by_cell.max())
 
         n_agents_by_item = eligible.sum(axis=0)
-        n_possible_partners = int(n_agents_by_item.max()) - 1
-        if max_partners == n_possible_partners:
+        max_possible_partners = int(n_agents_by_item.max()) - 1
+        if max_partners == max_possible_partners:
             return ()
         return (
             f"the budget is too small for the {self.name} design with all partners: "
-            f"each cell is compared with {max_partners} of {len(eligible) - 1} others",
+            f"each cell is compared with {max_partners} of {n_agents - 1} others",
         )
 
-    def _draw_thresholds(self, eligible: Bools, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Draw a random number for each cell, and compute a threshold for each cell from these numbers.
+    def _check_eligible(self, eligible: Bools) -> None:
+        """Check that a choice of cells is possible.
 
-        Returns
-        -------
-        random_key : float array (n_agents, n_items)
-            Random numbers in [0, 1).
-        threshold : float array (n_agents, n_items)
-            Threshold of each cell: the cell is chosen if the sampling fraction is above it.
+        eligible : bool array (n_agents, n_items), cells that may be chosen
 
-        Raises
-        ------
-        PlanError
-            [nothing-shared]: if no item has two eligible agents; [d-core]: if an agent or item has fewer than `d_core`
-            eligible cells.
+        Raises PlanError [nothing-shared] if no item has two eligible agents, [d-core] if an agent or item has fewer than
+        `d_core` eligible cells.
         """
         check_shared_items(eligible)
         remedy = "There are no more training cells. Set a smaller d_core or holdout, or remove the agent or item."
         check_degrees(eligible, d=self.d_core, design=self.name, remedies=(remedy, remedy))
-        random_key = rng.random(eligible.shape)
-        return random_key, self.compute_thresholds(eligible, random_key)
 
     def _complete_or_check(self, sampled: Bools, eligible: Bools, random_key: Floats) -> Bools:
-        """Return connected cells that include at least `d_core` cells of each agent and of each item.
+        """Return the cells of a plan: the sampled cells, and further ones that are needed to rank the agents.
 
-        If cells are not connected (see `choose`), some agents cannot be ranked against others. With the option `repair`,
-        missing cells are added to the sampled ones. Without it, the sampled cells are only checked.
+        A ranking needs at least `d_core` cells of each agent and of each item, and all cells must be connected (see `choose`).
+        With the option `repair`, eligible cells are added until this is the case. Without it, the sampled cells must be enough.
 
-        sampled : bool array (n_agents, n_items), the cells that the design has chosen
+        sampled : bool array (n_agents, n_items), cells below the sampling fraction
         eligible : bool array (n_agents, n_items), cells that may be added
         random_key : float array (n_agents, n_items); eligible cells with the smallest numbers are added first
 
-        Raises PlanError [not-connected] if the cells cannot be connected. Without `repair`, raises PlanError [d-core] or
-        [not-connected] if the sampled cells do not meet the conditions.
+        Raises PlanError [not-connected] if the cells are not connected, with `repair` only if that is impossible. Without
+        `repair`, also raises PlanError [d-core] if an agent or item has too few cells.
         """
         if self.repair:
             return repair(sampled, eligible, key=random_key, d=self.d_core)
@@ -289,7 +281,9 @@ class CellDesign(TrialDesign, ABC):
         n_partners : int or None
             Maximum number of partners of each cell; None for all.
         """
-        random_key, threshold = self._draw_thresholds(eligible, rng)
+        self._check_eligible(eligible)
+        random_key = rng.random(eligible.shape)
+        threshold = self.compute_thresholds(eligible, random_key)
 
         def choose_by_fraction(fraction: float) -> Bools:
             return self._complete_or_check(threshold < fraction, eligible, random_key)
@@ -327,11 +321,11 @@ class _LineDesign(CellDesign):
     axis: ClassVar[int]
 
     def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
-        """Compute thresholds so that the same fraction of cells is chosen on each line.
+        """Compute thresholds so that the same fraction of cells is chosen on each line, the cells of one agent or of one item.
 
-        A line consists of the cells of one agent (axis 1) or of one item (axis 0). The eligible cells of a line are ranked
-        by `random_key`, from 0. The threshold of a cell is its rank, divided by the number of ranked cells. If the options
-        set no sampling fraction, a random offset of the line is added to its ranks.
+        The eligible cells of a line are ranked by `random_key`, from 0. The threshold of a cell is its rank, divided by the
+        number of ranked cells. For example, the thresholds of four cells are 0, 0.25, 0.5 and 0.75 in random order. If the
+        options set no sampling fraction, a random number in [0, 1) is added to all ranks of a line.
 
         eligible : bool array (n_agents, n_items), cells that may be compared
         random_key : float array (n_agents, n_items), random numbers in [0, 1)
@@ -344,13 +338,14 @@ class _LineDesign(CellDesign):
         rank = order.argsort(axis=self.axis).astype(np.float64)
 
         # Without offsets, all lines would get their next cell at the same threshold. With them, the number of cells
-        # increases in small steps, so that a budget is used well. The fractional part of a sum of random numbers in [0, 1)
-        # is a random number in [0, 1), too.
+        # increases in small steps, so that a budget is used well.
         if self.get_fraction(eligible) is None:
-            rank += random_key.sum(axis=self.axis, keepdims=True) % 1
+            key_sum = random_key.sum(axis=self.axis, keepdims=True)
+            offset = key_sum % 1  # the fractional part of a sum of such random numbers is uniform in [0, 1)
+            rank += offset
 
-        n_on_line = np.maximum(eligible.sum(axis=self.axis, keepdims=True), 1)
-        return np.where(eligible, rank / n_on_line, np.inf)
+        n_eligible_on_line = eligible.sum(axis=self.axis, keepdims=True)
+        return np.where(eligible, rank / np.maximum(n_eligible_on_line, 1), np.inf)
 
     def get_remedies(self, eligible: Bools) -> tuple[str, str]:
         """Return instructions for an error message: if an agent has too few cells, and if an item has."""
@@ -544,10 +539,10 @@ class NLogN(CellDesign):
         return remedy, remedy
 
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """Return the notes of the base class, and another one if the design requests more cells than there are.
+        """Return notes for readers of the plan: those of all cell designs, and one if `c` requests more cells than there are.
 
-        The option `c` determines how many cells are chosen for comparisons: c·(K + J)·ln(K + J) of K agents and J items.
-        In a small pool, this number can exceed the number of eligible cells. Then all eligible cells are used.
+        For K agents and J items, the option `c` requests c·(K + J)·ln(K + J) cells. If the pool is so small that it has fewer
+        eligible cells, all of them are used, and the note states this.
 
         eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared: the training cells of the plan
         trials : the drawn trials, at least one

@@ -201,8 +201,8 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
     """Yield the blocks of the cyclic design, in the order in which a budget uses them.
 
     A block has one item and a number, its shift. The agents that are eligible on the item are arranged in a random cyclic
-    order, and each agent is compared with the agent that many positions later. With the shift 1, for example, each agent
-    is compared with the next one. Items and shifts are used in turn.
+    order. With the shift 1, each agent is compared with the next one in this order, and with the shift 2, with the second next
+    one. Items and shifts are used in turn.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     pairs : "unordered" to compare each pair of agents on an item in one order only
@@ -213,19 +213,22 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
     item_order = rng.permutation(n_items).tolist()
     shift_order = rng.permutation(np.arange(1, n_agents)).tolist()
 
-    shifts_by_item = _ShiftsOnItem.for_all_items(eligible, agent_order, pairs)
+    shifts_by_item = _ShiftsOnItem.create_for_all_items(eligible, agent_order, pairs)
     n_remaining = sum(shifts.n_blocks for shifts in shifts_by_item)
 
-    # after `period` steps, the pairs of item and shift would repeat, so that each item then gets the next shift
-    period = lcm(n_items, n_agents - 1)
+    # Items and shifts are used in cycles. After `period` steps, their combinations would repeat, so the shifts then move on by
+    # one. If a shift is not possible or already used on an item, the next one in the order of the shifts takes its place.
+    n_shifts = n_agents - 1
+    period = lcm(n_items, n_shifts)
     step = 0
     while n_remaining:
         item = item_order[step % n_items]
-        first_choice = (step + step // period) % (n_agents - 1)  # index in `shift_order`
+        n_finished_periods = step // period
+        start = (step + n_finished_periods) % n_shifts
         step += 1
 
-        candidates = shift_order[first_choice:] + shift_order[:first_choice]
-        shift = shifts_by_item[item].take_first_unused(candidates)
+        shifts_from_start = shift_order[start:] + shift_order[:start]
+        shift = shifts_by_item[item].take_first_unused(shifts_from_start)
         if shift is not None:
             n_remaining -= 1
             yield _Block(item, shifts_by_item[item].agents, shift)
@@ -234,9 +237,9 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
 class _ShiftsOnItem:
     """Keeps track of the shifts that the blocks of one item have used, so that no comparison is repeated.
 
-    With m agents on the item, the possible shifts are 1 to m − 1. If each pair of agents may be compared in one order only
-    (`pairs` is "unordered"), a block with the shift d also excludes m − d, which has the same pairs, and the shift m/2 is
-    never used, because it compares each pair in both orders.
+    With m agents on the item, the possible shifts are 1 to m − 1. If `pairs` is "unordered", each pair of agents may be compared
+    in one order only. A block with the shift d then also excludes m − d, which has the same pairs. The shift m/2 is never used,
+    because it compares each pair in both orders.
 
     agents : int32 array (m,), eligible agents in their cyclic order
     """
@@ -249,16 +252,17 @@ class _ShiftsOnItem:
             self._used.add(len(agents) // 2)
 
     @classmethod
-    def for_all_items(cls, eligible: Bools, agent_order: Positions, pairs: PairRule) -> list[_ShiftsOnItem]:
+    def create_for_all_items(cls, eligible: Bools, agent_order: Positions, pairs: PairRule) -> list[_ShiftsOnItem]:
         """Create one object per item, with the agents that are eligible on the item.
 
         eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
-        agent_order : int array (n_agents,), all agents in their cyclic order
+        agent_order : int array (n_agents,), all agents in the random order in which they are arranged in a cycle
+        pairs : "unordered" if each pair of agents may be compared in one order only
         """
         shifts_by_item = []
-        for is_eligible in eligible.T:
-            agents = agent_order[is_eligible[agent_order]]
-            shifts_by_item.append(cls(agents.astype(np.int32), pairs))
+        for is_eligible in eligible[agent_order].T:  # one column per item, with the agents in their order
+            eligible_agents = agent_order[is_eligible].astype(np.int32)
+            shifts_by_item.append(cls(eligible_agents, pairs))
         return shifts_by_item
 
     @property
@@ -268,14 +272,16 @@ class _ShiftsOnItem:
         return n_shifts // 2 if self._is_unordered else n_shifts
 
     def take_first_unused(self, candidates: Sequence[int]) -> int | None:
-        """Return the first candidate that is an unused shift of the item, and mark it as used; None if there is none."""
+        """Return the first of some shifts that is possible and not used yet, and mark it as used; None if there is none."""
         n_agents = len(self.agents)
-        unused = (shift for shift in candidates if shift < n_agents and shift not in self._used)
-        shift = next(unused, None)
-        if shift is not None:
-            self._used.add(shift)
-            if self._is_unordered:
-                self._used.add(n_agents - shift)
+        unused_shifts = (shift for shift in candidates if shift < n_agents and shift not in self._used)
+        shift = next(unused_shifts, None)
+        if shift is None:
+            return None
+
+        self._used.add(shift)
+        if self._is_unordered:
+            self._used.add(n_agents - shift)  # compares the same pairs in the other order
         return shift
 
 

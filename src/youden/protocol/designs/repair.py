@@ -150,26 +150,27 @@ def draw_comparisons(
 
 
 def _draw_pair_orders(code: Positions, shape: tuple[int, int, int], rng: np.random.Generator) -> Positions:
-    """Remove repeated comparisons of two agents on an item, and draw the order of the two agents at random.
+    """Keep one comparison of each pair of agents on an item, and draw the order of the two agents at random.
 
-    Two cells (an agent on an item) that chose each other as partners give the same comparison in both orders. For
-    unordered pairs, only one of these two comparisons is kept.
+    If two agents were drawn as partners of each other, there is a comparison in each of the two orders. Only one of the two is
+    kept.
 
     code : int64 array, positions of comparisons in a flattened table with the axes item, first agent and second agent
     shape : shape of this table, (n_items, n_agents, n_agents)
 
     Returns the positions of the remaining comparisons, int64 array.
     """
-    # with the smaller agent first, both orders of a pair are the same position
+    # with the lower agent first, both orders of a pair have the same code
     item, first, second = np.unravel_index(code, shape)
-    ascending = np.ravel_multi_index((item, np.minimum(first, second), np.maximum(first, second)), shape)
-    distinct = np.unique(ascending)
+    lower, higher = np.minimum(first, second), np.maximum(first, second)
+    distinct_codes = np.unique(np.ravel_multi_index((item, lower, higher), shape))
 
-    # the same comparisons with the larger agent first; each of these is selected with probability 1/2
-    item, low, high = np.unravel_index(distinct, shape)
-    descending = np.ravel_multi_index((item, high, low), shape)
-    is_swapped = rng.random(len(distinct)) < 0.5
-    return np.where(is_swapped, descending, distinct)
+    # place the higher agent first in a random half of the comparisons
+    item, lower, higher = np.unravel_index(distinct_codes, shape)
+    is_higher_first = rng.random(len(distinct_codes)) < 0.5
+    first = np.where(is_higher_first, higher, lower)
+    second = np.where(is_higher_first, lower, higher)
+    return np.ravel_multi_index((item, first, second), shape)
 
 
 def _draw_partners(
@@ -195,16 +196,17 @@ def _draw_partners(
     partner : int array (n_pairs,)
         Position of the partner's agent.
     """
+    # one row per cell, one column per agent
     is_partner = eligible.T[item]
     n_cells, n_agents = is_partner.shape
-    is_partner[np.arange(n_cells), agent] = False
+    is_partner[np.arange(n_cells), agent] = False  # an agent is not compared with itself
     if n_partners is not None and n_partners < n_agents - 1:
-        # keep the partners with the smallest random keys
+        # draw the agents with the smallest random keys; agents that may not be drawn have an infinite key
         key = np.where(is_partner, rng.random(is_partner.shape, dtype=np.float32), np.inf)
-        smallest = np.argpartition(key, n_partners - 1, axis=1)[:, :n_partners]
+        drawn_agents = np.argpartition(key, n_partners - 1, axis=1)[:, :n_partners]
         is_drawn = np.zeros_like(is_partner)
-        np.put_along_axis(is_drawn, smallest, True, axis=1)
-        is_partner &= is_drawn
+        np.put_along_axis(is_drawn, drawn_agents, True, axis=1)
+        is_partner &= is_drawn  # a cell with fewer possible partners has also drawn some with infinite keys
     cell, partner = np.nonzero(is_partner)
     return cell, partner
 
@@ -315,7 +317,7 @@ def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
     while agents.max() > 0 or items.max() > 0:
         joins_components = eligible & (agents[:, None] != items)
         if not joins_components.any():
-            raise _not_connected_error(
+            raise _make_not_connected_error(
                 "Add responses that connect them, set a smaller holdout, or rank the components separately."
             )
         candidate_keys = np.where(joins_components, key, np.inf)
@@ -349,7 +351,7 @@ def check_connected(cells: Bools) -> None:
     The message suggests `repair`, an option of cell designs.
     """
     if find_graph_components(cells)[0].max() > 0:
-        raise _not_connected_error("Set repair: true, or set options that choose more cells.")
+        raise _make_not_connected_error("Set repair: true, or set options that choose more cells.")
 
 
 def find_graph_components(cells: Bools) -> tuple[Ids, Ids]:
@@ -380,7 +382,7 @@ def find_graph_components(cells: Bools) -> tuple[Ids, Ids]:
     return components[:n_agents], components[n_agents:]
 
 
-def _not_connected_error(remedy: str) -> PlanError:
+def _make_not_connected_error(remedy: str) -> PlanError:
     """Return the error that cells form several components, with an instruction for the user."""
     return PlanError(
         f"Some agents are not connected to the others by shared items, so they cannot be compared. {remedy}",

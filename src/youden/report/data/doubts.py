@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.pipeline.text_length import length_correlation, length_finding
+from youden.pipeline.text_length import length_correlation, make_length_finding
 from youden.report.data.evidence import Evidence
 from youden.report.data.grids import average_bins, label_bins
 from youden.report.data.summary import Summary
@@ -461,7 +461,7 @@ def _check_length(ability: Floats, evidence: Evidence, summary: Summary) -> Iter
     if warnings or correlation is None:
         yield from warnings
     else:
-        yield length_finding(*correlation)
+        yield make_length_finding(*correlation)
 
 
 def _check_split_half(summary: Summary) -> Iterator[Finding]:

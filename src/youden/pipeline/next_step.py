@@ -1,0 +1,224 @@
+"""Suggest how many more calls or items would separate the last selected agent of a run from the first other candidate."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from math import ceil
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from youden.data.folder.run_folder import RunFolder
+from youden.pipeline.precision import format_cost, read_variance_components
+from youden.protocol.blocks import get_extensions
+from youden.protocol.pooled_trials import count_added_calls
+from youden.stats.forecast import AgentVariances, find_min_blocks, find_min_items
+from youden.types import PAIRED, Plan
+from youden.types.facts import RunFacts
+
+_MAX_TRIALS = 2_000_000
+"""Number of trials above which the answers are not read again to forecast how many more are needed."""
+_MAX_ITEM_FACTOR = 100
+"""Maximum number of items that the next step suggests, as a multiple of those of the run."""
+_SELECTION_FACTOR = 1.3
+"""Approximate ratio of the selection-adjusted bound on a difference to the half-width of a single difference."""
+
+
+def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float | None) -> str:
+    """Format how many more calls or items would separate the last selected agent from the first other candidate.
+
+    Other candidates are the agents that were not selected and cannot be ruled out as one of the best.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+    facts : RunFacts
+        Facts about its fit.
+    usd_per_call : float or None
+        Price of a call in USD; the text has no price if it is None or 0.
+
+    Returns
+    -------
+    str
+        Approximate number, price and command. In these cases, the text is another one, without number and price:
+
+        - an unfinished extension: the command that finishes it, because no other extension can begin before;
+        - answers that follow the position of the responses: an instruction to use another judge;
+        - a run of self-trials: an instruction to run a pool with more items;
+        - a search in rounds: how to resume it with more calls;
+        - two agents that even many more items would not separate: a statement that they may be equally good.
+
+        Empty if more calls would not help: if agents cannot be compared, the judge does not discriminate, or the run has
+        its recommendation.
+
+    Raises
+    ------
+    RunFolderError
+        If a file of the run is missing or damaged.
+
+    Notes
+    -----
+    With that many, the half-width of the 95% interval of the difference is below the difference itself, estimated from
+    the run's own answers. If these do not show how much abilities vary between items, the half-width is assumed to be
+    proportional to 1/√trials.
+    """
+    unfinished = folder.read_config().unfinished
+    if unfinished is not None and len(get_extensions(folder.read_plan_without_trials()).steps) <= unfinished.number:
+        return f"finish the extension that was stopped: `{unfinished.format_command(folder.path)}`"
+
+    # cases in which more calls do not help
+    choice = facts.choice
+    if facts.preference is not None and facts.preference.follows_position:
+        return "use another judge or prompt, because the answers follow the position of the responses"
+    is_decided = not facts.signal.discriminates or facts.recommendation.form == "recommended"
+    if choice is None or not choice.candidates or is_decided:
+        return ""
+
+    plan = folder.read_plan()
+    pair = [choice.agents[-1], choice.candidates[0]]
+    if plan.is_self_plan:
+        names = " and ".join(pair)
+        return f"to separate {names}, run a pool with more items under another name; self-trials cannot be extended"
+    if plan.rounds is not None:
+        return f"with more `calls:` in {folder.file('config.yaml')} the same command resumes the search"
+    return _format_separation(folder, plan, pair, usd_per_call=usd_per_call)
+
+
+def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, usd_per_call: float | None) -> str:
+    """Format how many more calls or items would make two agents significantly different, with price and command.
+
+    plan : plan of the run
+    pair : ids of the two agents
+    usd_per_call : price of a call in USD; the text has no price if it is None or 0
+    """
+    names = " and ".join(pair)
+    needed = _forecast_needed_data(folder, plan, pair)
+    if needed is None or (needed.unit == "items" and needed.n_added > _MAX_ITEM_FACTOR * plan.n_items):
+        return f"{names} may be equally good: {_MAX_ITEM_FACTOR} times as many items might not separate them"
+    if needed.unit == "items":
+        run = shlex.quote(str(folder.path))
+        return f"about {needed.n_added:,} more items would separate {names}: `youden extend items {run} POOL`"
+
+    # in a large pool, the new trials measure only the two agents (--focus)
+    has_focus = plan.n_agents > 2 * len(pair)
+    n_measured = len(pair) if has_focus else plan.n_agents
+    n_paired = 2 * n_measured * needed.n_added  # a block has 2 trials of each measured agent
+    n_calls = count_added_calls(plan, n_paired, n_scored=n_measured)
+    command = ["youden", "extend", "calls", str(folder.path), str(n_calls)]
+    if has_focus:
+        command += ["--focus", pair[0], "--focus", pair[1]]
+
+    cost = format_cost(n_calls, usd_per_call)
+    return f"about {n_calls:,} more calls{cost} would separate {names}: `{shlex.join(command)}`"
+
+
+class _NeededData(NamedTuple):
+    """Data that must be added to a run so that an interval has a required half-width.
+
+    Attributes
+    ----------
+    unit : {"blocks", "items"}
+        "blocks" for more blocks of trials on the present items, "items" for more items.
+    n_added : int
+        Number of additional blocks or items.
+    """
+
+    unit: Literal["blocks", "items"]
+    n_added: int
+
+
+def _forecast_needed_data(folder: RunFolder, plan: Plan, pair: Sequence[str]) -> _NeededData | None:
+    """Forecast how many blocks or items must be added to a run to make the difference of two agents significant.
+
+    A block is a set of trials of one item, with two trials of each agent. The difference is taken as significant if the
+    half-width of its interval is below the difference itself, divided by `_SELECTION_FACTOR`. More items are proposed only
+    if all possible blocks on the present items are too few.
+
+    pair : ids of the two agents
+
+    Returns None if no number of items is enough, or if the difference is 0 or unknown.
+    """
+    difference, squared_half_width = _read_ability_difference(folder, pair)
+    required_half_width = abs(difference) / _SELECTION_FACTOR
+    if not required_half_width > 0:  # the abilities are equal, or one is unknown (NaN)
+        return None
+
+    components = None if len(plan) > _MAX_TRIALS else read_variance_components(folder)
+    if components is None:
+        return _forecast_data_by_scaling(squared_half_width / required_half_width**2, plan)
+
+    # the variances of a difference are sums over both agents
+    positions = [plan.agent_ids.index(agent) for agent in pair]
+    difference_variances = AgentVariances(*(component[positions].sum(keepdims=True) for component in components))
+    return _forecast_data_by_components(difference_variances, required_half_width, plan)
+
+
+def _forecast_data_by_scaling(variance_ratio: float, plan: Plan) -> _NeededData:
+    """Forecast how much data must be added to a run so that a variance decreases by a factor.
+
+    The variance is assumed to be proportional to 1/blocks, or to 1/items if all possible blocks on the present items are too
+    few. At least a tenth of the present number is added.
+
+    variance_ratio : present variance, divided by the required one
+    plan : present plan of the run
+    """
+    growth = max(variance_ratio, 1.1)
+    n_blocks = int((plan.trial_type == PAIRED).sum()) / plan.n_agents
+    max_blocks = (plan.n_agents - 1) * plan.n_items
+    if growth * n_blocks <= max_blocks:
+        return _NeededData("blocks", ceil((growth - 1) * n_blocks))
+    return _NeededData("items", ceil((growth - 1) * plan.n_items))
+
+
+def _read_ability_difference(folder: RunFolder, pair: Sequence[str]) -> tuple[float, float]:
+    """Read the difference between the abilities of two agents from the ranking of a run, and its squared half-width.
+
+    The half-width is that of a confidence interval. The squared half-width of the difference is the sum of the squared
+    half-widths of both abilities.
+
+    folder : folder of the run
+    pair : ids of the two agents
+
+    Returns the first ability minus the second one, and the squared half-width. Both are NaN if the ability or a bound of
+    one of the agents is unknown.
+    """
+    row_by_agent = {row.agent: row for row in folder.read_ranking()}
+    abilities = []
+    squared_half_width = 0.0  # of the difference: sum over both agents
+    for agent in pair:
+        row = row_by_agent[agent]
+        if row.ability is None or row.low is None or row.high is None:
+            return np.nan, np.nan
+        abilities.append(row.ability)
+
+        # the farther of the two bounds, because the other one may be limited to a possible ability
+        squared_half_width += max(row.high - row.ability, row.ability - row.low) ** 2
+    return abilities[0] - abilities[1], squared_half_width
+
+
+def _forecast_data_by_components(components: AgentVariances, half_width: float, plan: Plan) -> _NeededData | None:
+    """Forecast how much data must be added to a run so that an interval has a given half-width.
+
+    The result is a number of blocks of trials on the present items, because these need no new responses. It is a number of
+    items if all possible blocks on the present items are too few. At least a tenth of the present number is added.
+
+    components : variance components of the estimate, arrays (1,)
+    half_width : required half-width of its interval
+    plan : present plan of the run
+
+    Returns None if no number of items is enough.
+    """
+    n_blocks = int((plan.trial_type == PAIRED).sum()) / plan.n_agents
+    max_blocks = (plan.n_agents - 1) * plan.n_items
+    blocks_needed = find_min_blocks(components, half_width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
+    if blocks_needed is not None and n_blocks < max_blocks:
+        min_added_blocks = ceil(n_blocks / 10)
+        return _NeededData("blocks", max(blocks_needed - round(n_blocks), min_added_blocks))
+
+    items_needed = find_min_items(components, half_width, fraction=1.0, n_agents=plan.n_agents)
+    if items_needed is None:
+        return None
+    min_added_items = ceil(plan.n_items / 10)
+    return _NeededData("items", max(items_needed - plan.n_items, min_added_items))
