@@ -444,7 +444,7 @@ def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
     pool : Pool
         Its responses are written by agent, then by item. If an agent has no response to an item, no line is written for it. No
         key is written for a missing group, a missing prompt or missing metadata. The name of the pool is not written, because a
-        reader takes the name of the folder.
+        reader takes the name of the folder. A response of spaces is read back as an empty response.
     folder : str or path
         Folder for the files; it is created if it does not exist. The files are in UTF-8 and replace existing files.
     """
