@@ -344,9 +344,9 @@ def next_allocation(
 def _derive_std_errors_of_agents(differences: Differences) -> Floats:
     """Derive a standard error of each ability from those of pairwise differences, as if abilities were independent.
 
-    For independent abilities with the standard errors e, the difference of agents i and k has the variance e_i² + e_k². The e² are
-    fitted to the variances of all differences by least squares. Two agents get the same standard error, because the variance of
-    a single difference does not show how much each of them contributes.
+    For independent abilities with the standard errors e, the difference of agents i and k has the variance e_i² + e_k². The
+    squares e² are fitted to the variances of all differences by least squares. Two agents get the same standard error, because
+    the variance of a single difference does not show how much each of them contributes.
 
     differences : pairwise differences of the abilities, all of which can be compared
 

@@ -160,7 +160,7 @@ def fit_preferences(
     total = np.maximum(n_trials, 1).astype(np.float64)
 
     # effective numbers of items of the abilities and, last, of the position effect
-    component = _number_linked_sets(first, second, n_agents)
+    component = _find_linked_sets(first, second, n_agents)
     n_items_of_agent = np.bincount(agent_of_cell, minlength=n_agents)
     n_effective_items = _count_effective_items(design, item, _centre_abilities(inverse, n_trials, component))
     n_effective_items[:n_agents] = np.minimum(n_effective_items[:n_agents], n_items_of_agent)
@@ -295,8 +295,8 @@ def _compute_leverages(first: Ids | Positions, second: Ids | Positions, inverse:
     return np.asarray(squares + 2 * (with_position[first] - with_position[second] - inverse[first, second]))
 
 
-def _number_linked_sets(first: Ids | Positions, second: Ids | Positions, n_agents: int) -> Ids:
-    """Number the sets of agents that trials link, directly or through other agents.
+def _find_linked_sets(first: Ids | Positions, second: Ids | Positions, n_agents: int) -> Ids:
+    """Find the sets of agents that trials link, directly or through other agents.
 
     For example, trials of A against B and of B against C link A, B and C.
 
