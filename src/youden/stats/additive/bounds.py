@@ -227,7 +227,7 @@ def _make_system(equations: Equations, on_bounds: OnBound, w: Floats) -> tuple[F
 
     # equation of each row: its gradient, row_matrix·(x, p, q, ν) − row_target, is 0
     h = g + A @ (w * f)
-    row_matrix = np.column_stack([np.diag(row_diagonal) - equations.gram(w), -bound_weight, h])
+    row_matrix = np.column_stack([np.diag(row_diagonal) - equations.compute_gram_matrix(w), -bound_weight, h])
     row_target = equations.row_total - A @ (w * c) - bound_weight @ signs
 
     # equation of each bound: the gradients of the columns on it sum to 0
@@ -466,7 +466,7 @@ class _Saturated:
         self._index = np.flatnonzero(np.abs(cells.score) == 1)
         self._row = row[self._index]
         self._column = column[self._index]
-        direction = -1 if equations.swapped else 1
+        direction = -1 if equations.rows_are_items else 1
         self._sign = cells.score[self._index].astype(np.float64) * direction
         if cells.weight is None:
             self._weight = np.ones(len(self._index))

@@ -529,7 +529,7 @@ class _BlockSums:
         the agent's residuals in the block, divided by the number of all trials of the agent. The variance of the ability is
         estimated from the squared influences.
 
-        chunks : the chunks that were passed to `add`; all of them must have been added before, because the total numbers of trials
+        chunks : the chunks that were passed to `add`; all of them must have been added before, because the numbers of all trials
             are needed
 
         Yields two float arrays (n_agents, n_chunk_blocks).
