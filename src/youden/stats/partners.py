@@ -95,10 +95,10 @@ class PairTotals:
         return totals
 
     def add(self, chunk: PairChunk) -> None:
-        """Add the answers of a chunk to all sums by ordered pair of agents, in place.
+        """Add the answers of a chunk to the sums of their ordered pairs of agents, in place.
 
-        These are the sums of the weights, of the weighted answers and of their weighted squares. The mean answer on the
-        same item is subtracted from each answer, except in `uncentred_total`.
+        The sums are those of the weights, of weight × answer and of weight × squared answer. The mean answer on the same
+        item is subtracted from each answer, except in `uncentred_total`.
 
         Parameters
         ----------

@@ -349,25 +349,28 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
     return _estimate_unseen_square((effect**2).sum(axis=1), (effect**4).sum(axis=1), n, floor=floor)
 
 
-def _estimate_unseen_square(squares: Floats, fourth_powers: Floats, n: Floats | Positions, *, floor: float) -> Floats:
-    """Estimate the squared effect of unobserved clusters from sums over the observed ones.
+def _estimate_unseen_square(
+    squares: Floats, fourth_powers: Floats, n_clusters: Floats | Positions, *, floor: float
+) -> Floats:
+    """Estimate the squared effect that a cluster which was not observed may have, from sums over the observed clusters.
 
-    See `unseen_effect_square` for the formula. The estimate is large if few clusters cause nearly all of the effect.
+    `unseen_effect_square` describes the formula. The estimate is large if few clusters cause nearly all of the effect. If many
+    clusters have an effect, it is multiplied by a reduction factor.
 
     squares, fourth_powers : float arrays (n_agents,), sums of d² and d⁴ over the effects d of each agent's clusters
-    n : array (n_agents,), number of clusters of each agent
-    floor : smallest value of the factor that reduces the estimate if many clusters have an effect
+    n_clusters : array (n_agents,), number of clusters of each agent
+    floor : smallest value of the reduction factor
 
     Returns a float array (n_agents,).
     """
-    # effective number of clusters with an effect, r = (Σd²)²/Σd⁴
-    has_effect = squares > n * _NO_INFLUENCE**2
-    n_contributing = np.divide(squares**2, fourth_powers, out=np.zeros(len(squares)), where=has_effect)
+    # effective number of clusters with an effect, r = (Σd²)²/Σd⁴; 0 if the mean squared effect is negligible
+    has_effect = squares > n_clusters * _NO_INFLUENCE**2
+    n_with_effect = np.divide(squares**2, fourth_powers, out=np.zeros(len(squares)), where=has_effect)
 
-    # mean squared effect q² = (1 + Σd²)/(1 + r), times max(floor, 1 − 3r/n)
-    mean_square = (1 + squares) / (1 + n_contributing)
-    factor = np.maximum(floor, 1 - 3 * n_contributing / n)
-    return np.asarray(mean_square * factor)
+    # mean squared effect q² = (1 + Σd²)/(1 + r), in which one effect of size 1 is added to the observed ones
+    mean_square = (1 + squares) / (1 + n_with_effect)
+    reduction_factor = np.maximum(floor, 1 - 3 * n_with_effect / n_clusters)
+    return np.asarray(mean_square * reduction_factor)
 
 
 def shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, correction: float = 0.0) -> Floats:
