@@ -405,11 +405,12 @@ class RegressionPosterior:
                 if grid.weight[tau_index].sum() >= _NEGLIGIBLE_WEIGHT:
                     mixture.add(grid, tau_index)
 
-        # density of an agent at a logit: sum of weight × normal density over the SDs (axis 0) and means (axis 1)
+        # density at each logit (n_grid, n_agents): sum of normal density × weight over the SDs (axis 0) and means (axis 1)
         is_used_sd = mixture.normal.any(axis=(1, 2))
-        normal_densities = _make_normal_kernels(regression.step)
-        density = np.tensordot(mixture.normal[is_used_sd], normal_densities[is_used_sd], axes=((0, 1), (0, 1)))
+        normal_density = _make_normal_kernels(regression.step)[is_used_sd]
+        density_by_logit = np.tensordot(normal_density, mixture.normal[is_used_sd], axes=((0, 1), (0, 1)))
 
+        density = density_by_logit.T
         total = density.sum(axis=1) + mixture.outlier
         return density / total[:, None], mixture.outlier / total
 
