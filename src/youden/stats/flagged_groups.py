@@ -367,7 +367,7 @@ def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupT
     """Test whether the agents of a group agree more than honest groups of the same size.
 
     The agreement is corrected for what the abilities of the agents predict. Under the null hypothesis, it equals a limit from
-    `GROUP_BARS`, which is above the agreement of all honest groups (without collusion) in recorded runs.
+    `GROUP_BARS`, which is above the agreement of honest groups (without collusion) in recorded runs.
 
     pairs : answers to all pairs of agents
     group : positions of the members

@@ -455,9 +455,9 @@ class _MixtureWeights:
         upper_index = lower_index + len(self.outlier)  # the next grid point of the same agent
         lower_weight = (normal_weight * (1 - interpolation.fraction)).ravel()
         upper_weight = (normal_weight * interpolation.fraction).ravel()
-        flat_normal = self.normal.reshape(-1)  # a view, so that the sums change the attribute
-        flat_normal += np.bincount(lower_index, lower_weight, flat_normal.size)
-        flat_normal += np.bincount(upper_index, upper_weight, flat_normal.size)
+        shape, n_weights = self.normal.shape, self.normal.size
+        self.normal += np.bincount(lower_index, lower_weight, n_weights).reshape(shape)
+        self.normal += np.bincount(upper_index, upper_weight, n_weights).reshape(shape)
 
 
 def _interpolate_slope(grid: _PosteriorGrid, slope: float) -> _PosteriorGrid:

@@ -297,8 +297,8 @@ def _compute_sums_of_squares(
     (n_items, n_components, n_components), by item, sum and component. To limit the time, large plans are represented by a
     random sample of their items.
     """
-    max_responses = n_agents if responses is None else n_agents * n_repeats
-    max_items = max(20, MAX_DESIGN_ENTRIES // max(max_responses**2, 1))
+    n_columns = n_agents if responses is None else n_agents * n_repeats  # of the largest design matrix
+    max_items = max(20, MAX_DESIGN_ENTRIES // max(n_columns**2, 1))
 
     squares, expectations = [], []
     for trials in _group_by_item(item, max_items):
@@ -308,10 +308,13 @@ def _compute_sums_of_squares(
             first_response, second_response = responses
             designs.append(_make_centred_design(first_response[trials], second_response[trials]))
 
-        # The product with a design matrix sums the residuals of each agent or response.
         item_residual = residual[trials]
-        item_squares = [((design.T @ item_residual) ** 2).sum() for design in designs]
+        item_squares = []
+        for design in designs:
+            residual_sum = design.T @ item_residual  # of each agent, or of each response
+            item_squares.append((residual_sum**2).sum())
         item_squares.append((item_residual**2).sum())
+
         squares.append(item_squares)
         expectations.append(_compute_expectation_coefficients(designs, len(trials)))
     return np.array(squares), np.array(expectations)
@@ -455,12 +458,7 @@ def _estimate_pair_component(
     if total_n < 4 * n_agents:
         return None
 
-    # jackknife: mean products without the pairs of each agent
-    products_of_agent = products.sum(axis=0) + products.sum(axis=1)
-    n_of_agent = n_products.sum(axis=0) + n_products.sum(axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        jackknife = (total_products - products_of_agent) / (total_n - n_of_agent)
-    jackknife = jackknife[np.isfinite(jackknife)]
+    jackknife = _compute_means_without_each_agent(products, n_products)
     n_values = len(jackknife)
     std_error = float("nan")
     if n_values > 4:
@@ -474,3 +472,19 @@ def _estimate_pair_component(
     value = (mean_product + 2 * ability_variance) / pair_share
     df = max((n_values - 1) / 2, 1)  # a pair has two agents
     return _variance_interval(value, std_error, float(stdtrit(df, 0.975)))
+
+
+def _compute_means_without_each_agent(product_sum: Floats, n_products: Floats) -> Floats:
+    """Compute the mean product of residuals without the pairs of one agent, for each agent in turn (jackknife).
+
+    product_sum, n_products : float arrays (n_agents, n_agents), sum and number of the products of each unordered pair of agents,
+        in one of its two entries
+
+    Returns a float array (n_values,). An agent without which no product is left has no value.
+    """
+    sum_of_agent = product_sum.sum(axis=0) + product_sum.sum(axis=1)
+    n_of_agent = n_products.sum(axis=0) + n_products.sum(axis=1)
+    remaining_sum = product_sum.sum() - sum_of_agent
+    n_remaining = n_products.sum() - n_of_agent
+    has_products = n_remaining > 0
+    return np.asarray(remaining_sum[has_products] / n_remaining[has_products])
