@@ -417,7 +417,7 @@ def _compute_log_alpha(n_agents: int, size: int) -> float:
     The groups of each size together have the same level as all pairs together, `ALPHA` times the number of pairs. This level
     is divided equally among all possible groups of the size.
     """
-    return float(np.log(ALPHA) + _log_n_subsets(n_agents, 2) - _log_n_subsets(n_agents, size))
+    return float(np.log(ALPHA) + _compute_log_n_subsets(n_agents, 2) - _compute_log_n_subsets(n_agents, size))
 
 
 def _has_weak_member(n_answers: Floats, excess: Floats, max_excess: Floats, *, agreement_limit: float) -> bool:
@@ -447,7 +447,7 @@ def _has_weak_member(n_answers: Floats, excess: Floats, max_excess: Floats, *, a
     return not is_similar.all()
 
 
-def _log_n_subsets(n: int, size: int) -> float:
+def _compute_log_n_subsets(n: int, size: int) -> float:
     """Return the logarithm of the number of subsets of `size` of n elements."""
     return float(gammaln(n + 1) - gammaln(size + 1) - gammaln(n - size + 1))
 

@@ -113,7 +113,7 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
     Biometrics Bulletin 2, 110–114; Wilson (1927), J. American Statistical Association 22, 209–212.
     """
     # the symbols are those of the notes
-    model = _fit(score)
+    model = _fit_additive_model(score)
     observed = ~np.isnan(score)
     mean, difficulty = _centre_difficulties(model, observed)
     n_agents = len(score)
@@ -296,7 +296,7 @@ def _widen_for_few_items(differences: Differences, residual: Floats, component: 
     return replace(differences, std_error=std_error, df=df, half_width=half_width)
 
 
-def _fit(score: Floats) -> ClippedLinear:
+def _fit_additive_model(score: Floats) -> ClippedLinear:
     """Fit the additive model; the ridge is too small to change a mean that is 0 or 1."""
     return ClippedLinear(constraint="none", ridge=1e-10).fit(score)
 
@@ -414,7 +414,7 @@ def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
 
     def changes_first_place(n_removed: int) -> bool:
         """Return whether a refit without the first candidates puts the agent ahead."""
-        ability = _fit(np.delete(score, candidates[:n_removed], axis=1)).ability_
+        ability = _fit_additive_model(np.delete(score, candidates[:n_removed], axis=1)).ability_
         return bool(ability[agent] > ability[first])
 
     # the smallest number, by bisection around n

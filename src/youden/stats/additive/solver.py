@@ -166,7 +166,7 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
         check_range(cells)
     linking_cells = _select_heavy_cells(cells, ridge=ridge)
     equations = make_normal_equations(cells, ridge=ridge)
-    fit = _fit(constraint, cells, equations)
+    fit = _fit_under_constraint(constraint, cells, equations)
 
     row_effect = np.where(equations.row_weight > 0, fit.effects.rows, np.nan)
     column_effect = np.where(equations.column_weight > 0, fit.effects.columns, np.nan)
@@ -198,7 +198,7 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
     )
 
 
-def _fit(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
+def _fit_under_constraint(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
     """Fit under the constraint; "censored" is a plain fit if no score is ±1."""
     if constraint == "box":
         return fit_box(equations)

@@ -310,7 +310,7 @@ def measure_curl(scores: Scores | Floats, *, exact_up_to: int = EXACT_DIFFERENCE
         [curl-no-rectangles]: if there is no complete rectangle; [scores-numeric], [scores-shape], [scores-infinite],
         [scores-range], [scores-holdout], [weights-negative], [weights-shape]: if the scores are invalid.
     """
-    index, value = _observed_cells(scores)
+    index, value = _list_observed_cells(scores)
     observed = index.to_mask()
     n_rows, n_columns = sorted((index.n_agents, index.n_items))  # rows are the shorter side
     n_differences = n_rows * (n_rows - 1) // 2 * n_columns
@@ -330,12 +330,12 @@ def measure_curl(scores: Scores | Floats, *, exact_up_to: int = EXACT_DIFFERENCE
     measurement_by_link = {}
     for name, link in LINKS.items():
         transformed = link.forward(value)
-        sd = _standard_deviation(transformed[index.by_agent])
+        sd = _compute_standard_deviation(transformed[index.by_agent])
         measurement_by_link[name] = _LinkMeasurement(transformed, sd, curls[name], n_all, n_sampled)
     return LinkCurls(measurement_by_link, index)
 
 
-def _observed_cells(scores: Scores | Floats) -> tuple[CellIndex, Floats]:
+def _list_observed_cells(scores: Scores | Floats) -> tuple[CellIndex, Floats]:
     """Check scores, and return the observed cells and their scores, float array (n_cells,)."""
     if isinstance(scores, Scores):
         return check_scored_cells(scores)[:2]
@@ -392,7 +392,7 @@ def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFact
     )
 
 
-def _standard_deviation(value: Floats) -> float:
+def _compute_standard_deviation(value: Floats) -> float:
     """Compute the standard deviation of values, float array (n,); 0 if they differ by rounding errors only."""
     return float(value.std()) if float(np.ptp(value)) > _EQUAL else 0.0
 

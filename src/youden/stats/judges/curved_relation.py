@@ -153,7 +153,7 @@ def curved_relation(
     score, information, variance = _compute_label_statistics(label_design, x, x_variance, ratio)
 
     # shifts of single agents
-    residual = _residuals(np.column_stack([fixed, is_in_trial]), answer)
+    residual = _compute_residuals(np.column_stack([fixed, is_in_trial]), answer)
     noise_ratio = _compute_noise_ratio(residual, is_in_trial)
     shifts = [_estimate_agent_shift(design, agent, float(noise_ratio[agent])) for agent in range(n_agents)]
     shift, std_error, df = np.array(shifts).T
@@ -330,7 +330,7 @@ def _estimate_first_two_powers(x: Floats, x_variance: Floats, *, weight: Floats)
     return np.column_stack([powers[1], powers[2]]), error_moments
 
 
-def _residuals(design: Floats, answer: Floats) -> Floats:
+def _compute_residuals(design: Floats, answer: Floats) -> Floats:
     """Compute the residuals of a least-squares fit, float array (n_trials,); `design` is float array (n_trials, n_columns)."""
     return answer - design @ np.linalg.lstsq(design, answer, rcond=None)[0]
 

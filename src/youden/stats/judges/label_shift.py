@@ -107,7 +107,11 @@ def label_shift(
 
     # permutations F of the label f (rows), without those of no variance; the symbols are those of the notes
     is_exact = comb(n_agents, n_members) <= n_permutations
-    F = _all_labels(n_agents, n_members) if is_exact else _random_labels(n_agents, n_members, n_permutations, rng)
+    F = (
+        _list_all_labels(n_agents, n_members)
+        if is_exact
+        else _draw_random_labels(n_agents, n_members, n_permutations, rng)
+    )
     V = information if variance is None else variance
     sd = np.sqrt(np.maximum(((F @ V) * F).sum(axis=1), 0))  # √(F'VF)
     has_variance = sd > 1e-6
@@ -200,7 +204,7 @@ def _invert_permutation_test(
     return float(low), float(high), p_value
 
 
-def _all_labels(K: int, n_members: int) -> Floats:
+def _list_all_labels(K: int, n_members: int) -> Floats:
     """List all labels of `n_members` of K agents: float array (n_labels, K), 1 for members."""
     members = np.array(list(combinations(range(K), n_members)))
     labels = np.zeros((len(members), K))
@@ -208,6 +212,6 @@ def _all_labels(K: int, n_members: int) -> Floats:
     return labels
 
 
-def _random_labels(K: int, n_members: int, n: int, rng: np.random.Generator) -> Floats:
+def _draw_random_labels(K: int, n_members: int, n: int, rng: np.random.Generator) -> Floats:
     """Draw `n` random labels of `n_members` of K agents: float array (n, n_agents), 1 for members."""
     return (np.argsort(rng.random((n, K)), axis=1) < n_members).astype(np.float64)

@@ -61,14 +61,14 @@ def length_share(
         return float("nan")
     weight = np.where(paired, 0.5 / n_paired, 0.5 / n_independent)
     lengths = np.stack([first_length, second_length]).astype(np.float64)
-    first_class, second_class = _quantile_classes(lengths.ravel(), N_LENGTH_CLASSES).reshape(lengths.shape)
+    first_class, second_class = _assign_quantile_classes(lengths.ravel(), N_LENGTH_CLASSES).reshape(lengths.shape)
     log_ratio = np.abs(np.diff(np.log(np.maximum(lengths, 1)), axis=0))[0]
     by_length = _compute_adjusted_r2(answer, weight, first_class * N_LENGTH_CLASSES + second_class)
-    by_ratio = _compute_adjusted_r2(answer, weight, _quantile_classes(log_ratio, N_RATIO_CLASSES))
+    by_ratio = _compute_adjusted_r2(answer, weight, _assign_quantile_classes(log_ratio, N_RATIO_CLASSES))
     return max(by_length, by_ratio)
 
 
-def _quantile_classes(values: Floats, n_classes: int) -> Positions:
+def _assign_quantile_classes(values: Floats, n_classes: int) -> Positions:
     """Assign values to `n_classes` classes of about equal size by their quantiles: class numbers from 0, int64 array (n,)."""
     edges = np.quantile(values, np.linspace(0, 1, n_classes + 1)[1:-1])
     return np.searchsorted(edges, values, side="right").astype(np.int64)

@@ -147,8 +147,8 @@ def _draw_prior_variances(
     quadratic_prior_variance = tau_square + (_RELATIVE_QUADRATIC_SDS * slope) ** 2
 
     # log-likelihood on the grid; that of the other deviations does not depend on the column
-    other_log_densities = _log_density(deviation[:-1], sampling_variance[:-1] + tau_square)
-    quadratic_log_density = _log_density(deviation[-1], sampling_variance[-1] + quadratic_prior_variance)
+    other_log_densities = _compute_log_density(deviation[:-1], sampling_variance[:-1] + tau_square)
+    quadratic_log_density = _compute_log_density(deviation[-1], sampling_variance[-1] + quadratic_prior_variance)
     log_likelihood = other_log_densities.sum(axis=1, keepdims=True) + quadratic_log_density
 
     # draw points of the grid with probabilities proportional to their likelihood
@@ -191,7 +191,7 @@ def _make_nonlinear_basis(covariance: Floats, x: Floats) -> Floats:
     return np.column_stack([complement @ rotation, quadratic])
 
 
-def _log_density(value: Floats, variance: Floats) -> Floats:
+def _compute_log_density(value: Floats, variance: Floats) -> Floats:
     """Compute the log density of normal distributions with mean 0, without the constant −½ log 2π."""
     return np.asarray(-0.5 * (np.log(variance) + value**2 / variance))
 

@@ -157,7 +157,7 @@ class QualityEstimates:
         ----------
         Frazier (2018), A tutorial on Bayesian optimization, arXiv:1807.02811.
         """
-        variance = _variance(self.density, self.grid)
+        variance = _compute_variances(self.density, self.grid)
         q = self.density @ self.grid
         label_variance = q * (1 - q)
 
@@ -225,7 +225,7 @@ def quality_from_labels(
             slug="labels-range",
         )
     n = np.bincount(agent, minlength=len(ability)).astype(np.float64)
-    mean = _mean_by_agent(agent, value, n)
+    mean = _average_by_agent(agent, value, n)
     relative_variance = _estimate_relative_variance(agent, value, mean)
     labels = _LabelMeans(mean, n, np.full(len(n), relative_variance))
     if (n > 0).sum() < MIN_AGENTS:
@@ -238,8 +238,8 @@ def quality_from_labels(
     correlation = residuals.correlation_beyond_chance()
     if correlation > 0:
         predicted, remaining = residuals.predict_from_others(correlation)
-        mean = np.clip(_mean_by_agent(agent, value - predicted, n), 0, 1)
-        mean_remaining = np.where(n > 0, _mean_by_agent(agent, remaining, n), 1.0)
+        mean = np.clip(_average_by_agent(agent, value - predicted, n), 0, 1)
+        mean_remaining = np.where(n > 0, _average_by_agent(agent, remaining, n), 1.0)
         relative_variance = _estimate_relative_variance(agent, value, estimates.quality)
         labels = _LabelMeans(mean, n, relative_variance * mean_remaining)
         estimates = _fit_regression(labels, ability, std_error, level)
@@ -264,7 +264,7 @@ class _LabelMeans:
     relative_variance: Floats
 
 
-def _mean_by_agent(agent: Positions, x: Floats, n: Floats) -> Floats:
+def _average_by_agent(agent: Positions, x: Floats, n: Floats) -> Floats:
     """Compute the mean of x for each agent, 0 without labels; agent, x : arrays (n_labels,); n : float array (n_agents,)."""
     return np.asarray(np.bincount(agent, weights=x, minlength=len(n)) / np.maximum(n, 1))
 
@@ -392,7 +392,7 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
     # point estimates: the same with the slope at its posterior median
     slope = posterior.slope_quantile(0.5)
     at_median = posterior.condition_on_slope(slope)
-    quality = _posterior_means(at_median, likelihood)
+    quality = _compute_posterior_means(at_median, likelihood)
 
     # intervals, which contain the point estimates
     low, high = _compute_credible_bounds(density, likelihood, p_outlier, labels, level)
@@ -404,14 +404,14 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
         high=posterior.slope_quantile((1 + level) / 2),
         p_zero_slope=posterior.p_zero_slope,
         r2=posterior.r2,
-        equivalent_labels=_count_labels_of_equal_precision(labels, quality, _variance(density, q)),
+        equivalent_labels=_count_labels_of_equal_precision(labels, quality, _compute_variances(density, q)),
         curve=_make_curve(at_median),
     )
     return QualityEstimates(
         quality=quality,
         low=low,
         high=high,
-        label_weight=n_effective / (n_effective + _equivalent_labels(prior, q)),
+        label_weight=n_effective / (n_effective + _compute_equivalent_labels(prior, q)),
         p_outlier=p_outlier,
         predicted=(on_line @ q) / on_line.sum(axis=1),
         regression=line,
@@ -422,7 +422,7 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
     )
 
 
-def _posterior_means(posterior: RegressionPosterior, likelihood: LabelLikelihood) -> Floats:
+def _compute_posterior_means(posterior: RegressionPosterior, likelihood: LabelLikelihood) -> Floats:
     """Compute the posterior mean of each agent's quality from regressions and its own labels: float array (n_agents,)."""
     on_line, p_off_line = posterior.predict()
     prior = on_line + p_off_line[:, None] * likelihood.uniform
@@ -445,8 +445,8 @@ def _compute_credible_bounds(
 
     Returns lower and upper bounds, float array (n_agents,) each.
     """
-    low = _quality_quantiles(density, likelihood.logits, (1 - level) / 2)
-    high = _quality_quantiles(density, likelihood.logits, (1 + level) / 2)
+    low = _compute_quality_quantiles(density, likelihood.logits, (1 - level) / 2)
+    high = _compute_quality_quantiles(density, likelihood.logits, (1 + level) / 2)
     is_labelled_outlier = (p_outlier > _P_OUTLIER) & (labels.n > 0)
     for agent in np.flatnonzero(is_labelled_outlier):
         n = labels.n[agent]
@@ -483,16 +483,16 @@ def _count_labels_of_equal_precision(labels: _LabelMeans, quality: Floats, varia
     return round(variance_ratio * n_labels)
 
 
-def _equivalent_labels(density: Floats, q: Floats) -> Floats:
+def _compute_equivalent_labels(density: Floats, q: Floats) -> Floats:
     """Compute the number of labels that a density is worth: a + b of a beta distribution with its mean and variance.
 
     density : float array (n_agents, n_grid), on q : float array (n_grid,). Returns a float array (n_agents,).
     """
     mean = density @ q
-    return np.asarray(np.maximum(mean * (1 - mean) / _variance(density, q) - 1, 1e-9))
+    return np.asarray(np.maximum(mean * (1 - mean) / _compute_variances(density, q) - 1, 1e-9))
 
 
-def _variance(density: Floats, q: Floats) -> Floats:
+def _compute_variances(density: Floats, q: Floats) -> Floats:
     """Compute the variance of quality for each agent: float array (n_agents,).
 
     density : float array (n_agents, n_grid), probabilities of the values q
@@ -501,7 +501,7 @@ def _variance(density: Floats, q: Floats) -> Floats:
     return np.asarray(density @ q**2 - (density @ q) ** 2)
 
 
-def _quality_quantiles(density: Floats, logits: Floats, p: float) -> Floats:
+def _compute_quality_quantiles(density: Floats, logits: Floats, p: float) -> Floats:
     """Compute the p quantile of quality for each row of probabilities of logits: float array (n_agents,).
 
     density : float array (n_agents, n_grid)

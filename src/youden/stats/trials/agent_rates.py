@@ -32,7 +32,7 @@ _MAX_CELL_CHUNKS = 50
 """Number of chunks of sums by cell above which they are summed, so that memory does not grow with the trials."""
 
 
-def _kappa_prior() -> Floats:
+def _make_kappa_prior() -> Floats:
     """Compute the prior of κ on the grid, a half-t distribution: float array (n_kappa,)."""
     edges = np.concatenate([[0.0], (_KAPPA[1:] + _KAPPA[:-1]) / 2, _KAPPA[-1:]])
     density = (1 + (_KAPPA / _PRIOR_SCALE) ** 2 / _PRIOR_DF) ** (-(_PRIOR_DF + 1) / 2)
@@ -40,7 +40,7 @@ def _kappa_prior() -> Floats:
     return np.asarray(mass / mass.sum())
 
 
-_PRIOR = _kappa_prior()
+_PRIOR = _make_kappa_prior()
 _SHRINKING_PRIOR = (1 - _ZERO_MASS) * _PRIOR + _ZERO_MASS * (_KAPPA == 0)
 
 
@@ -819,14 +819,14 @@ def _compute_log_likelihoods(n_yes: Floats, expected_n_yes: Floats) -> tuple[Flo
     # the number of yes answers is Poisson for κ = 0, which comes first, and negative binomial for the other κ
     log_poisson = n_yes * np.log(expected_n_yes) - expected_n_yes
     shape = 1 / _KAPPA[1:, None] ** 2
-    log_binomial = _log_negative_binomial(n_yes, shape, expected_n_yes)
+    log_binomial = _compute_log_negative_binomial(n_yes, shape, expected_n_yes)
     log_likelihood_regular = np.vstack([log_poisson, log_binomial])
 
-    log_likelihood_outlier = _log_negative_binomial(n_yes, _OUTLIER_SHAPE, _OUTLIER_FACTOR * expected_n_yes)
+    log_likelihood_outlier = _compute_log_negative_binomial(n_yes, _OUTLIER_SHAPE, _OUTLIER_FACTOR * expected_n_yes)
     return log_likelihood_regular + np.log1p(-_OUTLIER_FRACTION), log_likelihood_outlier + np.log(_OUTLIER_FRACTION)
 
 
-def _log_negative_binomial(count: Floats, shape: Floats | float, mean: Floats) -> Floats:
+def _compute_log_negative_binomial(count: Floats, shape: Floats | float, mean: Floats) -> Floats:
     """Compute the log probability of counts under a negative binomial distribution, up to a constant in the count.
 
     The arguments are broadcast against each other; `shape` is that of the gamma distribution of the Poisson mean.

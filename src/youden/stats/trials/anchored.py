@@ -128,8 +128,7 @@ class AnchorScale:
     def _fit_items(self, chunks: ChunkSource, n_items: int) -> int:
         """Estimate the effects of items and their variances from the residuals of the anchors' answers.
 
-        The results become the attributes `item_effect`, `item_effect_variance`, `item_residual`, `item_share` and
-        `residual_variance`.
+        The results become the attributes with names that begin with `item_`, and `residual_variance`.
 
         chunks : function that yields the answers in chunks of items at each call
         n_items : number of items of the run
@@ -150,16 +149,14 @@ class AnchorScale:
         # items and σ² of an answer. The effect of an item is this mean times its reliability.
         scaled_between_variance = between_variance * n_by_item
         scaled_total_variance = scaled_between_variance + self.residual_variance
-        reliability = np.zeros(n_items)
-        has_variance = scaled_total_variance > 0
-        reliability[has_variance] = scaled_between_variance[has_variance] / scaled_total_variance[has_variance]
+        reliability = _divide_or_0(scaled_between_variance, scaled_total_variance)
         self.item_residual = item_mean
         self.item_share = n_by_item / max(n_trials, 1)
         self.item_effect: Floats = reliability * item_mean
         self.item_effect_variance: Floats = between_variance * (1 - reliability)
         return n_trials
 
-    def _residuals(self, chunk: PairChunk) -> Floats:
+    def _compute_residuals(self, chunk: PairChunk) -> Floats:
         """Subtract the centre and the effects of both agents from answers: float array (n_trials,)."""
         return np.asarray(chunk.value - self.centre - self.effect[chunk.first] - self.effect[chunk.second])
 
@@ -178,7 +175,7 @@ class AnchorScale:
         item_mean = np.zeros(n_items)
         squares_within = 0.0
         for items, chunk in _iter_chunks_with_items(chunks()):
-            residual = self._residuals(chunk)
+            residual = self._compute_residuals(chunk)
             n_trials = np.bincount(chunk.item, minlength=chunk.n_items)
             mean = np.bincount(chunk.item, residual, chunk.n_items) / np.maximum(n_trials, 1)
             squares_within += float(((residual - mean[chunk.item]) ** 2).sum())
@@ -200,7 +197,7 @@ class AnchorScale:
         sums_by_pair = np.zeros((3, n_anchors, n_anchors))  # number, sum and sum of squares of residuals
         product_sum_and_number = np.zeros(2)
         for items, chunk in _iter_chunks_with_items(chunks()):
-            residual = self._residuals(chunk) - self.item_effect[items][chunk.item]
+            residual = self._compute_residuals(chunk) - self.item_effect[items][chunk.item]
             sums_by_pair += _sum_residuals_by_pair(chunk, residual, n_anchors)
             if chunk.effect_group is not None:
                 product_sum_and_number += _sum_products_in_blocks(chunk, residual, n_anchors)
@@ -215,6 +212,11 @@ class AnchorScale:
         mean_product = product_sum / n_products
         cell_variance = min(max(0.0, mean_product), max_cell_variance)
         return cell_variance, pair_variance
+
+
+def _divide_or_0(numerator: Floats, denominator: Floats) -> Floats:
+    """Divide two arrays of one shape; the result is 0 where the denominator is 0."""
+    return np.divide(numerator, denominator, out=np.zeros(len(numerator)), where=denominator != 0)
 
 
 def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) -> Floats:
@@ -365,41 +367,35 @@ class LinkedEffects:
         finite : bool, default True
             Whether variances are for exactly these items; else they are for items like these.
         """
-        n_items, n_anchors = len(scale.item_effect), len(scale.effect)
+        n_anchors = len(scale.effect)
 
         # first pass over the trials: the mean residual of each agent, and its partners
-        n, total = np.zeros((2, n_agents))
-        partner_counts = np.zeros((n_agents, n_anchors))
+        n_trials, residual_sum = np.zeros((2, n_agents))
+        n_with_partner = np.zeros((n_agents, n_anchors))
         for items, chunk in _iter_chunks_with_items(chunks()):
             check_trials(chunk.item, chunk.agent, chunk.partner, chunk.block, answer=chunk.answer)
-            n += np.bincount(chunk.agent, minlength=n_agents)
-            total += np.bincount(chunk.agent, _compute_linking_residuals(chunk, items, scale), n_agents)
-            partner_counts += _count_by_agent(chunk.agent, chunk.partner, n_agents, n_anchors)
-        self.effect = np.divide(total, n, out=np.full(n_agents, np.nan), where=n > 0)
-        self.partner_share: Floats = partner_counts / np.maximum(n, 1)[:, None]
+            residual = _compute_linking_residuals(chunk, items, scale)
+            n_trials += np.bincount(chunk.agent, minlength=n_agents)
+            residual_sum += np.bincount(chunk.agent, residual, n_agents)
+            n_with_partner += _count_by_agent(chunk.agent, chunk.partner, n_agents, n_anchors)
+        has_trials = n_trials > 0
+        self.effect = np.divide(residual_sum, n_trials, out=np.full(n_agents, np.nan), where=has_trials)
+        self.partner_share: Floats = n_with_partner / np.maximum(n_trials, 1)[:, None]
 
-        # second pass: u = S/(S − 1)·ΣE²/n, shrunk towards the anchors' residual variance and divided by n
-        sums = _sum_blocks_and_items(chunks, scale, self.effect, n)
-        variance = np.full(n_agents, np.nan)
-        is_estimated = sums.n_blocks >= 2
-        df = sums.n_blocks[is_estimated] - 1
-        trial_variance = sums.squares[is_estimated] / n[is_estimated] * (df + 1) / df
-        shrunk = (trial_variance * df + _PRIOR_BLOCKS * scale.residual_variance) / (df + _PRIOR_BLOCKS)
-        variance[is_estimated] = shrunk / n[is_estimated]
+        # second pass: the variance of the mean residual
+        sums = _sum_blocks_and_items(chunks, scale, self.effect, n_trials)
+        variance = _estimate_variance_of_mean(sums, n_trials, prior_variance=scale.residual_variance)
+        if finite:
+            variance *= _compute_trial_fpc(sums, n_trials, scale)
 
         # linking variance: of the effects of items, of partners, and of the centre
-        linking = sums.item_linking_variance + (self.partner_share - 1 / n_anchors) ** 2 @ scale.effect_variance
-        linking[n_anchors:] += scale.centre_variance
-        self.linking_variance = np.where(n > 0, linking, np.nan)
+        share_difference = self.partner_share - 1 / n_anchors
+        linking_variance = sums.item_linking_variance + share_difference**2 @ scale.effect_variance
+        linking_variance[n_anchors:] += scale.centre_variance
+        self.linking_variance = np.where(has_trials, linking_variance, np.nan)
 
-        # An agent has 2·J·K possible trials. The part of the variance that answers in one block share shrinks only with
-        # the number of items.
-        fpc = np.maximum(0.0, 1 - n / (2 * n_items * n_anchors)) if finite else np.ones(n_agents)
-        if finite and scale.cell_variance > 0:
-            cell_share = 2 * scale.cell_variance / (scale.residual_variance + scale.cell_variance)
-            fpc *= 1 - cell_share + cell_share * _compute_item_fpc(sums.share_squares, n_items)
-        self.variance: Floats = variance * fpc + self.linking_variance
-        self.n_trials, self.n_blocks = n.astype(np.int32), sums.n_blocks.astype(np.int32)
+        self.variance: Floats = variance + self.linking_variance
+        self.n_trials, self.n_blocks = n_trials.astype(np.int32), sums.n_blocks.astype(np.int32)
 
 
 class _BlockAndItemSums(NamedTuple):
@@ -468,6 +464,42 @@ def _sum_squares_over_blocks(chunk: LinkingChunk, residual: Floats, n_agents: in
     squares = np.bincount(agent, residual_sum**2, n_agents)
     n_blocks = np.bincount(agent, minlength=n_agents)
     return np.array([squares, n_blocks], dtype=np.float64)
+
+
+def _estimate_variance_of_mean(sums: _BlockAndItemSums, n_trials: Floats, *, prior_variance: float) -> Floats:
+    """Estimate the variance of each agent's mean residual from the sums of its residuals in blocks.
+
+    The variance of a trial is shrunk towards a prior variance, which has the weight of `_PRIOR_BLOCKS` blocks.
+
+    n_trials : float array (n_agents,), number of anchor trials of each agent
+
+    Returns a float array (n_agents,), NaN for an agent with trials in fewer than 2 blocks.
+    """
+    is_estimated = sums.n_blocks >= 2
+    df = sums.n_blocks[is_estimated] - 1
+    n = n_trials[is_estimated]
+    trial_variance = sums.squares[is_estimated] / n * (df + 1) / df
+    shrunk_variance = (trial_variance * df + _PRIOR_BLOCKS * prior_variance) / (df + _PRIOR_BLOCKS)
+
+    variance = np.full(len(n_trials), np.nan)
+    variance[is_estimated] = shrunk_variance / n
+    return variance
+
+
+def _compute_trial_fpc(sums: _BlockAndItemSums, n_trials: Floats, scale: AnchorScale) -> Floats:
+    """Compute the finite population correction: the factor, from 0 to 1, of each agent's variance for exactly these items.
+
+    An agent can have 2·J·K trials, on J items with K anchors in both orders. Each trial that is judged reduces the variance. The
+    part of the variance that the two answers in a block share is reduced only by further items.
+
+    n_trials : float array (n_agents,), number of anchor trials of each agent
+    """
+    n_items, n_anchors = len(scale.item_effect), len(scale.effect)
+    fpc = np.maximum(0.0, 1 - n_trials / (2 * n_items * n_anchors))
+    if scale.cell_variance > 0:
+        cell_share = 2 * scale.cell_variance / (scale.residual_variance + scale.cell_variance)
+        fpc *= 1 - cell_share + cell_share * _compute_item_fpc(sums.share_squares, n_items)
+    return fpc
 
 
 def _compute_linking_residuals(chunk: LinkingChunk, items: slice, scale: AnchorScale) -> Floats:
@@ -558,7 +590,6 @@ def compute_linked_influence(
             centred_influence = influence_on_anchors - influence_on_anchors.mean(axis=0)
             through_anchors = linked.partner_share @ centred_influence
 
-            # the first two terms are influences on the agent's effect, and the third is one on the anchors' abilities
             influence = ability_per_effect * (through_trials - through_centre) - through_anchors
             influence = np.where(has_trials, influence, 0.0)
             item_share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_trials
@@ -580,15 +611,12 @@ def _average_item_shrinkage(chunks: LinkingChunkSource, scale: AnchorScale, n_tr
     Returns a float array (n_agents,).
     """
     n_agents = len(n_trials)
-    has_residual = scale.item_residual != 0
-    shrinkage = np.zeros(len(scale.item_effect))
-    shrinkage[has_residual] = scale.item_effect[has_residual] / scale.item_residual[has_residual]
+    shrinkage = _divide_or_0(scale.item_effect, scale.item_residual)
 
     # sum of share × shrinkage factor, with the share of each item in the trials of each agent
     mean_shrinkage = np.zeros(n_agents)
     for items, chunk in _iter_chunks_with_items(chunks()):
-        n_trials_on_item = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items)
-        item_share = n_trials_on_item / n_trials
+        item_share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_trials
         mean_shrinkage += item_share @ shrinkage[items]
     return mean_shrinkage
 

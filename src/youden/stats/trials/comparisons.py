@@ -263,7 +263,7 @@ class Differences(ReadOnly):
         if best_agent is not None:
             is_better[best_agent] = True
             is_better[best_agent, best_agent] = False
-        return _ranks_from(is_better)
+        return _compute_rank_range(is_better)
 
     def _compute_shrinkage_factor(self) -> float:
         """Compute the factor that shrinks differences between agents by the part that is due to sampling errors.
@@ -294,7 +294,7 @@ class Differences(ReadOnly):
         ----------
         Mogstad, Romano, Shaikh & Wilhelm (2024), Review of Economic Studies 91 (here with Holm's critical values).
         """
-        return _ranks_from(self.simultaneously_better)
+        return _compute_rank_range(self.simultaneously_better)
 
     @property
     def unique_best(self) -> int | None:
@@ -385,7 +385,7 @@ def rank_with_ties(ability: Floats) -> Ids:
     return np.asarray(1 + is_better.sum(axis=1), dtype=np.int32)
 
 
-def _ranks_from(is_better: Bools) -> RankRange:
+def _compute_rank_range(is_better: Bools) -> RankRange:
     """Convert significant differences to the ranges of ranks that they allow.
 
     is_better : bool array (n_agents, n_agents), whether the agent of the row is better than the agent of the column

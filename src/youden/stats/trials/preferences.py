@@ -249,8 +249,8 @@ def _estimate_position_effect(
     """Return a position effect, the advantage of the response that is shown first, with its confidence interval.
 
     The half-width is that of Student's t. If the same position wins all trials, the residuals show no error. The other position
-    then wins with an unknown, small probability p. The size of the effect is 1 − 2p, so that its half-width is twice the upper bound
-    of p.
+    then wins with an unknown, small probability p, so that the size of the effect is 1 − 2p. Its half-width is twice the upper
+    bound of p.
 
     effect : estimate, in [−1, 1]
     influence : float array (n_items,), influence of each item on the estimate

@@ -124,7 +124,7 @@ class VarianceComponents:
         components[0] += variance + (0.0 if self.pair is None else self.pair.value / (K - 1))
 
         columns = zip(components.tolist(), std_error.tolist(), t.tolist(), strict=True)
-        parts = [_variance_interval(*column) for column in columns]
+        parts = [_make_variance_interval(*column) for column in columns]
         self.agent_item, self.residual = parts[0], parts[-1]
         self.response = parts[1] if has_response else None
 
@@ -237,7 +237,7 @@ def _compute_component_coefficient(
     return float(coefficient[has_trials].mean()), float(own_share[has_trials].mean())
 
 
-def _variance_interval(value: float, std_error: float, t: float) -> Part:
+def _make_variance_interval(value: float, std_error: float, t: float) -> Part:
     """Make the interval of a variance, longer above because the error of a variance grows with it.
 
     The upper half is the second-order expansion of value·(exp(half/value) − 1).
@@ -471,7 +471,7 @@ def _estimate_pair_component(
     pair_share = 1 - 2 / max(n_values - 2, 3)
     value = (mean_product + 2 * ability_variance) / pair_share
     df = max((n_values - 1) / 2, 1)  # a pair has two agents
-    return _variance_interval(value, std_error, float(stdtrit(df, 0.975)))
+    return _make_variance_interval(value, std_error, float(stdtrit(df, 0.975)))
 
 
 def _compute_means_without_each_agent(product_sum: Floats, n_products: Floats) -> Floats:
