@@ -132,17 +132,14 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
         U = group.influence[:, items]
         average_score = -difficulty[items]
         w = (has_score / has_score.sum(axis=0)).mean(axis=1) - 1 / len(agents)
-        psi = U + (average_score - average_score.mean()) / n_items - w @ U
+        through_centre = (average_score - average_score.mean()) / n_items
+        psi = U + through_centre - w @ U
         p = np.maximum(group.share[:, items], 1 / n_items)
         variance[agents] = (psi**2 / (1 - p)).sum(axis=1)
         influence[np.ix_(agents, items)] = psi
         share[agents] = group.share
 
-        # Satterthwaite: items with and without a score of the agent have different variances
-        total = np.maximum((psi**2).sum(axis=1), np.finfo(np.float64).tiny)
-        a = (psi**2 * has_score).sum(axis=1) / total
-        n_unscored = np.maximum(n_items - n_scores[agents], 1)
-        df_of_mean[agents] = 1 / (a**2 / n_scores[agents] + (1 - a) ** 2 / n_unscored) - 1
+        df_of_mean[agents] = _compute_df_of_means(psi, has_score)
 
         # sandwich estimator without shrinkage, so that a difference depends on its two models alone
         g = U / np.sqrt(1 - p)
@@ -169,6 +166,22 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
         is_constant=is_constant,
         model=model,
     )
+
+
+def _compute_df_of_means(influence: Floats, has_score: Bools) -> Floats:
+    """Compute the degrees of freedom of the variances of mean scores by Satterthwaite's formula, float array (n_agents,).
+
+    The formula is needed because the items on which a model has a score contribute other variances than the items without one.
+
+    influence : float array (n_agents, n_items), influence of each item on each mean score
+    has_score : bool array (n_agents, n_items), cells with a score
+    """
+    n_scored_items = has_score.sum(axis=1)
+    n_other_items = np.maximum(has_score.shape[1] - n_scored_items, 1)
+    squares = influence**2
+    total = np.maximum(squares.sum(axis=1), np.finfo(np.float64).tiny)
+    scored_share = (squares * has_score).sum(axis=1) / total
+    return np.asarray(1 / (scored_share**2 / n_scored_items + (1 - scored_share) ** 2 / n_other_items) - 1)
 
 
 def _centre_difficulties(fit: ClippedLinear, observed: Bools) -> tuple[Floats, Floats]:
