@@ -52,12 +52,12 @@ class PairTotals:
         its weight.
     uncentred_total : float array (n_agents, n_agents)
         Σwx over the answers x of each ordered pair.
-    n_rows : float array (n_agents, n_agents)
+    n_answers : float array (n_agents, n_agents)
         Number of answers of positive weight.
     """
 
     def __init__(self, n_agents: int) -> None:
-        self.total, self.weight, self.squares, self.n_rows, self.uncentred_total = np.zeros((5, n_agents, n_agents))
+        self.total, self.weight, self.squares, self.n_answers, self.uncentred_total = np.zeros((5, n_agents, n_agents))
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[PairChunk], n_agents: int) -> PairTotals:
@@ -110,7 +110,7 @@ class PairTotals:
         weight = chunk.weight
         centred_answer = _centre_by_item(chunk)
 
-        self.n_rows += sum_by_pair(pair, weight > 0, n_agents)
+        self.n_answers += sum_by_pair(pair, weight > 0, n_agents)
         self.weight += sum_by_pair(pair, weight, n_agents)
         self.total += sum_by_pair(pair, weight * centred_answer, n_agents)
         self.squares += sum_by_pair(pair, weight * centred_answer**2, n_agents)
@@ -139,7 +139,7 @@ class PairTotals:
         pair_total = self.total + self.total.T
         pair_weight = self.weight + self.weight.T
         pair_squares = self.squares + self.squares.T
-        n_answers = self.n_rows + self.n_rows.T
+        n_answers = self.n_answers + self.n_answers.T
 
         is_compared = pair_weight > 0
         centred_mean = np.divide(pair_total, pair_weight, out=np.zeros(pair_weight.shape), where=is_compared)

@@ -297,11 +297,12 @@ def _make_parabola_removal_matrix(ability: Floats, ability_variance: Floats, inf
     combinations = combinations @ rotation
     error_share = np.where(error_share > _MAX_ERROR_SHARE, 0.0, error_share.clip(0))
 
-    # Least-squares coefficients are products with the score divided by moments. Without errors, each combination has the
-    # moment 1 − error_share.
-    scaled_combinations = combinations / (1 - error_share)
-    explained = information @ powers @ scaled_combinations @ combinations.T @ powers.T
-    return np.asarray(np.eye(len(ability)) - explained)
+    # The coefficient of a combination in the parabola is its product with the score, divided by its moment. Without the
+    # errors, the moment is 1 − error_share.
+    regressors = powers @ combinations  # (n_agents, n_combinations)
+    compute_coefficients = (regressors / (1 - error_share)).T  # multiplied by a score vector
+    parabola = information @ regressors @ compute_coefficients
+    return np.asarray(np.eye(len(ability)) - parabola)
 
 
 def _estimate_first_two_powers(x: Floats, x_variance: Floats, *, weight: Floats) -> tuple[Floats, Floats]:

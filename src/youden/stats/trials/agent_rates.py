@@ -136,7 +136,6 @@ class AgentRates(ReadOnly):
         rate_covariance = self.centred_covariance(covariance, reference=reference)
         answer_variance = np.diag(covariance.covariance)
         ability_variance = answer_variance + np.diag(rate_covariance)
-
         # df = (v + r)²/(v²/ν_v + var(squared error)/2); without any variance, the df of the mean answers are kept
         denominator = answer_variance**2 / covariance.df + self.squared_error_variance / 2
         df = np.divide(ability_variance**2, denominator, out=covariance.df.copy(), where=denominator > 0)
@@ -208,20 +207,20 @@ class IndependentTotals:
 
     Attributes
     ----------
-    n, total, squares : float array (n_agents,)
+    n_by_agent, sum_by_agent, square_sum_by_agent : float array (n_agents,)
         Number of trials that count for each agent, the sum of their answers and of the squared answers. Only trials
         that training scores may use count.
-    n_trials, total_all : float
+    n_trials, answer_sum : float
         Number of all trials and the sum of their answers.
-    training_n, training_total, training_squares : float
+    n_training, training_sum, training_square_sum : float
         Number, sum and sum of squares of the answers that training scores may use.
     """
 
     def __init__(self, n_agents: int, n_items: int) -> None:
         self._n_items = n_items
-        self.n, self.total, self.squares = np.zeros((3, n_agents))
-        self.n_trials, self.total_all = 0, 0.0
-        self.training_n, self.training_total, self.training_squares = 0, 0.0, 0.0
+        self.n_by_agent, self.sum_by_agent, self.square_sum_by_agent = np.zeros((3, n_agents))
+        self.n_trials, self.answer_sum = 0, 0.0
+        self.n_training, self.training_sum, self.training_square_sum = 0, 0.0, 0.0
         self._cell_chunks: list[tuple[Positions, Floats, Floats]] = []
 
     def add(
@@ -246,7 +245,7 @@ class IndependentTotals:
         item, other_item : int array (n_trials,)
             Items of the first and of the second agent's text.
         is_training : bool array (n_trials,), optional
-            Whether training scores may use a trial; other trials change only `n_trials` and `total_all`. Default: all.
+            Whether training scores may use a trial; other trials change only `n_trials` and `answer_sum`. Default: all.
         counts_for : pair of bool arrays (n_trials,), optional
             In the sums by agent, whether each trial counts for its first agent (first array), and whether it counts for its
             second agent (second array). The sums over all trials do not depend on this. Default: each trial counts for both
@@ -259,14 +258,14 @@ class IndependentTotals:
         """
         check_trials(first, second, item, other_item, answer=answer)
         self.n_trials += len(answer)
-        self.total_all += float(answer.sum())
+        self.answer_sum += float(answer.sum())
 
         if is_training is None:
             is_training = np.ones(len(answer), dtype=np.bool_)
         training_answer = answer[is_training]
-        self.training_n += len(training_answer)
-        self.training_total += float(training_answer.sum())
-        self.training_squares += float((training_answer**2).sum())
+        self.n_training += len(training_answer)
+        self.training_sum += float(training_answer.sum())
+        self.training_square_sum += float((training_answer**2).sum())
 
         counts_for_first = counts_for_second = is_training
         if counts_for is not None:
@@ -287,11 +286,11 @@ class IndependentTotals:
         answer : float array (n_trials,)
         is_counted : bool array (n_trials,), whether the answer is added for this agent
         """
-        n_agents = len(self.n)
+        n_agents = len(self.n_by_agent)
         agent, item, answer = agent[is_counted], item[is_counted], answer[is_counted]
-        self.n += np.bincount(agent, minlength=n_agents)
-        self.total += np.bincount(agent, answer, n_agents)
-        self.squares += np.bincount(agent, answer**2, n_agents)
+        self.n_by_agent += np.bincount(agent, minlength=n_agents)
+        self.sum_by_agent += np.bincount(agent, answer, n_agents)
+        self.square_sum_by_agent += np.bincount(agent, answer**2, n_agents)
 
         cell = agent * np.int64(self._n_items) + item
         self._append_cell_sums(cell, answer)
@@ -338,27 +337,27 @@ class IndependentTotals:
         IndependentTotals
             Sums over both sets of trials.
         """
-        totals = IndependentTotals(len(self.n), self._n_items)
-        totals.n = self.n + added.n
-        totals.total = self.total + added.total
-        totals.squares = self.squares + added.squares
+        totals = IndependentTotals(len(self.n_by_agent), self._n_items)
+        totals.n_by_agent = self.n_by_agent + added.n_by_agent
+        totals.sum_by_agent = self.sum_by_agent + added.sum_by_agent
+        totals.square_sum_by_agent = self.square_sum_by_agent + added.square_sum_by_agent
         totals.n_trials = self.n_trials + added.n_trials
-        totals.total_all = self.total_all + added.total_all
-        totals.training_n = self.training_n + added.training_n
-        totals.training_total = self.training_total + added.training_total
-        totals.training_squares = self.training_squares + added.training_squares
+        totals.answer_sum = self.answer_sum + added.answer_sum
+        totals.n_training = self.n_training + added.n_training
+        totals.training_sum = self.training_sum + added.training_sum
+        totals.training_square_sum = self.training_square_sum + added.training_square_sum
         totals._cell_chunks = [*self._cell_chunks, *added._cell_chunks]
         return totals
 
     @property
     def rate(self) -> float | None:
         """Mean answer to all trials; None without a trial."""
-        return self.total_all / self.n_trials if self.n_trials else None
+        return self.answer_sum / self.n_trials if self.n_trials else None
 
     @property
     def training_rate(self) -> float:
         """Mean answer to the trials that training scores may use; 0 without one."""
-        return self.training_total / self.training_n if self.training_n else 0.0
+        return self.training_sum / self.n_training if self.n_training else 0.0
 
     def estimate_rates(self, *, items_vary: bool = True) -> AgentRates:
         """Estimate the false-positive rate of each agent.
@@ -393,7 +392,7 @@ class IndependentTotals:
     def _fit_rates(self, *, items_vary: bool) -> _RateFit:
         """Fit the distribution of rates, with a design effect if answers to an agent's text on one item correlate."""
         fit = _RateFit(self, design_effect=1.0)
-        if not items_vary or self.training_total <= 0:
+        if not items_vary or self.training_sum <= 0:
             return fit
         design_effect = self._compute_design_effect(fit.shrunk_rate)
         return _RateFit(self, design_effect=design_effect) if design_effect > 1 else fit
@@ -411,8 +410,10 @@ class IndependentTotals:
         IndependentTotals
             A copy for these agents.
         """
-        totals = self.merged(IndependentTotals(len(self.n), self._n_items))
-        totals.n, totals.total, totals.squares = self.n[:n], self.total[:n], self.squares[:n]
+        totals = self.merged(IndependentTotals(len(self.n_by_agent), self._n_items))
+        totals.n_by_agent = self.n_by_agent[:n]
+        totals.sum_by_agent = self.sum_by_agent[:n]
+        totals.square_sum_by_agent = self.square_sum_by_agent[:n]
         return totals
 
     def link_rates(
@@ -439,11 +440,11 @@ class IndependentTotals:
             get 0. An agent in `agents` without a trial gets the mean of the fitted distribution. All rates are 0, with
             NaN as bounds, if the anchors have no training trial.
         """
-        n_agents, n_anchors = len(self.n), len(anchors.n)
-        if not anchors.training_n:
+        n_agents, n_anchors = len(self.n_by_agent), len(anchors.n_by_agent)
+        if not anchors.n_training:
             return AgentRates.unknown(n_agents)
         fit = anchors._fit_rates(items_vary=items_vary)
-        linked = fit.estimate_rates_of_added_agents(self.n[agents], self.total[agents])
+        linked = fit.estimate_rates_of_added_agents(self.n_by_agent[agents], self.sum_by_agent[agents])
 
         def combine(of_anchors: Floats, of_linked: Floats) -> Floats:
             """Put values of the anchors and of the linked agents into one array (n_agents,), 0 for other agents."""
@@ -479,7 +480,7 @@ class IndependentTotals:
 
         # A residual is an answer minus the rate of the agent. The sum of its squares is Σ(y − rate)² = Σy² − 2·rate·Σy + n·rate².
         residual_sum_by_cell = answer_sum_by_cell - n_by_cell * rate[agent_of_cell]
-        squares_by_agent = self.squares - 2 * rate * self.total + self.n * rate**2
+        squares_by_agent = self.square_sum_by_agent - 2 * rate * self.sum_by_agent + self.n_by_agent * rate**2
         sum_of_squares = float(squares_by_agent.sum())
         if sum_of_squares <= 0:
             return 1.0
@@ -519,14 +520,14 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
     """
     # expected number of yes answers by agent
     totals = IndependentTotals(n_agents, n_items=1)
-    totals.n += n_trials
-    totals.total += n_trials * rate
+    totals.n_by_agent += n_trials
+    totals.sum_by_agent += n_trials * rate
 
     # The same sums over all trials. Each trial has two agents, so that the number of trials is half of the sum over agents. A yes
     # is the answer 1, so that the sum of the squared answers is the number of yes answers, too.
-    totals.training_n = max(1, round(n_agents * n_trials / 2))
-    n_yes = totals.training_n * rate
-    totals.training_total = totals.training_squares = n_yes
+    totals.n_training = max(1, round(n_agents * n_trials / 2))
+    n_yes = totals.n_training * rate
+    totals.training_sum = totals.training_square_sum = n_yes
 
     # variance of the difference from the mean rate, averaged over agents
     covariance = totals.estimate_rates(items_vary=False).covariance
@@ -580,7 +581,6 @@ class _Posterior(NamedTuple):
         mean_over_kappa = (weight * expected_error).sum(axis=0)
         mean_of_squares = (weight * expected_error**2).sum(axis=0)
         variance_of_expectation = mean_of_squares - mean_over_kappa**2
-
         mean_variance = (weight * self.squared_error_variance).sum(axis=0)
         return np.asarray(variance_of_expectation + mean_variance)
 
@@ -609,13 +609,13 @@ class _RateFit:
 
     def __init__(self, totals: IndependentTotals, *, design_effect: float) -> None:
         self._totals = totals
-        n_answers, answer_sum = max(totals.training_n, 1), totals.training_total
-        K = int((totals.n > 0).sum())
+        n_answers, answer_sum = max(totals.n_training, 1), totals.training_sum
+        K = int((totals.n_by_agent > 0).sum())
 
         # dispersion c = Σy²/Σy − ȳ, which is 1 − ȳ for answers yes and no
         dispersion = 1.0
         if answer_sum > 0:
-            dispersion = max(totals.training_squares / answer_sum - answer_sum / n_answers, _MIN_DISPERSION)
+            dispersion = max(totals.training_square_sum / answer_sum - answer_sum / n_answers, _MIN_DISPERSION)
         self._n_effective_yes = answer_sum / dispersion + 0.5
         self._mean = dispersion * self._n_effective_yes / n_answers
         self._dispersion_of_added = dispersion * design_effect
@@ -624,8 +624,8 @@ class _RateFit:
             self._dispersion *= (K - 2) / (K - 1)
 
         # likelihood of each κ, with the REML term −½·log Σ_i 1/var(rate_i) for the estimated mean
-        self._posterior = self._compute_posterior(totals.n, totals.total, self._dispersion)
-        answer_variance = self._dispersion * self._mean / np.maximum(totals.n, 1e-9)
+        self._posterior = self._compute_posterior(totals.n_by_agent, totals.sum_by_agent, self._dispersion)
+        answer_variance = self._dispersion * self._mean / np.maximum(totals.n_by_agent, 1e-9)
         rate_variance = (_KAPPA[:, None] * self._mean) ** 2 + answer_variance
         reml_term = 0.5 * np.log((1 / rate_variance).sum(axis=1))
         log_likelihood = self._posterior.log_likelihood.sum(axis=1) - reml_term
@@ -634,7 +634,7 @@ class _RateFit:
         self._has_equal_rates = K <= 2  # two agents have the same trials
         self.shrunk_rate = self._compute_kappa_weights(_SHRINKING_PRIOR) @ self._posterior.mean
         if self._has_equal_rates:
-            self.shrunk_rate = np.full(len(totals.n), self._mean)
+            self.shrunk_rate = np.full(len(totals.n_by_agent), self._mean)
 
     def _compute_posterior(self, n_trials: Floats, answer_sum: Floats, dispersion: float) -> _Posterior:
         """Compute the posterior distribution of each agent's rate, given each coefficient of variation κ of all rates.
@@ -654,9 +654,8 @@ class _RateFit:
         p_outlier = np.exp(log_outlier - log_likelihood)
 
         # the first row is κ = 0: regular rates equal the mean rate, without any error
-        n_agents = len(n_trials)
-        mean_without_variation = np.full((1, n_agents), self._mean)
-        no_variance = np.zeros((1, n_agents))
+        no_variance = np.zeros((1, len(n_trials)))
+        mean_without_variation = np.full_like(no_variance, self._mean)
 
         # for the other κ, the prior of regular rates is a gamma distribution of shape 1/κ² around the mean rate
         n_effective_trials = n_trials / dispersion
@@ -686,12 +685,12 @@ class _RateFit:
         Without training trials, all rates are 0. For at most two agents, all rates are equal, with a covariance of 0.
         """
         totals = self._totals
-        n_agents = len(totals.n)
-        if not totals.training_n:
+        n_agents = len(totals.n_by_agent)
+        if not totals.n_training:
             return AgentRates.unknown(n_agents)
         if self._has_equal_rates:
             return self._add_mean_error_and_intervals(
-                self.shrunk_rate, np.zeros((n_agents, n_agents)), np.zeros(n_agents), totals.n
+                self.shrunk_rate, np.zeros((n_agents, n_agents)), np.zeros(n_agents), totals.n_by_agent
             )
 
         # Given κ, the true rates of different agents are independent, and differ from the estimates by `bias` on average,
@@ -705,7 +704,9 @@ class _RateFit:
         covariance = np.diag(mean_variance) + mean_bias_product
 
         squared_error_variance = posterior.compute_squared_error_variance(self.shrunk_rate, kappa_weight)
-        return self._add_mean_error_and_intervals(self.shrunk_rate, covariance, squared_error_variance, totals.n)
+        return self._add_mean_error_and_intervals(
+            self.shrunk_rate, covariance, squared_error_variance, totals.n_by_agent
+        )
 
     def estimate_rates_of_added_agents(self, n_trials: Floats, answer_sum: Floats) -> AgentRates:
         """Estimate the false-positive rates of agents that joined later, with the fitted distribution as their prior.
@@ -751,7 +752,7 @@ class _RateFit:
         """
         # the relative variance of the mean rate is 1/number of yes answers
         covariance_factor = 1 + 1 / self._n_effective_yes
-        n_answers = max(self._totals.training_n, 1)
+        n_answers = max(self._totals.n_training, 1)
         mean_variance = self._dispersion_of_added * self._mean / n_answers
 
         # interval of a gamma distribution with the mean and the variance of the rate
@@ -821,7 +822,6 @@ def _compute_log_likelihoods(n_yes: Floats, expected_n_yes: Floats) -> tuple[Flo
     shape = 1 / _KAPPA[1:, None] ** 2
     log_binomial = _compute_log_negative_binomial(n_yes, shape, expected_n_yes)
     log_likelihood_regular = np.vstack([log_poisson, log_binomial])
-
     log_likelihood_outlier = _compute_log_negative_binomial(n_yes, _OUTLIER_SHAPE, _OUTLIER_FACTOR * expected_n_yes)
     return log_likelihood_regular + np.log1p(-_OUTLIER_FRACTION), log_likelihood_outlier + np.log(_OUTLIER_FRACTION)
 

@@ -394,7 +394,7 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
     sums = _BlockSums(ability)
     for chunk in chunks():
         sums.add(chunk)
-    n = np.maximum(sums.n, 1)
+    n = np.maximum(sums.n_trials, 1)
     by_block = covariance_of_chunks(
         sums.iter_influence(chunks()),
         n_clusters=sums.n_blocks,
@@ -404,12 +404,12 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
     block_variance = np.diag(by_block.covariance)
 
     # f_i
-    n_partners = max(int((sums.n > 0).sum()) - 1, 1)
+    n_partners = max(int((sums.n_trials > 0).sum()) - 1, 1)
     n_pairs = 2 * n_partners
     fpc = np.maximum(0.0, 1 - n / (n_pairs * n_items + 1))
 
     # τ²_i, σ²c_i and σ²g_i
-    trial_variance = _shrink_trial_variance(sums.squares / n, df=by_block.df)
+    trial_variance = _shrink_trial_variance(sums.residual_squares / n, df=by_block.df)
     relative_variance = trial_variance / max(float(np.nanmean(trial_variance)), ROUNDING)
     components = sums.estimate_components(relative_variance)
     if components is None:
@@ -436,13 +436,13 @@ class _BlockSums:
 
     Attributes
     ----------
-    n, squares : float array (n_agents,)
+    n_trials, residual_squares : float array (n_agents,)
         Number of each agent's trials, and the sum of their squared residuals.
     n_blocks : int64 array (n_agents,)
         Number of blocks with a trial of the agent.
     block_squares, item_squares : float array (n_agents,)
         Sum over blocks (over items) of the square of the agent's number of trials in the block (on the item).
-    products, n_products : float array (n_agents,)
+    residual_products, n_products : float array (n_agents,)
         Sum and number of the products of an agent's two residuals in one block.
     n_by_pair, sum_by_pair, squares_by_pair : float array (n_agents, n_agents)
         Number of trials, sum of residuals, and sum of squared residuals of each ordered pair of agents.
@@ -451,9 +451,9 @@ class _BlockSums:
     def __init__(self, ability: Floats) -> None:
         n_agents = len(ability)
         self._ability = ability
-        self.n, self.squares, self.block_squares, self.item_squares = np.zeros((4, n_agents))
+        self.n_trials, self.residual_squares, self.block_squares, self.item_squares = np.zeros((4, n_agents))
         self.n_blocks = np.zeros(n_agents, dtype=np.int64)
-        self.products, self.n_products = np.zeros((2, n_agents))
+        self.residual_products, self.n_products = np.zeros((2, n_agents))
         self.n_by_pair, self.sum_by_pair, self.squares_by_pair = np.zeros((3, n_agents, n_agents))
         self._sum_of_inverse_sizes, self._n_all_blocks = 0.0, 0  # Σ 1/m over blocks of m trials, and number of blocks
 
@@ -486,11 +486,11 @@ class _BlockSums:
         These sums are the numbers of trials, the numbers of blocks with a trial, the numbers of products of two residuals in one
         block, and the sums of the squared numbers of trials in each block and on each item.
         """
-        n_agents = len(self.n)
+        n_agents = len(self.n_trials)
         ones = np.ones(len(chunk.value))
         n_by_block = sum_by_effect_group(chunk, ones, n_agents)  # by agent (row) and block (column)
         n_by_item = sum_by_item(chunk, ones, n_agents)
-        self.n += n_by_block.sum(axis=1)
+        self.n_trials += n_by_block.sum(axis=1)
         self.n_blocks += (n_by_block > 0).sum(axis=1)
         self.block_squares += (n_by_block**2).sum(axis=1)
         self.item_squares += (n_by_item**2).sum(axis=1)
@@ -505,18 +505,18 @@ class _BlockSums:
         residual : float array (n_trials,), residual of each trial of `chunk`, whose effect groups are blocks
         """
         # sums by agent (row) and block (column)
-        n_agents = len(self.n)
+        n_agents = len(self.n_trials)
         squares_by_block = sum_by_effect_group(chunk, residual**2, n_agents)
         sum_by_block = sum_by_effect_group(chunk, residual, n_agents)
-        self.squares += squares_by_block.sum(axis=1)
+        self.residual_squares += squares_by_block.sum(axis=1)
 
         # the product of two residuals follows from these sums: 2·e₁·e₂ = (e₁ + e₂)² − (e₁² + e₂²)
         twice_product = sum_by_block**2 - squares_by_block
-        self.products += twice_product.sum(axis=1) / 2
+        self.residual_products += twice_product.sum(axis=1) / 2
 
     def _add_residuals_by_pair(self, chunk: PairChunk, residual: Floats) -> None:
         """Add number, sum and sum of squares of the residuals, float array (n_trials,), of each ordered pair of agents."""
-        n_agents = len(self.n)
+        n_agents = len(self.n_trials)
         pair = index_pairs(chunk, n_agents)
         self.n_by_pair += sum_by_pair(pair, np.ones(len(residual)), n_agents)
         self.sum_by_pair += sum_by_pair(pair, residual, n_agents)
@@ -534,8 +534,8 @@ class _BlockSums:
 
         Yields two float arrays (n_agents, n_chunk_blocks).
         """
-        n_agents = len(self.n)
-        n_trials = np.maximum(self.n, 1)[:, None]
+        n_agents = len(self.n_trials)
+        n_trials = np.maximum(self.n_trials, 1)[:, None]
         for chunk in chunks:
             residual_sum = sum_by_effect_group(chunk, self._residuals(chunk), n_agents)
             n_trials_in_block = sum_by_effect_group(chunk, np.ones(len(chunk.value)), n_agents)
@@ -564,7 +564,9 @@ class _BlockSums:
         # product of two residuals is therefore too low by variance/m. The mean of variance/m over the blocks is added.
         residual_variance = self.squares_by_pair.sum() / self.n_by_pair.sum()
         correction = float(residual_variance * self._sum_of_inverse_sizes / self._n_all_blocks)
-        item_variance = shrink_component(self.products, self.n_products, relative_variance, correction=correction)
+        item_variance = shrink_component(
+            self.residual_products, self.n_products, relative_variance, correction=correction
+        )
         partner_variance = self._estimate_partner_variance(relative_variance)
         return item_variance, partner_variance
 
@@ -583,8 +585,8 @@ class _BlockSums:
         # sum follows from Σ_{s<t} e_s·e_t = ((Σe)² − Σe²)/2.
         product_sum = (self.sum_by_pair**2 - self.squares_by_pair) / 2
         n_products = self.n_by_pair * (self.n_by_pair - 1) / 2
-        if n_products.sum() < _MIN_PAIR_PRODUCTS * len(self.n):
-            return np.zeros(len(self.n))
+        if n_products.sum() < _MIN_PAIR_PRODUCTS * len(self.n_trials):
+            return np.zeros(len(self.n_trials))
 
         # add the pairs in which an agent is the second one (sum over rows) and the first one (sum over columns)
         agent_product_sum = product_sum.sum(axis=0) + product_sum.sum(axis=1)
