@@ -147,7 +147,7 @@ class AnchorScale:
 
         # The mean of n residuals has the reliability σ²_b/(σ²_b + σ²/n) = n·σ²_b/(n·σ²_b + σ²), with the variances σ²_b between
         # items and σ² of an answer. The effect of an item is this mean times its reliability.
-        scaled_between_variance = between_variance * n_by_item
+        scaled_between_variance = between_variance * n_by_item.astype(np.float64)
         scaled_total_variance = scaled_between_variance + self.residual_variance
         reliability = _divide_or_0(scaled_between_variance, scaled_total_variance)
         self.item_residual = item_mean
