@@ -204,14 +204,21 @@ def _invert_permutation_test(
     return float(low), float(high), p_value
 
 
-def _list_all_labels(K: int, n_members: int) -> Floats:
-    """List all labels of `n_members` of K agents: float array (n_labels, K), 1 for members."""
-    members = np.array(list(combinations(range(K), n_members)))
-    labels = np.zeros((len(members), K))
-    labels[np.arange(len(members))[:, None], members] = 1.0
+def _list_all_labels(n_agents: int, n_members: int) -> Floats:
+    """List all ways to give a label to `n_members` agents.
+
+    Returns a float array (n_labels, n_agents), in which a row is 1 for the agents that have the label and 0 for the others.
+    """
+    members = np.array(list(combinations(range(n_agents), n_members)))
+    labels = np.zeros((len(members), n_agents))
+    np.put_along_axis(labels, members, 1.0, axis=1)
     return labels
 
 
-def _draw_random_labels(K: int, n_members: int, n: int, rng: np.random.Generator) -> Floats:
-    """Draw `n` random labels of `n_members` of K agents: float array (n, n_agents), 1 for members."""
-    return (np.argsort(rng.random((n, K)), axis=1) < n_members).astype(np.float64)
+def _draw_random_labels(n_agents: int, n_members: int, n_labels: int, rng: np.random.Generator) -> Floats:
+    """Give a label to `n_members` random agents, `n_labels` times.
+
+    Returns a float array (n_labels, n_agents), in which a row is 1 for the agents that have the label and 0 for the others.
+    """
+    random_order = np.argsort(rng.random((n_labels, n_agents)), axis=1)
+    return (random_order < n_members).astype(np.float64)

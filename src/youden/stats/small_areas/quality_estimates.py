@@ -373,7 +373,12 @@ def _compute_binomial_likelihood(mean: Floats, n: Floats, step: float) -> Floats
 
 
 def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, level: float) -> QualityEstimates:
-    """Estimate quality from labels and its regression on ability; ability, std_error : float array (n_agents,)."""
+    """Estimate the quality of agents from their labels and from a regression of quality on ability.
+
+    labels : label means and numbers of labels of the agents
+    ability, std_error : float arrays (n_agents,), abilities and their standard errors
+    level : level of the credible intervals
+    """
     mean, n = labels.mean, labels.n
     n_effective = np.minimum(n / labels.relative_variance, _MAX_LABELS)
     step = _FINE_GRID_STEP if n_effective.max() > _MANY_LABELS else _GRID_STEP
@@ -423,7 +428,11 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
 
 
 def _compute_posterior_means(posterior: RegressionPosterior, likelihood: LabelLikelihood) -> Floats:
-    """Compute the posterior mean of each agent's quality from regressions and its own labels: float array (n_agents,)."""
+    """Compute the posterior mean of each agent's quality: float array (n_agents,).
+
+    The prior of an agent is the prediction of its quality from its ability and the labels of the other agents. Its own labels
+    enter through their likelihood.
+    """
     on_line, p_off_line = posterior.predict()
     prior = on_line + p_off_line[:, None] * likelihood.uniform
     density = prior * likelihood.value

@@ -213,8 +213,8 @@ def estimate_self_consistency(
     answered = ~np.isnan(answer)
     agent, item, other_item, answer = agent[answered], item[answered], other_item[answered], answer[answered]
     is_paired = other_item < 0
-    tpr, n_paired = _mean_by_agent(agent, answer, is_paired, n_agents)
-    fpr, n_independent = _mean_by_agent(agent, answer, ~is_paired, n_agents)
+    tpr, n_paired = _average_selected_answers(agent, answer, is_paired, n_agents)
+    fpr, n_independent = _average_selected_answers(agent, answer, ~is_paired, n_agents)
 
     # e_t, the influence of each trial on J
     of_paired_trials = (answer - tpr[agent]) / np.maximum(n_paired, 1)[agent]
@@ -241,14 +241,19 @@ def estimate_self_consistency(
     n_or_1 = np.maximum(n_shown, 1)
     has_interval = (n_shown > 1) & (n_paired > 0) & (n_independent > 0)
 
-    gram = by_item @ by_item.T - (by_dyad @ by_dyad.T).toarray()
+    # Σ S·Sᵀ − Σ D·Dᵀ, with variances of at least those of independent pairs of items
+    products = by_item @ by_item.T - (by_dyad @ by_dyad.T).toarray()
     min_variance = (of_paired @ of_paired.T + by_dyad @ by_dyad.T).diagonal()
-    covariance = _with_variances(gram, np.maximum(np.diag(gram), min_variance))
+    clustered = _replace_variances(products, np.maximum(np.diag(products), min_variance))
+
+    # times n/(n − 1), plus the variance of effects that no item has shown yet
     scale = np.sqrt(np.where(has_interval, n_shown / np.maximum(n_shown - 1, 1), np.nan))
-    unseen = UNSEEN_CLUSTERS * unseen_effect_square(by_item * n_shown[:, None], n_or_1) / n_or_1**2
-    covariance = covariance * np.outer(scale, scale) + np.diag(unseen)
+    unseen_square = unseen_effect_square(by_item * n_shown[:, None], n_or_1)
+    unseen_variance = UNSEEN_CLUSTERS * unseen_square / n_or_1**2
+    covariance = clustered * np.outer(scale, scale) + np.diag(unseen_variance)
+
     min_std_error = _MIN_DIFFERENT_ITEMS * np.nan_to_num(fpr) / n_or_1
-    covariance = _with_variances(covariance, np.maximum(covariance.diagonal(), min_std_error**2))
+    covariance = _replace_variances(covariance, np.maximum(covariance.diagonal(), min_std_error**2))
     return SelfConsistency(
         value=tpr - fpr,
         tpr=tpr,
@@ -260,11 +265,21 @@ def estimate_self_consistency(
     )
 
 
-def _mean_by_agent(agent: Ids | Positions, answer: Floats, rows: Bools, n_agents: int) -> tuple[Floats, Positions]:
-    """Return the mean answer of each agent over some trials, NaN without a trial, and the numbers of these trials."""
-    n = np.bincount(agent[rows], minlength=n_agents)
-    total = np.bincount(agent[rows], answer[rows], n_agents)
-    return np.divide(total, n, out=np.full(n_agents, np.nan), where=n > 0), n
+def _average_selected_answers(
+    agent: Ids | Positions, answer: Floats, is_selected: Bools, n_agents: int
+) -> tuple[Floats, Positions]:
+    """Compute the mean answer and the number of the selected trials of each agent.
+
+    agent : int array (n_trials,), agent of each trial
+    answer : float array (n_trials,)
+    is_selected : bool array (n_trials,), trials to average
+
+    Returns means, float array (n_agents,), NaN for an agent without a selected trial, and numbers, int array (n_agents,).
+    """
+    n_trials = np.bincount(agent[is_selected], minlength=n_agents)
+    answer_sum = np.bincount(agent[is_selected], answer[is_selected], n_agents)
+    mean = np.divide(answer_sum, n_trials, out=np.full(n_agents, np.nan), where=n_trials > 0)
+    return mean, n_trials
 
 
 def _sum_by_cell(value: Floats, row: Ids | Positions, column: Ids | Positions, shape: tuple[int, int]) -> csr_array:
@@ -272,8 +287,14 @@ def _sum_by_cell(value: Floats, row: Ids | Positions, column: Ids | Positions, s
     return csr_array((value, (row, column)), shape=shape)
 
 
-def _with_variances(covariance: Floats, variance: Floats) -> Floats:
-    """Replace the variances of a covariance matrix, and limit its correlations to [−1, 1]."""
+def _replace_variances(covariance: Floats, variance: Floats) -> Floats:
+    """Replace the variances of a covariance matrix, and limit its correlations to [−1, 1].
+
+    covariance : float array (n_agents, n_agents)
+    variance : float array (n_agents,), new variances, at least 0
+
+    Returns a new matrix.
+    """
     limit = np.sqrt(np.outer(variance, variance))
     limited = np.clip(covariance, -limit, limit)
     np.fill_diagonal(limited, variance)
