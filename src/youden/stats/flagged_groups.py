@@ -375,10 +375,9 @@ def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupT
     Returns the result of the test. The p-value is 1 if a member agrees too little with the others (see `_has_weak_member`).
     """
     members = tuple(sorted(group))
-    index = min(
-        len(group) - 2, len(GROUP_BARS) - 1
-    )  # the first limit is for pairs, and the last one for all larger groups
-    agreement_limit = GROUP_BARS[index]
+    # the first limit is for pairs, and the last one for all larger groups
+    limit_index = min(len(group) - 2, len(GROUP_BARS) - 1)
+    agreement_limit = GROUP_BARS[limit_index]
 
     # sums over the pairs of each member with the others
     in_group = np.ix_(members, members)

@@ -101,11 +101,11 @@ class _SortedDifferences:
         return _Bound(distance, n_within, first_index_beyond)
 
     def _list_distances_between(self, low: _Bound, high: _Bound, *, step: int) -> Positions:
-        """List the distances above `low` and up to `high`, or every n-th of them, n = `step`.
+        """List the distances above `low` and up to `high`, or only every `step`-th of them.
 
         A distance belongs to two differences of the same pair of rows, a first and a later second one. The distances are
         numbered from 0, in the order of their first and then of their second differences. The distances with the numbers
-        step // 2, step // 2 + step, and so on are listed; for `step` = 1, these are all.
+        step // 2, step // 2 + step, and so on are listed. If `step` is 1, these are all distances.
 
         Returns an int64 array (n_listed,), in steps of the grid, not sorted.
         """
@@ -273,7 +273,7 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
         )
     differences = _check_and_sort_differences(matrix)
 
-    # x in steps of the grid, with a tolerance for rounding; clipped, because infinite values have no integer
+    # x in steps of the grid, with a tolerance for rounding; clipped, because an infinite x is not a number of steps
     points_in_steps = points / differences.step_size + _ROUNDING_STEPS
     max_steps = np.floor(np.clip(points_in_steps, -1, differences.max_distance))
     n_rectangles_within = [differences.count_up_to(int(steps)) for steps in max_steps]

@@ -300,8 +300,8 @@ def _make_parabola_removal_matrix(ability: Floats, ability_variance: Floats, inf
     # The coefficient of a combination in the parabola is its product with the score, divided by its moment. Without the
     # errors, the moment is 1 − error_share.
     regressors = powers @ combinations  # (n_agents, n_combinations)
-    compute_coefficients = (regressors / (1 - error_share)).T  # multiplied by a score vector
-    parabola = information @ regressors @ compute_coefficients
+    score_to_coefficients = (regressors / (1 - error_share)).T  # (n_combinations, n_agents)
+    parabola = information @ regressors @ score_to_coefficients
     return np.asarray(np.eye(len(ability)) - parabola)
 
 

@@ -107,11 +107,7 @@ def label_shift(
 
     # permutations F of the label f (rows), without those of no variance; the symbols are those of the notes
     is_exact = comb(n_agents, n_members) <= n_permutations
-    F = (
-        _list_all_labels(n_agents, n_members)
-        if is_exact
-        else _draw_random_labels(n_agents, n_members, n_permutations, rng)
-    )
+    F = _list_all_labels(n_agents, n_members) if is_exact else _draw_labels(n_agents, n_members, n_permutations, rng)
     V = information if variance is None else variance
     sd = np.sqrt(np.maximum(((F @ V) * F).sum(axis=1), 0))  # √(F'VF)
     has_variance = sd > 1e-6
@@ -215,7 +211,7 @@ def _list_all_labels(n_agents: int, n_members: int) -> Floats:
     return labels
 
 
-def _draw_random_labels(n_agents: int, n_members: int, n_labels: int, rng: np.random.Generator) -> Floats:
+def _draw_labels(n_agents: int, n_members: int, n_labels: int, rng: np.random.Generator) -> Floats:
     """Give a label to `n_members` random agents, `n_labels` times.
 
     Returns a float array (n_labels, n_agents), in which a row is 1 for the agents that have the label and 0 for the others.

@@ -743,7 +743,7 @@ class _RateFit:
         """Complete estimated false-positive rates: shift their mean, add the error of the mean, and add 95% intervals.
 
         Shrinkage changes the mean of the rates. The shift, equal for all agents, makes the mean of the fitted rates equal to the
-        mean answer of all training trials again. A larger shift than fits into the range [0, 1] of the fitted rates is reduced.
+        mean answer of all training trials again. It is reduced if a fitted rate would leave [0, 1].
 
         rate : float array (n_agents,), posterior means of the rates
         covariance : float array (n_agents, n_agents), covariance of the errors of the rates, given their mean

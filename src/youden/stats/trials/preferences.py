@@ -360,9 +360,7 @@ def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Fl
     for trials in _divide_between_items(item, trials_per_chunk):
         squared_influence = (design[trials] @ inverse.T) ** 2  # (n_chunk_trials, n_agents + 1)
         first_trial_of_item = _find_first_positions(item[trials])
-        item_weight = np.add.reduceat(
-            squared_influence, first_trial_of_item, axis=0
-        )  # sums over the trials of each item
+        item_weight = np.add.reduceat(squared_influence, first_trial_of_item)  # sums over the trials of each item
         weight_sum += item_weight.sum(axis=0)
         squared_weight_sum += (item_weight**2).sum(axis=0)
 
