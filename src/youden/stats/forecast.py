@@ -297,7 +297,9 @@ def min_regret_bound(components: AgentVariances, n_items: int) -> float:
     float
         Half-width of the 95% interval of the difference of both abilities, if only the agent × item component is left.
     """
-    return float(stdtrit(n_items - 1, (1 + LEVEL) / 2) * np.sqrt(2 * components.agent_item[0] / n_items))
+    t_quantile = stdtrit(n_items - 1, (1 + LEVEL) / 2)
+    std_error = np.sqrt(2 * components.agent_item[0] / n_items)  # of the difference of two abilities
+    return float(t_quantile * std_error)
 
 
 def half_width_for_regret(max_regret: float, n_agents: int) -> float:
@@ -319,4 +321,5 @@ def half_width_for_regret(max_regret: float, n_agents: int) -> float:
     """
     # The regret bound is bonferroni·√2·SE and the half-width z·SE, with SE the standard error of an ability.
     bonferroni = -ndtri((1 - LEVEL) / (n_agents - 1))
-    return float(max_regret * ndtri((1 + LEVEL) / 2) / (np.sqrt(2) * bonferroni))
+    z = ndtri((1 + LEVEL) / 2)
+    return float(max_regret * z / (np.sqrt(2) * bonferroni))

@@ -181,7 +181,8 @@ def _compute_df_of_means(influence: Floats, has_score: Bools) -> Floats:
     squares = influence**2
     total = np.maximum(squares.sum(axis=1), np.finfo(np.float64).tiny)
     scored_share = (squares * has_score).sum(axis=1) / total
-    return np.asarray(1 / (scored_share**2 / n_scored_items + (1 - scored_share) ** 2 / n_other_items) - 1)
+    relative_variance = scored_share**2 / n_scored_items + (1 - scored_share) ** 2 / n_other_items
+    return np.asarray(1 / relative_variance - 1)
 
 
 def _centre_difficulties(fit: ClippedLinear, observed: Bools) -> tuple[Floats, Floats]:
@@ -408,9 +409,11 @@ def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
     gap = means.mean[first] - means.mean
 
     # contribution d_j of each item to the gap (n_agents, n_items), and the gap that remains without the largest ones
-    contribution = gap[:, None] * (means.share[first] + means.share) / 2 + means.influence[first] - means.influence
+    mean_share = (means.share[first] + means.share) / 2
+    contribution = gap[:, None] * mean_share + means.influence[first] - means.influence
     order = np.argsort(-contribution, axis=1, kind="stable")
-    remaining = gap[:, None] - np.cumsum(np.take_along_axis(contribution, order, axis=1), axis=1)
+    largest_first = np.take_along_axis(contribution, order, axis=1)
+    remaining = gap[:, None] - np.cumsum(largest_first, axis=1)
     is_ahead = (remaining < 0) & ~are_equal(remaining, np.zeros(1))
     is_ahead[:, -1] = False
     is_ahead[np.isnan(means.covariance.covariance[first])] = False
@@ -465,7 +468,8 @@ def count_items_to_separate(difference: float, std_error: float, n_items: int, *
     """
     if not abs(difference) > 0 or not std_error >= 0:
         return None
-    needed = n_items * ((ndtri(0.975) + ndtri(power)) * std_error / difference) ** 2
+    required_z = ndtri(0.975) + ndtri(power)  # difference divided by its standard error
+    needed = n_items * (required_z * std_error / difference) ** 2
     return max(0, ceil(needed) - n_items)
 
 

@@ -427,7 +427,8 @@ def shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, 
         products of the agent. A relative variance of NaN counts as 0. Without any product, the average component is
         `correction`, or 0 if that is negative.
     """
-    average = max(0.0, float(products.sum() / max(n.sum(), 1)) + correction)
+    mean_product = float(products.sum() / max(n.sum(), 1))
+    average = max(0.0, mean_product + correction)
     total = products + n * correction + _PRIOR_PRODUCTS * average * np.nan_to_num(relative_variance)
     return np.asarray(np.maximum(total / (n + _PRIOR_PRODUCTS), 0.0))
 

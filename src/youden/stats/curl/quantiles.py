@@ -179,9 +179,8 @@ class _SortedDifferences:
         # 1% of the sample on either side of the expected index allow for the error of the sample
         expected_index = (rank - low.n_within) // step
         margin = _SAMPLE_SIZE // 100
-        last_index = len(sample) - 1
-        low_index = np.clip(expected_index - margin, 0, last_index)
-        high_index = np.clip(expected_index + margin, 0, last_index)
+        low_index = np.clip(expected_index - margin, 0, len(sample) - 1)
+        high_index = np.clip(expected_index + margin, 0, len(sample) - 1)
         return int(sample[low_index]) - 1, int(sample[high_index])
 
 
@@ -229,8 +228,12 @@ def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
             )
     differences = _check_and_sort_differences(matrix)
     n_distances = differences.n_distances
-    ranks = [max(1, math.ceil(Fraction(repr(float(probability))) * n_distances)) for probability in q]
-    return np.array([differences.find_order_statistic(rank) for rank in ranks])
+    order_statistics = []
+    for probability in q:
+        decimal = Fraction(repr(float(probability)))  # as written, without the error of its binary representation
+        rank = max(1, math.ceil(decimal * n_distances))
+        order_statistics.append(differences.find_order_statistic(rank))
+    return np.array(order_statistics)
 
 
 def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:

@@ -55,8 +55,13 @@ def cohen_kappa(a: Floats, b: Floats) -> float:
             slug="agreement-shape",
         )
     observed = float((a == b).mean())
-    values = np.unique(np.append(a, b))
-    expected = sum(float((a == value).mean() * (b == value).mean()) for value in values)
+
+    # independent judges agree on a category with the product of their shares of it
+    expected = 0.0
+    for category in np.unique(np.append(a, b)):
+        share_a = (a == category).mean()
+        share_b = (b == category).mean()
+        expected += float(share_a * share_b)
     if expected == 1:
         return float("nan")
     return (observed - expected) / (1 - expected)
@@ -112,7 +117,8 @@ def krippendorff_alpha(answers: Floats) -> float:
     # its number of answers.
     unit_mean = np.nansum(answers, axis=0) / n_answers
     squares_in_unit = np.nansum((answers - unit_mean) ** 2, axis=0)
-    observed_disagreement = float((2 * n_answers * squares_in_unit / (n_answers - 1)).sum()) / n_valid
+    weighted_disagreement = 2 * n_answers * squares_in_unit / (n_answers - 1)
+    observed_disagreement = float(weighted_disagreement.sum()) / n_valid
     expected_disagreement = 2 * n_valid * float(valid.var()) / (n_valid - 1)
     return 1 - observed_disagreement / expected_disagreement
 

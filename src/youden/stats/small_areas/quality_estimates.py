@@ -498,7 +498,8 @@ def _compute_equivalent_labels(density: Floats, q: Floats) -> Floats:
     density : float array (n_agents, n_grid), on q : float array (n_grid,). Returns a float array (n_agents,).
     """
     mean = density @ q
-    return np.asarray(np.maximum(mean * (1 - mean) / _compute_variances(density, q) - 1, 1e-9))
+    n_labels = mean * (1 - mean) / _compute_variances(density, q) - 1
+    return np.asarray(np.maximum(n_labels, 1e-9))
 
 
 def _compute_variances(density: Floats, q: Floats) -> Floats:

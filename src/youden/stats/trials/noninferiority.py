@@ -260,7 +260,8 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
     residual_variance = min((K - 2) / (K - 1) * float(within_variance), variance)
 
     # effect of each item on the difference, if items had equal weights
-    n_effective = 1 / float((influence.weight[pair].mean(axis=0) ** 2).sum())
+    mean_item_share = influence.weight[pair].mean(axis=0)
+    n_effective = 1 / float((mean_item_share**2).sum())
     effect = (difference * n_effective)[None]
     unseen = float(unseen_effect_square(effect, np.array([n]), floor=_UNSEEN_FLOOR / n)[0])
     return ConservativeDifference(

@@ -291,9 +291,11 @@ def _make_design(first: Ids | Positions, second: Ids | Positions, n_agents: int)
 
 def _compute_leverages(first: Ids | Positions, second: Ids | Positions, inverse: Floats) -> Floats:
     """Compute the leverage h = xᵀPx of each trial, float (n_trials,); `inverse` is P, float (n_agents + 1, n_agents + 1)."""
+    # x is 1 for the first agent, −1 for the second agent, and 1 for the position effect
     diagonal, with_position = np.diag(inverse), inverse[-1]
     squares = diagonal[first] + diagonal[second] + diagonal[-1]
-    return np.asarray(squares + 2 * (with_position[first] - with_position[second] - inverse[first, second]))
+    products = with_position[first] - with_position[second] - inverse[first, second]
+    return np.asarray(squares + 2 * products)
 
 
 def _find_linked_sets(first: Ids | Positions, second: Ids | Positions, n_agents: int) -> Ids:
