@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, csr_array
 
 from youden.stats.base.clusters import ROUNDING, CentredCovariance, covariance_of_chunks, shrink_component
 from youden.stats.base.pair_chunks import (
@@ -191,7 +191,7 @@ def _sum_all_trials(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
     return sums
 
 
-def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: Any) -> None:
+def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: Floats | csr_array) -> None:
     """Add the trials of a chunk to the normal equations for the agent effects in `sums`, in place.
 
     An answer is modelled as the effects of the two agents of the trial plus the effect of its group, an item or a block.
@@ -280,7 +280,9 @@ def _iter_influence(
         yield InfluenceChunk(influence, direct, sum_by_item(chunk, weight, n_agents))
 
 
-def _compute_leverages(chunk: PairChunk, agent_weight: Any, group_weight: Floats, inverse: Floats) -> Floats:
+def _compute_leverages(
+    chunk: PairChunk, agent_weight: Floats | csr_array, group_weight: Floats, inverse: Floats
+) -> Floats:
     """Compute the leverage of each trial, the change of its fitted value per unit change of its answer: float (n_trials,).
 
     It is the weight of the trial times the variance of its fitted value, if an answer of weight w has the error variance 1/w.
@@ -289,8 +291,7 @@ def _compute_leverages(chunk: PairChunk, agent_weight: Any, group_weight: Floats
     chunk : trials, with their agents (`first`, `second`), weights and effect groups
     agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
     group_weight : float array (n_groups,), total weight of each effect group
-    inverse : float array (n_agents, n_agents), pseudo-inverse P of the matrix of the normal equations for the agent
-        effects
+    inverse : float array (n_agents, n_agents), pseudo-inverse P of the normal matrix of the agent effects
     """
     first, second, group = chunk.first, chunk.second, chunk.effect_groups
 
@@ -298,7 +299,7 @@ def _compute_leverages(chunk: PairChunk, agent_weight: Any, group_weight: Floats
     # group. P is the covariance of the effects.
     effect_variance = np.diag(inverse)
     sum_variance = effect_variance[first] + effect_variance[second] + 2 * inverse[first, second]
-    agent_share = agent_weight / group_weight  # (n_agents, n_groups): weights of the effects in the mean
+    agent_share: Any = agent_weight / group_weight  # (n_agents, n_groups): weights of the effects in the mean
     covariance_with_mean = inverse @ agent_share
     mean_variance = (agent_share * covariance_with_mean).sum(axis=0)
     covariance = covariance_with_mean[first, group] + covariance_with_mean[second, group]
@@ -406,7 +407,7 @@ class _ResidualComponents:
         return np.asarray(np.divide(remaining, total, out=trial_correction, where=total > 0))
 
 
-def _sum_by_group(chunk: PairChunk, values: Floats, n_agents: int) -> Any:
+def _sum_by_group(chunk: PairChunk, values: Floats, n_agents: int) -> Floats | csr_array:
     """Sum the values of trials by agent and effect group. The value of a trial is added for each of its two agents.
 
     If the groups are small, most agents have no trial in a given group, and the result is sparse to save memory.
