@@ -333,14 +333,21 @@ def solve(
 
 
 def _solve_rows(
-    equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats], cholesky: bool | None
+    equations: Equations,
+    column_factor: Floats,
+    constraint: Floats,
+    *,
+    sigma: float,
+    targets: list[Floats],
+    cholesky: bool | None,
 ) -> tuple[list[Floats], int]:
-    """Solve (S + σhhᵀ) x = target for each target, with S = diag(n + ridge) − A diag(w) Aᵀ.
+    """Solve the linear equations of the row effects for several right-hand sides, directly or by conjugate gradients.
 
-    A and n are the weights of the cells and their sums by row, as in `Equations`.
+    The matrix of the equations is S + σhhᵀ with S = diag(n + ridge) − A diag(w) Aᵀ. A contains the weights of the cells, and n
+    their sums by row.
 
-    w : float array (n_columns,), 1/(m + ridge), with m the sum of the weights of each column
-    h : float array (n_rows,), coefficients of the constraint for the row effects after the elimination of the columns
+    column_factor : float array (n_columns,), w = 1/(m + ridge), with m the sum of the weights of each column
+    constraint : float array (n_rows,), coefficients h of the constraint for the row effects, after the columns were eliminated
     sigma : positive factor σ; the matrix S alone is nearly singular
     targets : float arrays (n_rows,), right-hand sides
     cholesky : whether to factorize the matrix; None to decide by its size
@@ -349,9 +356,9 @@ def _solve_rows(
     """
     use_cholesky = equations.uses_cholesky if cholesky is None else cholesky
     if use_cholesky:
-        return _solve_rows_by_cholesky(equations, w, h, sigma=sigma, targets=targets), 0
+        return _solve_rows_by_cholesky(equations, column_factor, constraint, sigma=sigma, targets=targets), 0
 
-    n_rows = len(h)
+    n_rows = len(constraint)
     diagonal = equations.row_weight + equations.ridge
     n_iterations = 0
 
@@ -362,8 +369,8 @@ def _solve_rows(
 
     def multiply(x: Floats) -> Floats:
         """Compute (S + σhhᵀ) x without forming the matrix."""
-        S_x = diagonal * x - equations.weights @ (w * (x @ equations.weights))
-        return np.asarray(S_x + (sigma * float(h @ x)) * h)
+        S_x = diagonal * x - equations.weights @ (column_factor * (x @ equations.weights))
+        return np.asarray(S_x + (sigma * float(constraint @ x)) * constraint)
 
     matrix = LinearOperator((n_rows, n_rows), matvec=multiply, dtype=np.float64)
     preconditioner = LinearOperator((n_rows, n_rows), matvec=_divide_by(diagonal), dtype=np.float64)
@@ -382,22 +389,22 @@ def _solve_rows(
 
 
 def _solve_rows_by_cholesky(
-    equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats]
+    equations: Equations, column_factor: Floats, constraint: Floats, *, sigma: float, targets: list[Floats]
 ) -> list[Floats]:
     """Solve the linear equations of the row effects for several right-hand sides, by a Cholesky factorization.
 
     The matrix of the equations is S + σhhᵀ with S = diag(n + ridge) − A diag(w) Aᵀ. A contains the weights of the cells, and n
     their sums by row.
 
-    w : float array (n_columns,), 1/(m + ridge), with m the sum of the weights of each column
-    h : float array (n_rows,), coefficients of the constraint for the row effects after the elimination of the columns
+    column_factor : float array (n_columns,), w = 1/(m + ridge), with m the sum of the weights of each column
+    constraint : float array (n_rows,), coefficients h of the constraint for the row effects, after the columns were eliminated
     sigma : positive factor σ
     targets : float arrays (n_rows,), right-hand sides
 
     Returns the solutions, float arrays (n_rows,). Raises StatisticsError [additive-singular] if the matrix is numerically
     singular.
     """
-    matrix = np.outer(sigma * h, h) - equations.compute_gram_matrix(w)
+    matrix = np.outer(sigma * constraint, constraint) - equations.compute_gram_matrix(column_factor)
     matrix[np.diag_indices_from(matrix)] += equations.row_weight + equations.ridge
 
     # LAPACK overwrites an array in column order without a copy. The transposed view has this order, and the same values, because

@@ -315,14 +315,16 @@ def _fit_additive_model(score: Floats) -> ClippedLinear:
     return ClippedLinear(constraint="none", ridge=1e-10).fit(score)
 
 
-def _compute_wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, level: float) -> tuple[Floats, Floats]:
+def _compute_wilson_bounds(
+    mean: Floats, variance: Floats, n_scores: Ids, df: Floats, level: float
+) -> tuple[Floats, Floats]:
     """Compute Wilson's confidence interval of the mean score of each model, which stays in [0, 1].
 
     Wilson's formula is for means of values that are 0 or 1. Other scores vary less. In the formula, their number is replaced by
     an effective size: the number of 0-or-1 values whose mean has the same variance.
 
     mean, variance : float arrays (n_agents,), mean scores and their sampling variances
-    n : int array (n_agents,), number of scores of each model
+    n_scores : int array (n_agents,), number of scores of each model
     df : float array (n_agents,), degrees of freedom of the variances
     level : confidence level
 
@@ -331,7 +333,7 @@ def _compute_wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, l
     probability = (1 + level) / 2
     z = float(ndtri(probability))
     t = np.asarray(stdtrit(np.maximum(df, 1), probability), dtype=np.float64)
-    size = _compute_effective_sizes(mean, variance, n, quantile_ratio=z / t)
+    size = _compute_effective_sizes(mean, variance, n_scores, quantile_ratio=z / t)
 
     # Wilson (1927): (θ + z²/2n* ± z·√(θ(1 − θ)/n* + z²/4n*²)) / (1 + z²/n*)
     denominator = 1 + z**2 / size

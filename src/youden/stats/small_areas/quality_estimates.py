@@ -264,9 +264,14 @@ class _LabelMeans:
     relative_variance: Floats
 
 
-def _average_by_agent(agent: Positions, x: Floats, n: Floats) -> Floats:
-    """Compute the mean of x for each agent, 0 without labels; agent, x : arrays (n_labels,); n : float array (n_agents,)."""
-    return np.asarray(np.bincount(agent, weights=x, minlength=len(n)) / np.maximum(n, 1))
+def _average_by_agent(agent: Positions, values: Floats, n_labels: Floats) -> Floats:
+    """Average values of labels by agent: float array (n_agents,), 0 for an agent without labels.
+
+    agent, values : arrays (n_labels,), agent and value of each label
+    n_labels : float array (n_agents,), number of labels of each agent
+    """
+    total = np.bincount(agent, weights=values, minlength=len(n_labels))
+    return np.asarray(total / np.maximum(n_labels, 1))
 
 
 def _estimate_relative_variance(agent: Positions, label: Floats, mean: Floats) -> float:
