@@ -382,7 +382,6 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
 
     labels : label means and numbers of labels of the agents
     ability, std_error : float arrays (n_agents,), abilities and their standard errors
-    level : level of the credible intervals
     """
     mean, n = labels.mean, labels.n
     n_effective = np.minimum(n / labels.relative_variance, _MAX_LABELS)
