@@ -24,11 +24,11 @@ def count_pooled(n_calls: int, *, n_agents: int, n_dense: int) -> int:
 
 def estimate_pooled_rates(totals: IndependentTotals) -> tuple[Floats, Floats]:
     """Estimate rates and their standard errors, which are 0 for a pooled rate: float arrays (n_agents,)."""
-    n, n_agents, pooled = totals.n, len(totals.n), totals.training_rate
+    n, n_agents, pooled = totals.n_by_agent, len(totals.n_by_agent), totals.training_rate
     equal = np.full(n_agents, pooled), np.zeros(n_agents)
-    if 2 * totals.training_n < MIN_TRIALS_PER_AGENT * n_agents or pooled == 0 or (n == 0).any():
+    if 2 * totals.n_training < MIN_TRIALS_PER_AGENT * n_agents or pooled == 0 or (n == 0).any():
         return equal
-    mean, c = totals.total / n, totals.training_squares / totals.training_total
+    mean, c = totals.sum_by_agent / n, totals.training_square_sum / totals.training_sum
     excess = float(n @ (mean - pooled) ** 2) - (n_agents - 1) * c * pooled
     between = excess / (n.sum() - float(n @ n) / n.sum())
     if between <= 0:

@@ -85,8 +85,12 @@ def test_differences_of_rates_do_not_depend_on_how_many_trials_another_agent_has
     n = np.array([4000, 16, 16, 16, 16, 16, 16, 16])
     total = np.array([6, 4, 0, 0, 0, 4, 8, 8])
     totals = IndependentTotals(len(n), 1)
-    totals.n, totals.total, totals.squares = n.astype(float), total.astype(float), total.astype(float)
-    totals.training_n, totals.training_total, totals.training_squares = (
+    totals.n_by_agent, totals.sum_by_agent, totals.square_sum_by_agent = (
+        n.astype(float),
+        total.astype(float),
+        total.astype(float),
+    )
+    totals.n_training, totals.training_sum, totals.training_square_sum = (
         int(n.sum() / 2),
         total.sum() / 2,
         total.sum() / 2,

@@ -63,7 +63,7 @@ def test_quantiles_equal_those_of_all_rectangles(matrix: Floats, n_listed: int) 
     assert n_rectangles(~np.isnan(matrix)) == len(gaps)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(curl, "_MAX_LISTED", n_listed)
-        patch.setattr(curl, "_SAMPLED", min(n_listed, 4))
+        patch.setattr(curl, "_SAMPLE_SIZE", min(n_listed, 4))
         if not gaps:
             with pytest.raises(StatisticsError, match="curl-no-rectangles"):
                 curl_quantiles(matrix)

@@ -77,18 +77,20 @@ class MatrixCompletion(Estimator, ABC):
             cell can be predicted from the others (`IsotonicOnTop` only).
         """
         self._check_parameters()
-        value = observed_scores(scores)
-        observed = ~np.isnan(value)
+        score_matrix = observed_scores(scores)
+        observed = ~np.isnan(score_matrix)
 
-        # rows and columns with at least one observed score
-        agents, items = observed.any(axis=1), observed.any(axis=0)
-        used = np.ix_(agents, items)
-        completed = self._predict_cells(np.nan_to_num(value[used]), observed[used])
+        # only agents and items with at least one observed score can be predicted
+        has_score_of_agent = observed.any(axis=1)
+        has_score_of_item = observed.any(axis=0)
+        predictable = np.ix_(has_score_of_agent, has_score_of_item)
+        scores_or_0 = np.nan_to_num(score_matrix[predictable])
+        completed = self._predict_cells(scores_or_0, observed[predictable])
 
-        self.prediction_ = np.full(value.shape, np.nan)
-        self.prediction_[used] = np.clip(completed, -1, 1)
-        self.ability_ = np.full(len(value), np.nan)
-        self.ability_[agents] = self.prediction_[used].mean(axis=1)
+        self.prediction_ = np.full(score_matrix.shape, np.nan)
+        self.prediction_[predictable] = np.clip(completed, -1, 1)
+        self.ability_ = np.full(len(score_matrix), np.nan)
+        self.ability_[has_score_of_agent] = self.prediction_[predictable].mean(axis=1)
         freeze([self.prediction_, self.ability_])
         return self
 
@@ -114,10 +116,10 @@ class MatrixCompletion(Estimator, ABC):
         """Raise StatisticsError [baseline-parameter] if a parameter is out of range."""
 
     @abstractmethod
-    def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
+    def _predict_cells(self, scores: Floats, observed: Bools) -> Floats:
         """Predict all cells of a score matrix that has at least one observed cell in each row and column.
 
-        value : float array (n_agents, n_items), scores, 0 for unobserved cells
+        scores : float array (n_agents, n_items), 0 for unobserved cells
         observed : bool of the same shape
 
         Returns the predicted scores, float of the same shape; they may exceed [−1, 1].
@@ -162,17 +164,19 @@ class IsotonicOnTop(MatrixCompletion):
     def _check_parameters(self) -> None:
         _check_at_least(2, n_folds=self.n_folds)
 
-    def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Predict all cells with the clipped-linear model and apply the isotonic curve to the predictions.
+    def _predict_cells(self, scores: Floats, observed: Bools) -> Floats:
+        """Predict all cells with the clipped-linear model, and correct the predictions by an increasing curve.
 
-        value : float array (n_agents, n_items), scores; entries of unobserved cells are ignored
+        The curve is the isotonic regression of the scores on predictions by models that have not seen them.
+
+        scores : float array (n_agents, n_items); entries of unobserved cells are ignored
         observed : bool array (n_agents, n_items), cells with a score
 
         Returns the predicted scores, float array (n_agents, n_items). Raises StatisticsError [isotonic-folds] if no cell
         can be predicted from the others.
         """
-        scores = np.where(observed, value, np.nan)
-        out_of_fold = self._predict_out_of_fold(scores)
+        scores_or_nan = np.where(observed, scores, np.nan)
+        out_of_fold = self._predict_out_of_fold(scores_or_nan)
         is_predicted = ~np.isnan(out_of_fold)
         if not is_predicted.any():
             raise StatisticsError(
@@ -180,12 +184,14 @@ class IsotonicOnTop(MatrixCompletion):
                 slug="isotonic-folds",
             )
 
-        # isotonic regression of the mean score at each distinct prediction
-        prediction, index = np.unique(out_of_fold[is_predicted], return_inverse=True)
-        n_cells = np.bincount(index)
-        mean_score = np.bincount(index, value[is_predicted]) / n_cells
-        curve = isotonic_regression(mean_score, weights=n_cells).x
-        return np.asarray(np.interp(self._fit_predict(scores), prediction, curve))
+        # points of the curve: the distinct predictions, and the isotonic regression of the mean score at each of them
+        curve_x, prediction_index = np.unique(out_of_fold[is_predicted], return_inverse=True)
+        n_cells = np.bincount(prediction_index)
+        mean_score = np.bincount(prediction_index, scores[is_predicted]) / n_cells
+        curve_y = isotonic_regression(mean_score, weights=n_cells).x
+
+        prediction = self._fit_predict(scores_or_nan)
+        return np.asarray(np.interp(prediction, curve_x, curve_y))
 
     def _predict_out_of_fold(self, scores: Floats) -> Floats:
         """Predict each observed cell, an agent on an item, by a model that has not seen its score.
@@ -200,8 +206,8 @@ class IsotonicOnTop(MatrixCompletion):
         fold = draw_folds(~np.isnan(scores), n_folds=self.n_folds, seed=self.seed)
         n_nonempty_folds = int(fold.max()) + 1
         predictions = np.full(scores.shape, np.nan)
-        for number in range(min(self.n_folds, n_nonempty_folds)):
-            in_fold = fold == number
+        for fold_number in range(min(self.n_folds, n_nonempty_folds)):
+            in_fold = fold == fold_number
             training_scores = np.where(in_fold, np.nan, scores)
 
             # without training scores, the fold stays NaN
@@ -247,7 +253,7 @@ class NuclearNorm(MatrixCompletion):
     Parameters
     ----------
     penalty : float, optional
-        Penalty in the unit of scores, at least 0. Default: the value of `GRID` with the smallest
+        Penalty in the unit of scores, at least 0. Default: the scores of `GRID` with the smallest
         cross-validation error.
     max_rounds : int, default 300
         Largest number of iterations; it stops earlier if the change is below 1e-5 of the norm of the matrix.
@@ -284,52 +290,62 @@ class NuclearNorm(MatrixCompletion):
         if self.penalty is not None:
             _check_at_least(0, penalty=self.penalty)
 
-    def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
+    def _predict_cells(self, scores: Floats, observed: Bools) -> Floats:
         """Predict all cells by matrix completion with a penalty; if no penalty is set, cross-validation selects it.
 
-        value : float array (n_agents, n_items), scores, 0 for unobserved cells
+        scores : float array (n_agents, n_items), 0 for unobserved cells
         observed : bool array (n_agents, n_items), cells with a score
 
         Returns the predicted scores, float array (n_agents, n_items). Sets `penalty_`.
         """
-        n_rows, n_columns = value.shape
-        if n_rows > n_columns:  # transposed, because `_complete_matrix` decomposes a matrix (n_rows, n_rows)
-            return self._predict_cells(value.T, observed.T).T
-        self.penalty_ = self._select_penalty(value, observed) if self.penalty is None else self.penalty
-        return self._complete_matrix(value, observed, penalty=self.penalty_, start=np.zeros_like(value))
+        # `_complete_matrix` decomposes a square matrix of the number of rows, so the smaller side becomes the rows
+        n_agents, n_items = scores.shape
+        is_transposed = n_agents > n_items
+        if is_transposed:
+            scores, observed = scores.T, observed.T
 
-    def _select_penalty(self, value: Floats, observed: Bools) -> float:
+        self.penalty_ = self._select_penalty(scores, observed) if self.penalty is None else self.penalty
+        completed = self._complete_matrix(scores, observed, penalty=self.penalty_, start=np.zeros_like(scores))
+        return completed.T if is_transposed else completed
+
+    def _select_penalty(self, scores: Floats, observed: Bools) -> float:
         """Return the penalty of `GRID` with the smallest sum of squared errors in cross-validation.
 
-        value : float array (n_rows, n_columns), scores
-        observed : bool of the same shape
+        The observed cells are divided into folds at random. The cells of each fold are predicted from the other folds.
+
+        scores : float array (n_rows, n_columns)
+        observed : bool array of the same shape, cells with a score
         """
         fold = draw_folds(observed, n_folds=self.n_folds, seed=self.seed)
-        squared_error = np.zeros(len(GRID))
-        for number in range(self.n_folds):
-            in_fold = fold == number
-            predicted = np.zeros_like(value)
-            for index, penalty in enumerate(GRID):
-                predicted = self._complete_matrix(value, observed & ~in_fold, penalty=penalty, start=predicted)
-                squared_error[index] += ((predicted - value)[in_fold] ** 2).sum()
+        squared_error = np.zeros(len(GRID))  # by penalty
+        for fold_number in range(self.n_folds):
+            in_fold = fold == fold_number
+            is_training = observed & ~in_fold
+
+            # each fit starts from the predictions with the larger penalty before it, so that it needs fewer iterations
+            predicted = np.zeros_like(scores)
+            for penalty_index, penalty in enumerate(GRID):
+                predicted = self._complete_matrix(scores, is_training, penalty=penalty, start=predicted)
+                error = (predicted - scores)[in_fold]
+                squared_error[penalty_index] += (error**2).sum()
         return GRID[int(squared_error.argmin())]
 
-    def _complete_matrix(self, value: Floats, observed: Bools, *, penalty: float, start: Floats) -> Floats:
+    def _complete_matrix(self, scores: Floats, observed: Bools, *, penalty: float, start: Floats) -> Floats:
         """Predict all cells of a matrix from the observed ones, by matrix completion with a nuclear-norm penalty.
 
         The method is soft-impute: unobserved cells are filled with predictions, all singular values are reduced by the penalty,
         and both steps are repeated until the predictions hardly change.
 
-        value : float array (n_rows, n_columns), scores; those of unobserved cells are ignored
+        scores : float array (n_rows, n_columns); those of unobserved cells are ignored
         observed : bool array of this shape, cells to fit
-        penalty : number that is subtracted from each singular value
+        penalty : number that is subtracted from each singular scores
         start : float array of this shape, first predictions
 
         Returns the predictions, float array of this shape.
         """
         predicted = start
         for _ in range(self.max_rounds):
-            filled = np.where(observed, value, predicted)
+            filled = np.where(observed, scores, predicted)
 
             # With filled = USVᵀ, the eigenvectors of filled·filledᵀ are U and its eigenvalues are S².
             eigenvalues, vectors = np.linalg.eigh(filled @ filled.T)
@@ -374,19 +390,19 @@ class ImputedSVD(MatrixCompletion):
                 f"The fill is unknown: got '{self.fill}'. Set agent or global.", slug="baseline-parameter"
             )
 
-    def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
+    def _predict_cells(self, scores: Floats, observed: Bools) -> Floats:
         """Fill unobserved cells with means, and approximate the matrix by its `rank` largest singular components.
 
-        value : float array (n_agents, n_items), scores, 0 for unobserved cells
+        scores : float array (n_agents, n_items), 0 for unobserved cells
         observed : bool array (n_agents, n_items), cells with a score
 
         Returns the predicted scores, float array (n_agents, n_items).
         """
         if self.fill == "agent":
-            mean = (value.sum(axis=1) / observed.sum(axis=1))[:, None]
+            mean = (scores.sum(axis=1) / observed.sum(axis=1))[:, None]
         else:
-            mean = np.full((1, 1), value.sum() / observed.sum())
-        filled = np.where(observed, value, mean)
+            mean = np.full((1, 1), scores.sum() / observed.sum())
+        filled = np.where(observed, scores, mean)
 
         u, singular_values, vt = np.linalg.svd(filled, full_matrices=False)
         scaled_u = u[:, : self.rank] * singular_values[: self.rank]
@@ -432,44 +448,47 @@ class UVFactorization(MatrixCompletion):
         _check_at_least(1, rank=self.rank, n_sweeps=self.n_sweeps)
         _check_at_least(1e-12, ridge=self.ridge)
 
-    def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
+    def _predict_cells(self, scores: Floats, observed: Bools) -> Floats:
         """Predict scores as products of factors of agents and of items, fitted by alternating ridge regressions.
 
         The first factors of items are random. Then the factors of agents are fitted with those of items fixed, and the
         reverse, `n_sweeps` times.
 
-        value : float array (n_agents, n_items), scores, 0 for unobserved cells
+        scores : float array (n_agents, n_items), 0 for unobserved cells
         observed : bool array (n_agents, n_items), cells with a score
 
         Returns the predicted scores, float array (n_agents, n_items).
         """
-        n_items = value.shape[1]
+        n_items = scores.shape[1]
         item_factors = standalone_stream(self.seed).normal(0, _INITIAL_SD, (n_items, self.rank))
         weight = observed.astype(np.float64)
         for _ in range(self.n_sweeps):
-            agent_factors = self._fit_factors(value, weight, item_factors)
-            item_factors = self._fit_factors(value.T, weight.T, agent_factors)
+            agent_factors = self._fit_row_factors(scores, weight, item_factors)
+            item_factors = self._fit_row_factors(scores.T, weight.T, agent_factors)
         return np.asarray(agent_factors @ item_factors.T)
 
-    def _fit_factors(self, value: Floats, weight: Floats, factors: Floats) -> Floats:
+    def _fit_row_factors(self, scores: Floats, weight: Floats, column_factors: Floats) -> Floats:
         """Fit the factors of each row of a score matrix by ridge regression, with the factors of the columns fixed.
 
         A score is predicted by the sum, over the factors, of row factor × column factor. The rows are agents and the columns
         items, or the reverse.
 
-        value : float array (n_rows, n_columns), scores, 0 for unobserved cells
+        scores : float array (n_rows, n_columns), 0 for unobserved cells
         weight : float array of this shape, 1 for observed cells and 0 for others
-        factors : float array (n_columns, rank), factors of the columns
+        column_factors : float array (n_columns, rank), factors of the columns
 
         Returns the factors of the rows, float array (n_rows, rank).
         """
-        # normal equations of row i: (Σ_j w_ij·v_j·v_jᵀ + ridge·I)·u_i = Σ_j s_ij·v_j, with the factors v_j of column j
-        factor_products = factors[:, :, None] * factors[:, None, :]  # v_j·v_jᵀ: (n_columns, rank, rank)
-        gram = np.einsum("ij,jab->iab", weight, factor_products)  # (n_rows, rank, rank)
-        ridge_gram = gram + self.ridge * np.eye(self.rank)
-        weighted_sum = value @ factors  # (n_rows, rank)
-        coefficients = np.linalg.solve(ridge_gram, weighted_sum[:, :, None])  # (n_rows, rank, 1)
-        return np.asarray(coefficients[:, :, 0])
+        # The normal equations of row i are (Σ_j w_ij·v_j·v_jᵀ + ridge·I)·u_i = Σ_j s_ij·v_j, with the weights w and scores s of
+        # its cells, the factors v_j of column j, and the factors u_i of the row. First, the matrix on the left of each row:
+        factor_products = column_factors[:, :, None] * column_factors[:, None, :]  # v_j·v_jᵀ: (n_columns, rank, rank)
+        sum_of_products = np.einsum("ij,jab->iab", weight, factor_products)  # (n_rows, rank, rank)
+        matrix = sum_of_products + self.ridge * np.eye(self.rank)
+
+        # then the right-hand side, (n_rows, rank), and the solution; `solve` takes columns as vectors
+        target = scores @ column_factors
+        row_factors = np.linalg.solve(matrix, target[:, :, None])
+        return np.asarray(row_factors[:, :, 0])
 
 
 def paper_uv() -> UVFactorization:

@@ -125,7 +125,7 @@ def flag_groups(totals: PairTotals, *, prior_flags: Bools | None = None) -> Flag
     flagged = np.zeros((K, K), dtype=np.bool_)
     undecided: dict[tuple[int, ...], float] = {}
     pairs = PairAgreement.from_totals(totals)
-    for group in _iter_groups(pairs):
+    for group in _iter_grown_groups(pairs):
         # the agents in the order in which they joined: the first two, the first three, and so on
         tests = [_test_group_agreement(pairs, group[:size]) for size in range(2, len(group) + 1)]
         significant = [test for test in tests if test.log_ratio <= 0]
@@ -225,7 +225,7 @@ class PairAgreement(NamedTuple):
         return cls(n, total, excess, max_excess, is_candidate, effect)
 
 
-def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
+def _iter_grown_groups(pairs: PairAgreement) -> Iterator[list[int]]:
     """Grow groups of agents from candidate pairs, beginning with the pair that has the largest corrected agreement.
 
     A pair is skipped if an earlier group contains both agents.
@@ -235,18 +235,20 @@ def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
     first, second = np.nonzero(np.triu(pairs.is_candidate, 1))
     corrected = np.round(pairs.excess[first, second] / pairs.max_excess[first, second], _DECIMALS)
 
-    # ties are broken by numbers of answers and by effects, so that the order of the agents does not matter
-    effect = pairs.effect[first] + pairs.effect[second]
-    order = np.lexsort((effect, -pairs.n[first, second], -corrected))
+    # Descending agreement. Of equally agreeing pairs, the one with more answers comes first, and then the one with smaller
+    # effects. The result thus does not depend on the order of the agents.
+    n_answers = pairs.n[first, second]
+    sum_of_effects = pairs.effect[first] + pairs.effect[second]
+    order = np.lexsort((sum_of_effects, -n_answers, -corrected))  # the last key counts first
 
-    is_in_group = np.zeros(pairs.is_candidate.shape, dtype=np.bool_)
+    are_in_one_group = np.zeros(pairs.is_candidate.shape, dtype=np.bool_)
     n_groups = 0
     for agent, partner in zip(first[order].tolist(), second[order].tolist(), strict=True):
         if n_groups == MAX_GROUPS:
             return
-        if not is_in_group[agent, partner]:
+        if not are_in_one_group[agent, partner]:
             group = _grow_group(pairs, [agent, partner])
-            is_in_group[np.ix_(group, group)] = True
+            are_in_one_group[np.ix_(group, group)] = True
             n_groups += 1
             yield group
 
@@ -261,14 +263,16 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
     Returns the positions of all members in the order in which they joined.
     """
     while True:
-        newcomer = _find_newcomer(pairs, group)
-        if newcomer is None:
+        next_member = _find_next_member(pairs, group)
+        if next_member is None:
             return group
-        group = [*group, newcomer]
+        group = [*group, next_member]
 
 
-def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
-    """Find the agent with the largest corrected agreement with a group, if the members agree about as much with each other.
+def _find_next_member(pairs: PairAgreement, group: list[int]) -> int | None:
+    """Find the agent that agrees most with a group, and check that it agrees about as much as the members with each other.
+
+    Agreement is corrected: it is the part of the possible excess of the answers over their prediction that is reached.
 
     pairs : answers to all pairs of agents, and their excess
     group : positions of the members
@@ -284,34 +288,41 @@ def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
     excess = pairs.excess[:, group].sum(axis=1)
     max_excess = pairs.max_excess[:, group].sum(axis=1)
 
-    # the eligible agent with the largest corrected agreement; ties are broken by numbers of answers and by effects
+    # The eligible agent with the largest corrected agreement. Of equally agreeing agents, the one with more answers is taken,
+    # and then the one with the smaller effect.
     no_agreement = np.full(len(excess), -np.inf)
     corrected = np.divide(excess, max_excess, out=no_agreement, where=is_eligible)
-    order = np.lexsort((pairs.effect, -n_answers, -np.round(corrected, _DECIMALS)))
-    newcomer = int(order[0])
+    rounded = np.round(corrected, _DECIMALS)
+    order = np.lexsort((pairs.effect, -n_answers, -rounded))  # the last key counts first
+    best_agent = int(order[0])
 
     # compare the agent with the members among themselves; each pair is in the sums twice
     in_group = np.ix_(group, group)
     corrected_of_group = pairs.excess[in_group].sum() / pairs.max_excess[in_group].sum()
     n_answers_of_group = pairs.n[in_group].sum() / 2
-    is_similar = _agrees_like_group(corrected[newcomer], n_answers[newcomer], corrected_of_group, n_answers_of_group)
-    return newcomer if is_similar else None
+    is_similar = _agrees_like_group(
+        corrected[best_agent], n_answers[best_agent], corrected_of_group, n_answers_of_group
+    )
+    return best_agent if is_similar else None
 
 
 def _find_eligible_agents(pairs: PairAgreement, group: list[int]) -> Bools:
     """Find the agents that may join a group, bool array (n_agents,).
 
-    An eligible agent was compared with at least half of the members. Each compared pair of the agent and a member is a
-    candidate. The members themselves are not eligible.
+    An eligible agent was compared with at least half of the members. With each of these members, it agrees so much that the pair
+    is a candidate for a flagged group. The members themselves are not eligible.
 
     pairs : answers to all pairs of agents, and the candidates among the pairs
     group : positions of the members
     """
+    # pairs of an agent (row) and a member (column)
     is_compared = pairs.n[:, group] > 0
-    is_possible_pair = pairs.is_candidate[:, group] | ~is_compared
-    has_enough_pairs = 2 * is_compared.sum(axis=1) >= len(group)
-    has_max_excess = pairs.max_excess[:, group].sum(axis=1) > 0
-    is_eligible = is_possible_pair.all(axis=1) & has_enough_pairs & has_max_excess
+    agrees_too_little = is_compared & ~pairs.is_candidate[:, group]
+    n_compared_members = is_compared.sum(axis=1)
+
+    is_eligible = ~agrees_too_little.any(axis=1) & (2 * n_compared_members >= len(group))
+    can_exceed_prediction = pairs.max_excess[:, group].sum(axis=1) > 0  # a divisor in `_find_next_member`
+    is_eligible &= can_exceed_prediction
     is_eligible[group] = False
     return np.asarray(is_eligible)
 
@@ -355,9 +366,8 @@ class _GroupTest(NamedTuple):
 def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
     """Test whether the agents of a group agree more than honest groups of the same size.
 
-    The agreement is corrected for what the abilities of the agents predict. Under the null hypothesis, the corrected
-    agreement equals the bar: a value in `GROUP_BARS` that is above the agreement of honest groups (without collusion) in
-    recorded runs.
+    The agreement is corrected for what the abilities of the agents predict. Under the null hypothesis, it equals a limit from
+    `GROUP_BARS`, which is above the agreement of honest groups (without collusion) in recorded runs.
 
     pairs : answers to all pairs of agents
     group : positions of the members
@@ -365,23 +375,28 @@ def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupT
     Returns the result of the test. The p-value is 1 if a member agrees too little with the others (see `_has_weak_member`).
     """
     members = tuple(sorted(group))
-    bar = GROUP_BARS[min(len(group) - 2, len(GROUP_BARS) - 1)]
+    # the first limit is for pairs, and the last one for all larger groups
+    limit_index = min(len(group) - 2, len(GROUP_BARS) - 1)
+    agreement_limit = GROUP_BARS[limit_index]
 
     # sums over the pairs of each member with the others
     in_group = np.ix_(members, members)
-    n = pairs.n[in_group].sum(axis=1)
+    n_answers = pairs.n[in_group].sum(axis=1)
     excess = pairs.excess[in_group].sum(axis=1)
     max_excess = pairs.max_excess[in_group].sum(axis=1)
-    if _has_weak_member(n, excess, max_excess, bar=bar):
+    if _has_weak_member(n_answers, excess, max_excess, agreement_limit=agreement_limit):
         return _GroupTest(members, log_p=0.0, log_ratio=np.inf)
 
     # sums over the pairs of the group; the sums by member contain each pair twice
-    n_of_group = n.sum() / 2
+    n_answers_of_group = n_answers.sum() / 2
     max_excess_of_group = max_excess.sum() / 2
-    total = pairs.total[in_group].sum() / 2
+    answer_sum = pairs.total[in_group].sum() / 2
 
-    mean_at_bar = 1 - (1 - bar) * max_excess_of_group / n_of_group  # if the corrected agreement equals the bar
-    log_p = _compute_log_binomial_tail(total, n_of_group, mean_at_bar)
+    # Mean answer under the null hypothesis. The largest possible mean is 1; the excess misses its maximum by the share
+    # 1 − agreement_limit.
+    missing_excess = (1 - agreement_limit) * max_excess_of_group
+    null_mean = 1 - missing_excess / n_answers_of_group
+    log_p = _compute_log_binomial_tail(answer_sum, n_answers_of_group, null_mean)
     log_alpha = _compute_log_alpha(len(pairs.n), len(group))
     return _GroupTest(members, log_p, log_p - log_alpha)
 
@@ -401,37 +416,37 @@ def _compute_log_alpha(n_agents: int, size: int) -> float:
     The groups of each size together have the same level as all pairs together, `ALPHA` times the number of pairs. This level
     is divided equally among all possible groups of the size.
     """
-    return float(np.log(ALPHA) + _log_n_subsets(n_agents, 2) - _log_n_subsets(n_agents, size))
+    return float(np.log(ALPHA) + _compute_log_n_subsets(n_agents, 2) - _compute_log_n_subsets(n_agents, size))
 
 
-def _has_weak_member(n: Floats, excess: Floats, max_excess: Floats, *, bar: float) -> bool:
-    """Return whether a member agrees with the others less than `bar`, or clearly less than the others agree with each other.
+def _has_weak_member(n_answers: Floats, excess: Floats, max_excess: Floats, *, agreement_limit: float) -> bool:
+    """Return whether a member of a group agrees too little with the other members.
 
-    All arrays are float arrays (n_members,), sums over the pairs of each member with the others.
+    That is the case if its agreement is below the limit, or clearly below the agreement of the other members with each other.
 
-    n : number of answers
-    excess : answers beyond their prediction
-    max_excess : largest possible excess
-    bar : smallest corrected agreement, excess / max_excess, that a member must reach
+    n_answers, excess, max_excess : float arrays (n_members,), sums over the pairs of each member with the other members: number
+        of answers, excess of the answers over their prediction, and largest possible excess
+    agreement_limit : smallest agreement, excess / max_excess, that a member must reach
     """
-    is_below_bar = excess < bar * max_excess
-    if is_below_bar.any():
+    is_below_limit = excess < agreement_limit * max_excess
+    if is_below_limit.any():
         return True
 
-    # sums over the pairs of the others: those of the group minus those of the member
-    n_of_others = n.sum() / 2 - n
+    # Sums over the pairs of the other members with each other: those of all pairs minus those of the member. The sums by
+    # member contain each pair twice.
+    n_of_others = n_answers.sum() / 2 - n_answers
     excess_of_others = excess.sum() / 2 - excess
     max_excess_of_others = max_excess.sum() / 2 - max_excess
 
-    # corrected agreement of each member with the others, and of the others with each other, if they are two or more
-    has_others = n_of_others > _PRECISION
-    corrected = excess[has_others] / max_excess[has_others]
-    corrected_of_others = excess_of_others[has_others] / max_excess_of_others[has_others]
-    is_similar = _agrees_like_group(corrected, n[has_others], corrected_of_others, n_of_others[has_others])
+    # compare the agreement of the members for which other members have answers with each other
+    is_compared = n_of_others > _PRECISION
+    agreement = excess[is_compared] / max_excess[is_compared]
+    agreement_of_others = excess_of_others[is_compared] / max_excess_of_others[is_compared]
+    is_similar = _agrees_like_group(agreement, n_answers[is_compared], agreement_of_others, n_of_others[is_compared])
     return not is_similar.all()
 
 
-def _log_n_subsets(n: int, size: int) -> float:
+def _compute_log_n_subsets(n: int, size: int) -> float:
     """Return the logarithm of the number of subsets of `size` of n elements."""
     return float(gammaln(n + 1) - gammaln(size + 1) - gammaln(n - size + 1))
 
@@ -508,16 +523,20 @@ def fit_robust_effects(means: PairMeans) -> Floats:
 
 
 def _fit_weighted_effects(first: Positions, second: Positions, mean: Floats, weight: Floats, n_agents: int) -> Floats:
-    """Fit the mean of each pair of agents by the sum of two agent effects, by weighted least squares.
+    """Fit agent effects to the mean answers of pairs by weighted least squares.
+
+    The model predicts the mean answer of a pair by the sum of the effects of its two agents.
 
     first, second : int arrays (n_pairs,), agents of each pair
-    mean, weight : float arrays (n_pairs,), mean of each pair and its weight
+    mean, weight : float arrays (n_pairs,), mean answer of each pair and its weight
 
     Returns the effects, float array (n_agents,).
     """
     pair_weight = np.zeros((n_agents, n_agents))
     pair_weight[first, second] = weight
     pair_weight += pair_weight.T
+
+    # sum of weight × mean over the pairs of each agent
     weighted_mean = weight * mean
-    total = np.bincount(first, weighted_mean, n_agents) + np.bincount(second, weighted_mean, n_agents)
-    return fit_pair_effects(pair_weight, total.astype(np.float64))
+    agent_total = np.bincount(first, weighted_mean, n_agents) + np.bincount(second, weighted_mean, n_agents)
+    return fit_pair_effects(pair_weight, agent_total.astype(np.float64))

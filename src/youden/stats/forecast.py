@@ -140,7 +140,11 @@ def item_share_squares(n_blocks: int, n_items: int) -> float:
 
 
 def half_widths(components: AgentVariances, n_blocks: int, n_items: int) -> Floats:
-    """Forecast the half-widths of the agents' 95% intervals, which refer to items like the sampled ones.
+    """Forecast the half-widths of the agents' 95% intervals from variance components, for a plan of a given size.
+
+    The intervals are for inference about items like those of the plan. The variance of an ability has three parts. The agent ×
+    item component is averaged over the items, the residual component is averaged over the trials, and the constant component
+    does not depend on the size of the plan.
 
     Parameters
     ----------
@@ -157,9 +161,13 @@ def half_widths(components: AgentVariances, n_blocks: int, n_items: int) -> Floa
         0.975 quantile of Student's t with min(n_blocks, n_items) − 1 + `PRIOR_CLUSTERS` degrees of freedom.
     """
     agent_item_part = components.agent_item * item_share_squares(n_blocks, n_items)
-    variance = agent_item_part + components.residual / (2 * n_blocks) + components.constant
+    n_trials_of_agent = 2 * n_blocks
+    residual_part = components.residual / n_trials_of_agent
+    variance = agent_item_part + residual_part + components.constant
+
     df = min(n_blocks, n_items) - 1 + PRIOR_CLUSTERS
-    return np.asarray(stdtrit(df, (1 + LEVEL) / 2) * np.sqrt(variance))
+    t_quantile = stdtrit(df, (1 + LEVEL) / 2)
+    return np.asarray(t_quantile * np.sqrt(variance))
 
 
 def half_width_quantile(half_width: Floats, fraction: float) -> float:
@@ -289,7 +297,9 @@ def min_regret_bound(components: AgentVariances, n_items: int) -> float:
     float
         Half-width of the 95% interval of the difference of both abilities, if only the agent × item component is left.
     """
-    return float(stdtrit(n_items - 1, (1 + LEVEL) / 2) * np.sqrt(2 * components.agent_item[0] / n_items))
+    t_quantile = stdtrit(n_items - 1, (1 + LEVEL) / 2)
+    std_error = np.sqrt(2 * components.agent_item[0] / n_items)  # of the difference of two abilities
+    return float(t_quantile * std_error)
 
 
 def half_width_for_regret(max_regret: float, n_agents: int) -> float:
@@ -311,4 +321,5 @@ def half_width_for_regret(max_regret: float, n_agents: int) -> float:
     """
     # The regret bound is bonferroni·√2·SE and the half-width z·SE, with SE the standard error of an ability.
     bonferroni = -ndtri((1 - LEVEL) / (n_agents - 1))
-    return float(max_regret * ndtri((1 + LEVEL) / 2) / (np.sqrt(2) * bonferroni))
+    z = ndtri((1 + LEVEL) / 2)
+    return float(max_regret * z / (np.sqrt(2) * bonferroni))

@@ -52,12 +52,12 @@ class PairTotals:
         its weight.
     uncentred_total : float array (n_agents, n_agents)
         Σwx over the answers x of each ordered pair.
-    n_rows : float array (n_agents, n_agents)
+    n_answers : float array (n_agents, n_agents)
         Number of answers of positive weight.
     """
 
     def __init__(self, n_agents: int) -> None:
-        self.total, self.weight, self.squares, self.n_rows, self.uncentred_total = np.zeros((5, n_agents, n_agents))
+        self.total, self.weight, self.squares, self.n_answers, self.uncentred_total = np.zeros((5, n_agents, n_agents))
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[PairChunk], n_agents: int) -> PairTotals:
@@ -95,10 +95,10 @@ class PairTotals:
         return totals
 
     def add(self, chunk: PairChunk) -> None:
-        """Add the answers of a chunk to all sums by ordered pair of agents, in place.
+        """Add the answers of a chunk to the sums of their ordered pairs of agents, in place.
 
-        These are the sums of the weights, of the weighted answers and of their weighted squares. The mean answer on the
-        same item is subtracted from each answer, except in `uncentred_total`.
+        The sums are those of the weights, of weight × answer and of weight × squared answer. The mean answer on the same
+        item is subtracted from each answer, except in `uncentred_total`.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class PairTotals:
         weight = chunk.weight
         centred_answer = _centre_by_item(chunk)
 
-        self.n_rows += sum_by_pair(pair, weight > 0, n_agents)
+        self.n_answers += sum_by_pair(pair, weight > 0, n_agents)
         self.weight += sum_by_pair(pair, weight, n_agents)
         self.total += sum_by_pair(pair, weight * centred_answer, n_agents)
         self.squares += sum_by_pair(pair, weight * centred_answer**2, n_agents)
@@ -130,25 +130,26 @@ class PairTotals:
 
         Notes
         -----
-        The standard error of the mean of agents i and k is √(max(v, v_i, v_k)/n), with n the weight of their answers.
-        v is the variance of all answers around the means of their pairs, and v_i is the variance of the answers to the
-        pairs of agent i. The variance is not estimated from the pair alone: if two agents always agree, their answers do
-        not vary.
+        The standard error of the mean answer to agents i and k is √(max(v, v_i, v_k)/w), with w the total weight of the
+        answers. v is the variance of all answers around the means of their pairs, and v_i is the variance of the answers
+        to the pairs of agent i. The variance is not estimated from the pair alone: if two agents always agree, their
+        answers do not vary.
         """
         # add the entries of both orders of each pair
         pair_total = self.total + self.total.T
         pair_weight = self.weight + self.weight.T
         pair_squares = self.squares + self.squares.T
-        n_answers = self.n_rows + self.n_rows.T
+        n_answers = self.n_answers + self.n_answers.T
 
         is_compared = pair_weight > 0
-        unknown = np.full(pair_weight.shape, np.nan)
-        centred_mean = np.divide(pair_total, pair_weight, out=unknown, where=is_compared)
+        centred_mean = np.divide(pair_total, pair_weight, out=np.zeros(pair_weight.shape), where=is_compared)
 
         # with answers y of weight w and their mean ȳ: Σw·(y − ȳ)² = Σw·y² − Σw·ȳ², at least 0 despite rounding
-        residual_squares = np.maximum(pair_squares - pair_weight * np.nan_to_num(centred_mean) ** 2, 0)
+        residual_squares = np.maximum(pair_squares - pair_weight * centred_mean**2, 0)
         residual_squares = np.where(is_compared, residual_squares, 0.0)
-        return _add_std_errors(centred_mean + self.mean_answer, pair_weight, n_answers, residual_squares)
+
+        mean = np.where(is_compared, centred_mean + self.mean_answer, np.nan)
+        return _add_std_errors(mean, pair_weight, n_answers, residual_squares)
 
 
 def _centre_by_item(chunk: PairChunk) -> Floats:
@@ -158,7 +159,7 @@ def _centre_by_item(chunk: PairChunk) -> Floats:
     return np.asarray(chunk.value - mean[chunk.item])
 
 
-def _add_std_errors(mean: Floats, weight: Floats, n_answers: Floats, squares: Floats) -> PairMeans:
+def _add_std_errors(mean: Floats, weight: Floats, n_answers: Floats, residual_squares: Floats) -> PairMeans:
     """Add standard errors to the mean answers to pairs of agents.
 
     The variance of an answer is estimated from all pairs of an agent, because one pair has few answers. The variance for
@@ -168,17 +169,18 @@ def _add_std_errors(mean: Floats, weight: Floats, n_answers: Floats, squares: Fl
 
     mean : mean answer, NaN for a pair that was not compared
     weight, n_answers : total weight and number of the answers
-    squares : weighted sums of the squared deviations of the answers from `mean`
+    residual_squares : sums of weight × squared deviation of the answer from the mean
     """
-    # degrees of freedom of each pair, times the mean weight of its answers, because `squares` is weighted
+    # n answers have n − 1 degrees of freedom, each of the mean weight of an answer, because the squares are weighted
     mean_weight = np.divide(weight, n_answers, out=np.zeros(weight.shape), where=n_answers > 0)
-    weighted_df = np.maximum(n_answers - 1, 0) * mean_weight
+    df = np.maximum(n_answers - 1, 0)
+    weighted_df = df * mean_weight
 
     # variances around the means of pairs: of all answers, and of the answers to the pairs of each agent
-    overall_variance = float(squares.sum() / max(weighted_df.sum(), 1.0))
+    overall_variance = float(residual_squares.sum() / max(weighted_df.sum(), 1.0))
     df_of_agent = weighted_df.sum(axis=1)
     agent_variance = np.full(len(weight), overall_variance)
-    np.divide(squares.sum(axis=1), df_of_agent, out=agent_variance, where=df_of_agent > 0)
+    np.divide(residual_squares.sum(axis=1), df_of_agent, out=agent_variance, where=df_of_agent > 0)
 
     largest_variance = np.maximum(agent_variance, overall_variance)
     variance = np.maximum(largest_variance[:, None], largest_variance)
@@ -219,9 +221,9 @@ def uniform_weights(n_agents: int) -> PartnerWeights:
 
 
 def group_balanced_weights(group: Ids) -> PartnerWeights:
-    """Make weights of partners (the agents that an agent is compared with) in which each group counts as one partner.
+    """Make weights with which all members of a group together count as one partner in the abilities of other agents.
 
-    An agent's own group has no weight in its ability.
+    The partners of an agent are the agents with which it is compared. Partners of its own group have no weight.
 
     Parameters
     ----------
@@ -251,8 +253,10 @@ def group_balanced_weights(group: Ids) -> PartnerWeights:
             f"Group-balanced weights need two groups: got one group of {len(group)} agents. Set two groups or more.",
             slug="one-group",
         )
-    importance = 1.0 / size[label]
-    return PartnerWeights(np.where(label[:, None] == label, 0.0, importance), importance)
+    weight_of_member = 1.0 / size[label]
+    is_same_group = label[:, None] == label
+    partner_weight = np.where(is_same_group, 0.0, weight_of_member)
+    return PartnerWeights(partner_weight, importance=weight_of_member)
 
 
 def panel_weights(trusted: Bools) -> PartnerWeights:
@@ -407,13 +411,13 @@ class _ItemSums(NamedTuple):
 
 
 def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_answer: float) -> _ItemSums:
-    """Sum the answers of a chunk by agent and item, with the shares of the answers in the agent's ability.
+    """Sum residuals, shares and weights of the answers of a chunk by agent and item.
 
-    An answer is first centred: the mean of its item is replaced by the mean of all answers. Its residual is the centred
-    answer minus the effects of its two agents.
+    An ability is a weighted mean of answers; the share of an answer is its weight in this mean. The residual of an answer is the
+    answer minus the mean of its item, plus the mean of all answers, minus the effects of its two agents.
 
-    answer_share : float array (n_agents, n_agents), share that one answer of weight 1 has in the ability of the agent
-        (row), if it compares this agent with the partner (column)
+    answer_share : float array (n_agents, n_agents), share of an answer of weight 1 in the ability of the agent (row), if the
+        agent was compared with the partner (column)
     effect : float array (n_agents,), effects of the agents
     mean_answer : mean of all answers
     """
@@ -425,12 +429,15 @@ def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_an
     answer = np.tile(_centre_by_item(chunk) + mean_answer, 2)
     share = answer_share[agent, partner] * weight
     residual = answer - effect[agent] - effect[partner]
+    weight_if_shared = np.where(share > 0, weight, 0.0)
 
     shape = len(effect), chunk.n_items
     cell = agent.astype(np.int64) * chunk.n_items + item  # index in the flattened array
-    columns = share * residual, share, weight * (share > 0)
-    sums = [_sum_by_cell(cell, column, shape) for column in columns]
-    return _ItemSums(*sums)
+    return _ItemSums(
+        residual=_sum_by_cell(cell, share * residual, shape),
+        share=_sum_by_cell(cell, share, shape),
+        weight=_sum_by_cell(cell, weight_if_shared, shape),
+    )
 
 
 def _sum_by_cell(cell: Positions, column: Floats, shape: tuple[int, int]) -> Floats:

@@ -200,8 +200,8 @@ def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
     Parameters
     ----------
     quantile : float in [0, 1]
-        Quantile of the agents by the half-widths of their confidence intervals, 1 for the agent with the largest half-width.
-        At quantiles of at most 0.5, the components are those of the average agent.
+        Share of the agents whose confidence intervals are at most as wide as that of the agent; 1 for the agent with the
+        widest interval. At quantiles of at most 0.5, the components are those of the average agent.
     kind : {"graded", "yes or no", "lexical"}
         Kind of answers.
 
@@ -212,9 +212,9 @@ def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
     """
     # Half-width relative to the mean half-width: 1 up to the median agent, then rising quadratically to `max_width_ratio`
     # at quantile 1, because only few agents have much larger half-widths.
-    rise = max(0.0, 2 * quantile - 1) ** 2
+    distance_above_median = max(0.0, 2 * quantile - 1)  # from 0 to 1
     max_width_ratio = np.array([data.max_width_ratio for data in REFERENCE_DATA[kind]])
-    width_ratio = 1 + rise * (max_width_ratio - 1)
+    width_ratio = 1 + distance_above_median**2 * (max_width_ratio - 1)
 
     # variances are proportional to squared half-widths
     variance_ratio = width_ratio**2
@@ -228,37 +228,39 @@ def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
     Parameters
     ----------
     trials : float
-        Paired trials per agent.
+        Number of paired trials per agent.
     kind : {"graded", "yes or no", "lexical"}
-        Answers of a judge from 0 to 1, yes or no, or answers of the judge `lexical`.
+        Kind of answers: numbers from 0 to 1 by a judge, yes or no by a judge, or the answers of the judge `lexical`.
 
     Returns
     -------
     ReferenceRange or None
-        Mean ρ of the reference data sets, and the expected range for a new pool. At the lower bound, 1 − ρ is 4 times the
-        largest 1 − ρ of the data sets. At the upper bound, it is a quarter of the smallest. None for fewer than 60 or
-        more than 900 trials, for which there are no measurements.
+        Mean ρ of the reference data sets, and the expected range for a new pool. The range is wider than that of the data
+        sets: the distance of the lower bound from a perfect ρ of 1 is 4 times the largest distance in the data sets, and
+        that of the upper bound is a quarter of the smallest. None for fewer than 60 or more than 900 trials, for which
+        there are no measurements.
     """
     rho = _interpolate_in_trials(trials, [data.rho for data in REFERENCE_DATA[kind]])
     if rho is None:
         return None
-    largest_loss, smallest_loss = 1 - rho.low, 1 - rho.high
-    low = max(1 - RHO_FACTOR * largest_loss, -1.0)
-    high = 1 - smallest_loss / RHO_FACTOR
+    largest_distance_from_1 = 1 - rho.low
+    smallest_distance_from_1 = 1 - rho.high
+    low = max(1 - RHO_FACTOR * largest_distance_from_1, -1.0)
+    high = 1 - smallest_distance_from_1 / RHO_FACTOR
     return ReferenceRange(low, rho.mean, high)
 
 
 def expected_recall(trials: float, kind: AnswerKind) -> ReferenceRange | None:
-    """Forecast the recall of the top 5 agents: the share of the true top 5 in the top 5 of a plan.
+    """Forecast the recall of the top 5 agents: which share of the five truly best agents is among the top 5 of a plan.
 
-    The true top 5 are the best agents in the dense design, which makes all comparisons.
+    The five truly best agents are the top 5 of the dense design, which makes all comparisons.
 
     Parameters
     ----------
     trials : float
-        Paired trials per agent.
+        Number of paired trials per agent.
     kind : {"graded", "yes or no", "lexical"}
-        Answers of a judge from 0 to 1, yes or no, or answers of the judge `lexical`.
+        Kind of answers: numbers from 0 to 1 by a judge, yes or no by a judge, or the answers of the judge `lexical`.
 
     Returns
     -------
@@ -270,7 +272,8 @@ def expected_recall(trials: float, kind: AnswerKind) -> ReferenceRange | None:
     recall = _interpolate_in_trials(trials, [data.recall for data in REFERENCE_DATA[kind]])
     if recall is None:
         return None
-    low, high = max(recall.low - RECALL_MARGIN, 0.0), min(recall.high + RECALL_MARGIN, 1.0)
+    low = max(recall.low - RECALL_MARGIN, 0.0)
+    high = min(recall.high + RECALL_MARGIN, 1.0)
     return ReferenceRange(low, recall.mean, high)
 
 
@@ -310,13 +313,18 @@ def expected_regret_bound(trials: float, *, search: bool) -> ReferenceRange | No
     return _interpolate_in_trials(trials, REGRET_BOUND["search" if search else "uniform"])
 
 
-def _interpolate_in_trials(trials: float, rows: Sequence[tuple[float, ...]]) -> ReferenceRange | None:
-    """Interpolate values at `REFERENCE_TRIALS`, one row per data set, linearly in log trials; None outside."""
+def _interpolate_in_trials(trials: float, measured_values: Sequence[tuple[float, ...]]) -> ReferenceRange | None:
+    """Interpolate measurements of several data sets at a number of trials, linearly in the logarithm of this number.
+
+    measured_values : for each data set, one value at each of `REFERENCE_TRIALS`
+
+    Returns the range of the interpolated values over the data sets; None outside the range of `REFERENCE_TRIALS`.
+    """
     if not REFERENCE_TRIALS[0] <= trials <= REFERENCE_TRIALS[-1]:
         return None
     log_reference = np.log(REFERENCE_TRIALS)
-    values = [np.interp(np.log(trials), log_reference, row) for row in rows]
-    return summarize_range(np.array(values))
+    interpolated = [np.interp(np.log(trials), log_reference, values) for values in measured_values]
+    return summarize_range(np.array(interpolated))
 
 
 def widen_half_widths(half_width: ReferenceRange) -> ReferenceRange:

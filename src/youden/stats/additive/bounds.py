@@ -140,24 +140,24 @@ def fit_box(equations: Equations) -> Fit:
 
     n_rounds = 1
     while n_rounds < MAX_BOX_ROUNDS:
-        active = revised
-        point = _solve_on_bounds(equations, active)
-        revised = _update_bounds_in_use(equations, active, point)
+        on_bounds = revised
+        point = _solve_on_bounds(equations, on_bounds)
+        revised = _revise_effects_on_bounds(equations, on_bounds, point)
         revised = _add_crossed_bounds(equations, point.effects, revised)
         n_rounds += 1
 
-        is_settled = np.array_equal(revised.rows, active.rows) and np.array_equal(revised.columns, active.columns)
+        is_settled = np.array_equal(revised.rows, on_bounds.rows) and np.array_equal(revised.columns, on_bounds.columns)
         if is_settled:
             break
 
-    kkt_residual = _compute_largest_violation(equations, active, point)
+    kkt_residual = _compute_largest_violation(equations, on_bounds, point)
     return Fit(point.effects, kkt_residual, n_rounds, plain.n_iterations)
 
 
-def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
+def _solve_on_bounds(equations: Equations, on_bounds: OnBound) -> _BoxPoint:
     """Minimize the objective with given effects on the bounds, and the others free.
 
-    active : effects that are on the upper and on the lower bound
+    on_bounds : effects that are on the upper and on the lower bound
 
     Returns the effects, the positions of both bounds, and the gradient.
 
@@ -170,9 +170,9 @@ def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
     n_rows = len(row_diagonal)
 
     # solve the system, with one step of iterative refinement
-    is_on_any_bound_column = active.columns.any(axis=0)
+    is_on_any_bound_column = on_bounds.columns.any(axis=0)
     inverse_diagonal = np.where(is_on_any_bound_column, 0.0, 1 / column_diagonal)
-    system, target = _make_system(equations, active, inverse_diagonal)
+    system, target = _make_system(equations, on_bounds, inverse_diagonal)
     factor = lu_factor(system, overwrite_a=False, check_finite=False)
     solution = lu_solve(factor, target, check_finite=False)
     remainder = target - system @ solution
@@ -185,7 +185,7 @@ def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
     column_effect = inverse_diagonal * (row_effect @ weights - equations.column_total - column_multiplier)
 
     # a row effect on a bound has the position of the bound; a column effect is 1 below the upper or above the lower bound
-    for is_on_bound_row, is_on_bound_column, bound, sign in zip(*active, bounds, SIGNS, strict=True):
+    for is_on_bound_row, is_on_bound_column, bound, sign in zip(*on_bounds, bounds, SIGNS, strict=True):
         row_effect[is_on_bound_row] = bound
         column_effect[is_on_bound_column] = bound - sign
 
@@ -194,7 +194,7 @@ def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
     column_gradient = (
         column_diagonal * column_effect - row_effect @ weights + equations.column_total + column_multiplier
     )
-    has_effects = active.rows.any(axis=1)
+    has_effects = on_bounds.rows.any(axis=1)
     return _BoxPoint(
         effects=Effects(row_effect, column_effect),
         bounds=np.where(has_effects, bounds, np.nan),
@@ -202,10 +202,10 @@ def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
     )
 
 
-def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floats, Floats]:
+def _make_system(equations: Equations, on_bounds: OnBound, w: Floats) -> tuple[Floats, Floats]:
     """Make the linear equations of the row effects x, the bounds p and q, and the multiplier ν of the constraint.
 
-    active : the effects on the bounds
+    on_bounds : the effects on the bounds
     w : float array (n_columns,), 1/(m + ridge) for free columns, with m the sum of the column's weights, and 0 for
         columns on a bound
 
@@ -221,18 +221,18 @@ def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floa
     signs = np.array(SIGNS)
 
     # sums over the columns on each bound: of A, float (n_rows, 2), of the diagonal and of the constraint, float (2,)
-    bound_weight = np.column_stack([A @ is_on_bound.astype(np.float64) for is_on_bound in active.columns])
-    bound_diagonal = active.columns @ column_diagonal
-    bound_constraint = active.columns @ f
+    bound_weight = np.column_stack([A @ is_on_bound.astype(np.float64) for is_on_bound in on_bounds.columns])
+    bound_diagonal = on_bounds.columns @ column_diagonal
+    bound_constraint = on_bounds.columns @ f
 
     # equation of each row: its gradient, row_matrix·(x, p, q, ν) − row_target, is 0
     h = g + A @ (w * f)
-    row_matrix = np.column_stack([np.diag(row_diagonal) - equations.gram(w), -bound_weight, h])
+    row_matrix = np.column_stack([np.diag(row_diagonal) - equations.compute_gram_matrix(w), -bound_weight, h])
     row_target = equations.row_total - A @ (w * c) - bound_weight @ signs
 
     # equation of each bound: the gradients of the columns on it sum to 0
     bound_matrix = np.column_stack([-bound_weight.T, np.diag(bound_diagonal), bound_constraint])
-    bound_target = signs * bound_diagonal - active.columns @ c
+    bound_target = signs * bound_diagonal - on_bounds.columns @ c
 
     # equation of the constraint: the effects of the items sum to 0
     constraint_row = np.append(h, np.append(bound_constraint, -(w @ f)))
@@ -240,7 +240,7 @@ def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floa
 
     system = np.vstack([row_matrix, bound_matrix, constraint_row])
     target = np.concatenate([row_target, bound_target, constraint_target])
-    for k, is_on_bound in enumerate(active.rows):
+    for k, is_on_bound in enumerate(on_bounds.rows):
         bound = n_rows + k  # index of p or q, and of the equation of the bound
         system[bound] += row_matrix[is_on_bound].sum(axis=0)
         target[bound] += row_target[is_on_bound].sum()
@@ -260,77 +260,83 @@ def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floa
     return system, target
 
 
-def _update_bounds_in_use(equations: Equations, active: OnBound, point: _BoxPoint) -> OnBound:
+def _revise_effects_on_bounds(equations: Equations, on_bounds: OnBound, point: _BoxPoint) -> OnBound:
     """Release effects from their bound if this decreases the objective, and add effects that violate the bound.
 
     A bound without effects on it stays empty.
 
-    active : effects on the upper and on the lower bound
+    on_bounds : effects on the upper and on the lower bound
     point : solution with these effects on their bounds
 
     Returns the effects on the bounds for the next round.
     """
-    # arrays have one row per bound; comparisons with the position of an empty bound, NaN, are False
+    # All arrays have one row for the upper and one for the lower bound. Multiplication by the sign of a bound turns the
+    # conditions of the lower bound into those of the upper one.
     sign = np.array(SIGNS)[:, None]
     bound = point.bounds[:, None]
 
-    # effects stay on the bound, of sign e, if their gradients ∂x and ∂y have the right sign: e·∂x ≤ 0, e·∂y ≥ 0
-    stays_row = sign * point.gradient.rows <= TOLERANCE * equations.row_weight.max()
-    stays_column = sign * point.gradient.columns >= -TOLERANCE * equations.column_weight.max()
+    # an effect on the bound is kept there if its gradient has the right sign
+    keep_row = sign * point.gradient.rows <= TOLERANCE * equations.row_weight.max()
+    keep_column = sign * point.gradient.columns >= -TOLERANCE * equations.column_weight.max()
 
-    # free effects x and y are beyond the bound, at position v, if e(x − v) > 0, e(y − v + e) < 0
-    is_beyond_row = sign * (point.effects.rows - bound) > TOLERANCE
-    is_beyond_column = sign * (point.effects.columns - bound + sign) < -TOLERANCE
+    # A free effect is put on the bound if it is beyond it. Rows are limited by the bound, and columns by the bound − sign.
+    # An empty bound is NaN, so that no effect is beyond it.
+    row_excess = sign * (point.effects.rows - bound)
+    column_excess = sign * (point.effects.columns - bound + sign)
+    add_row = row_excess > TOLERANCE
+    add_column = column_excess < -TOLERANCE
 
-    rows = np.where(active.rows, stays_row, is_beyond_row) & (equations.row_weight > 0)
-    columns = np.where(active.columns, stays_column, is_beyond_column) & (equations.column_weight > 0)
+    rows = np.where(on_bounds.rows, keep_row, add_row) & (equations.row_weight > 0)
+    columns = np.where(on_bounds.columns, keep_column, add_column) & (equations.column_weight > 0)
 
     # a bound needs row effects and column effects, because the gradients on it sum to 0
     is_needed = rows.any(axis=1, keepdims=True) & columns.any(axis=1, keepdims=True)
     return OnBound(rows & is_needed, columns & is_needed)
 
 
-def _add_crossed_bounds(equations: Equations, effects: Effects, active: OnBound) -> OnBound:
-    """Start to use an empty bound if a prediction, row effect − column effect, violates it.
+def _add_crossed_bounds(equations: Equations, effects: Effects, on_bounds: OnBound) -> OnBound:
+    """Put effects on a bound that is not used yet, if a prediction (row effect − column effect) violates it.
 
-    The upper bound limits predictions to at most 1, and the lower bound to at least −1. `_bracket_bound` finds a
-    position for the bound. All effects beyond this position are put on the bound.
+    The upper bound limits predictions to at most 1, and the lower bound to at least −1. `_bisect_bound` finds a narrow
+    interval for the position of the bound. All effects beyond the interval or in it are put on the bound.
 
     effects : effects of rows and columns
-    active : effects that are already on the bounds
+    on_bounds : effects that are already on the bounds
 
-    Returns a copy of `active` with the added effects.
+    Returns a copy of `on_bounds` with the added effects.
     """
     is_observed_row = equations.row_weight > 0
     is_observed_column = equations.column_weight > 0
-    extended = OnBound(active.rows.copy(), active.columns.copy())
-    empty_bounds = np.flatnonzero(~active.rows.any(axis=1))
-    for k in empty_bounds:
+    extended = OnBound(on_bounds.rows.copy(), on_bounds.columns.copy())
+    unused_bounds = np.flatnonzero(~on_bounds.rows.any(axis=1))
+    for bound_index in unused_bounds:
         # after this transformation, each bound limits row effects from above and column effects from below
-        row_effect = SIGNS[k] * effects.rows
-        column_effect = SIGNS[k] * effects.columns + 1
-        low = column_effect[is_observed_column].min()
-        high = row_effect[is_observed_row].max()
+        sign = SIGNS[bound_index]
+        row_effect = sign * effects.rows
+        column_effect = sign * effects.columns + 1
+        min_column_effect = column_effect[is_observed_column].min()
+        max_row_effect = row_effect[is_observed_row].max()
 
-        is_crossed = high - low > TOLERANCE
+        is_crossed = max_row_effect - min_column_effect > TOLERANCE
         if is_crossed:
-            low, high = _bracket_bound(equations, row_effect, column_effect, low, high)
-            extended.rows[k] = (row_effect >= low) & is_observed_row
-            extended.columns[k] = (column_effect <= high) & is_observed_column
+            low, high = _bisect_bound(equations, row_effect, column_effect, min_column_effect, max_row_effect)
+            extended.rows[bound_index] = (row_effect >= low) & is_observed_row
+            extended.columns[bound_index] = (column_effect <= high) & is_observed_column
     return extended
 
 
-def _bracket_bound(
+def _bisect_bound(
     equations: Equations, row_effect: Floats, column_effect: Floats, low: float, high: float
 ) -> tuple[float, float]:
-    """Bisect an interval that contains a bound until the interval is at most `BISECTION_WIDTH` wide.
+    """Bisect the interval [low, high] around the position of a bound until it is at most `BISECTION_WIDTH` wide.
 
-    A bound is a number that row effects may not exceed and that column effects may not fall below. It is placed where the
-    weighted sum of the row effects' excess above it equals the weighted sum of the column effects' shortfall below it.
+    The bound is a number that row effects must not exceed and that column effects must not fall below. Its position balances
+    both sides: the weighted sum of the row effects' excess above it equals the weighted sum of the column effects' shortfall
+    below it.
 
     row_effect, column_effect : float arrays (n_rows,), (n_columns,), effects, transformed so that the bound limits row
         effects from above and column effects from below
-    low, high : ends of the interval, which contains the bound
+    low, high : ends of the interval
 
     Returns the ends of the narrowed interval.
     """
@@ -338,19 +344,21 @@ def _bracket_bound(
         midpoint = (low + high) / 2
         row_excess = np.maximum(row_effect - midpoint, 0)
         column_shortfall = np.maximum(midpoint - column_effect, 0)
-        if equations.row_weight @ row_excess > equations.column_weight @ column_shortfall:
+        weighted_excess = equations.row_weight @ row_excess
+        weighted_shortfall = equations.column_weight @ column_shortfall
+        if weighted_excess > weighted_shortfall:  # the bound is too low
             low = midpoint
         else:
             high = midpoint
     return low, high
 
 
-def _compute_largest_violation(equations: Equations, active: OnBound, point: _BoxPoint) -> float:
+def _compute_largest_violation(equations: Equations, on_bounds: OnBound, point: _BoxPoint) -> float:
     """Compute the largest violation of the optimality conditions of a fit with predictions in [−1, 1].
 
     An exact solution has the violation 0.
 
-    active : effects that are on the upper and on the lower bound
+    on_bounds : effects that are on the upper and on the lower bound
     point : solution with these effects on their bounds
     """
     row_effect, column_effect = point.effects
@@ -358,48 +366,53 @@ def _compute_largest_violation(equations: Equations, active: OnBound, point: _Bo
     # the effects of the observed items sum to 0
     item_sum = equations.row_constraint @ row_effect + equations.column_constraint @ column_effect
 
-    # all predictions x − y are in [−1, 1]
-    x = row_effect[equations.row_weight > 0]
-    y = column_effect[equations.column_weight > 0]
-    excess_above_1 = x.max() - y.min() - 1
-    excess_below_minus_1 = y.max() - x.min() - 1
+    # the largest and the smallest prediction, row effect − column effect, are in [−1, 1]
+    observed_row_effect = row_effect[equations.row_weight > 0]
+    observed_column_effect = column_effect[equations.column_weight > 0]
+    max_prediction = observed_row_effect.max() - observed_column_effect.min()
+    min_prediction = observed_row_effect.min() - observed_column_effect.max()
 
     return max(
         abs(float(item_sum)),
-        float(excess_above_1),
-        float(excess_below_minus_1),
-        _compute_largest_gradient_violation(active, point.gradient),
+        float(max_prediction) - 1,
+        -1 - float(min_prediction),
+        _compute_largest_gradient_violation(on_bounds, point.gradient),
     )
 
 
-def _compute_largest_gradient_violation(active: OnBound, gradient: Effects) -> float:
+def _compute_largest_gradient_violation(on_bounds: OnBound, gradient: Effects) -> float:
     """Compute by how much a gradient violates the optimality conditions of a fit with bounds, at least 0.
 
-    At the optimum, the gradient of a free effect is 0. The gradient of an effect on a bound does not point inside the
-    bound, and the gradients on each bound sum to 0.
+    At the optimum, three conditions hold. The gradient of a free effect is 0. The gradient of an effect on a bound has the
+    sign for which the objective does not fall if the effect moves away from the bound into the allowed range. The gradients
+    on each bound sum to 0.
 
-    active : effects that are on the upper and on the lower bound
+    on_bounds : effects that are on the upper and on the lower bound
     gradient : half the gradient of the objective by the row and column effects
 
     Returns the largest violation over all these conditions.
     """
     # free effects have the gradient 0
-    is_free_row = ~active.rows.any(axis=0)
-    is_free_column = ~active.columns.any(axis=0)
+    is_free_row = ~on_bounds.rows.any(axis=0)
+    is_free_column = ~on_bounds.columns.any(axis=0)
     violations = [np.abs(gradient.rows[is_free_row]), np.abs(gradient.columns[is_free_column])]
 
-    # On the upper bound, row gradients are at most 0 and column gradients at least 0. On the lower bound, the signs are
-    # reversed. The gradients on each bound sum to 0.
-    for is_on_bound_row, is_on_bound_column, sign in zip(*active, SIGNS, strict=True):
-        row_gradient = gradient.rows[is_on_bound_row]
-        column_gradient = gradient.columns[is_on_bound_column]
+    # on the upper bound (sign 1), row gradients are at most 0 and column gradients at least 0; on the lower bound, reversed
+    for bound_index, sign in enumerate(SIGNS):
+        row_gradient = gradient.rows[on_bounds.rows[bound_index]]
+        column_gradient = gradient.columns[on_bounds.columns[bound_index]]
         gradient_sum = row_gradient.sum() + column_gradient.sum()
-        violations += [sign * row_gradient, -sign * column_gradient, np.abs([gradient_sum])]
+        violations.append(sign * row_gradient)
+        violations.append(-sign * column_gradient)
+        violations.append(np.abs([gradient_sum]))
     return max(float(violation.max(initial=0.0)) for violation in violations)
 
 
 def fit_censored(cells: Cells, equations: Equations) -> Fit:
     """Fit effects to censored scores, without a penalty for predictions above a score of 1 or below a score of −1.
+
+    Each round is a Newton step. It moves towards the plain least-squares fit to all cells except the saturated ones (score
+    ±1) whose scores the present predictions exceed, and stops where the objective is smallest.
 
     Parameters
     ----------
@@ -423,25 +436,24 @@ def fit_censored(cells: Cells, equations: Equations) -> Fit:
     n_rounds = 1
     is_settled = False
     while not is_settled and kkt_residual > tolerance and n_rounds < MAX_CENSORED_ROUNDS:
-        # Newton step: towards the plain fit without the saturated cells that the predictions exceed
         is_exceeded = excess != 0
-        target, n_solver_iterations = saturated.fit_without(is_exceeded)
-        step = Effects(target.rows - effects.rows, target.columns - effects.columns)
-        length = saturated.line_search(effects, step)
-        effects = target if length == 1 else _take_part_of_step(effects, step, length)
+        newton_target, n_solver_iterations = saturated.fit_without(is_exceeded)
+        step = Effects(newton_target.rows - effects.rows, newton_target.columns - effects.columns)
+        step_fraction = saturated.find_best_step_fraction(effects, step)
+        effects = newton_target if step_fraction == 1 else _take_part_of_step(effects, step, step_fraction)
 
         # the fit is exact if the predictions after a full step exceed the same scores
         excess = saturated.excess(effects)
         kkt_residual = saturated.compute_kkt_residual(effects, excess)
-        is_settled = length == 1 and np.array_equal(is_exceeded, excess != 0)
+        is_settled = step_fraction == 1 and np.array_equal(is_exceeded, excess != 0)
         n_rounds += 1
         n_iterations += n_solver_iterations
     return Fit(effects, kkt_residual, n_rounds, n_iterations)
 
 
-def _take_part_of_step(start: Effects, step: Effects, length: float) -> Effects:
-    """Return the effects at `start` plus `length` times `step`."""
-    return Effects(start.rows + length * step.rows, start.columns + length * step.columns)
+def _take_part_of_step(start: Effects, step: Effects, fraction: float) -> Effects:
+    """Return the effects at `start` plus `fraction` times `step`."""
+    return Effects(start.rows + fraction * step.rows, start.columns + fraction * step.columns)
 
 
 class _Saturated:
@@ -454,7 +466,7 @@ class _Saturated:
         self._index = np.flatnonzero(np.abs(cells.score) == 1)
         self._row = row[self._index]
         self._column = column[self._index]
-        direction = -1 if equations.swapped else 1
+        direction = -1 if equations.rows_are_items else 1
         self._sign = cells.score[self._index].astype(np.float64) * direction
         if cells.weight is None:
             self._weight = np.ones(len(self._index))
@@ -466,26 +478,27 @@ class _Saturated:
 
         The excess has the sign of the score in the direction of the rows.
         """
-        return self._excess_of(self._predict(effects))
+        return self._compute_excess(self._predict(effects))
 
     def _predict(self, effects: Effects) -> Floats:
         """Predict the saturated cells by row effect − column effect, float array (n_saturated,)."""
         return effects.rows[self._row] - effects.columns[self._column]
 
-    def _excess_of(self, prediction: Floats) -> Floats:
+    def _compute_excess(self, prediction: Floats) -> Floats:
         """Compute the excess of predictions in the direction of the rows, float array (n_saturated,)."""
         return self._sign * np.maximum(self._sign * prediction - 1, 0)
 
     def compute_kkt_residual(self, effects: Effects, excess: Floats) -> float:
         """Compute how far effects are from the optimum: the largest residual of the optimality conditions.
 
-        A prediction that exceeds a score of 1, or is below a score of −1, is not penalized. In these cells,
-        the prediction therefore replaces the score when the residuals are computed.
+        A prediction above a score of 1, or below a score of −1, is not penalized. In the cells with such a prediction, the
+        score is therefore replaced by the prediction, so that the cell has the residual 0.
 
         effects : effects of rows and columns
-        excess : float array (n_saturated,), how far predictions exceed saturated scores, as returned by `excess`
+        excess : float array (n_saturated,), prediction minus score of each saturated cell whose prediction exceeds its score,
+            and 0 for the other saturated cells
         """
-        # Σ weight × score over rows and columns, with predictions in place of the scores that they exceed
+        # sums of weight × score over rows and columns; score + excess is the prediction that replaces the score
         equations = self._equations
         weighted_excess = self._weight * excess
         n_rows, n_columns = len(equations.row_total), len(equations.column_total)
@@ -494,7 +507,7 @@ class _Saturated:
         return equations.compute_kkt_residual(effects, row_total, column_total)
 
     def fit_without(self, is_left_out: Bools) -> tuple[Effects, int]:
-        """Fit the effects to all cells except some saturated ones.
+        """Fit the effects to all cells except the given saturated ones, without any constraint on the predictions.
 
         The effects of all observed items sum to 0, even if an item has no remaining cell.
 
@@ -510,22 +523,28 @@ class _Saturated:
         n_iterations : int
             Number of iterations of the conjugate gradients.
         """
-        full = self._equations
+        all_equations = self._equations
         is_used = np.ones(len(self._cells), dtype=np.bool_)
         is_used[self._index[is_left_out]] = False
         if not is_used.any():
-            return Effects(np.zeros(len(full.row_weight)), np.zeros(len(full.column_weight))), 0
+            zero_rows = np.zeros(len(all_equations.row_weight))
+            zero_columns = np.zeros(len(all_equations.column_weight))
+            return Effects(zero_rows, zero_columns), 0
 
-        reduced = make_normal_equations(self._cells.where(is_used), ridge=full.ridge)
-        reduced = replace(reduced, row_constraint=full.row_constraint, column_constraint=full.column_constraint)
-        return solve(reduced, reduced.row_total, reduced.column_total)
+        # keep the constraint of all cells: the effects of the observed items sum to 0
+        equations = replace(
+            make_normal_equations(self._cells.where(is_used), ridge=all_equations.ridge),
+            row_constraint=all_equations.row_constraint,
+            column_constraint=all_equations.column_constraint,
+        )
+        return solve(equations, equations.row_total, equations.column_total)
 
-    def line_search(self, effects: Effects, step: Effects) -> float:
-        """Find the multiple of a step, in (0, 1], that minimizes the objective.
+    def find_best_step_fraction(self, effects: Effects, step: Effects) -> float:
+        """Find the fraction of a step, in (0, 1], after which the objective is smallest.
 
         The plain objective penalizes every deviation of a prediction from its score. The objective of the censored fit does
-        not penalize predictions beyond a score of ±1. Its derivative along the step is therefore the derivative of the plain
-        objective minus the part from these predictions. The derivative is piecewise linear and increasing.
+        not penalize predictions beyond a score of ±1. Its slope along the step is therefore the slope of the plain objective
+        minus the contribution of these predictions. The slope increases along the step, and the minimum is where it is 0.
 
         Parameters
         ----------
@@ -537,7 +556,7 @@ class _Saturated:
         Returns
         -------
         float
-            Multiple of the step. It is 1 if the objective falls until the end of the step, or if the objective does not
+            Fraction of the step. It is 1 if the objective falls until the end of the step, or if the objective does not
             fall at the beginning of the step.
         """
         end = _take_part_of_step(effects, step, 1.0)
@@ -546,20 +565,20 @@ class _Saturated:
         prediction_at_start = self._predict(effects)
         prediction_change = self._predict(step)
 
-        def slope(length: float) -> float:
-            """Compute half the derivative of the objective after `length` of the step."""
-            plain_slope = plain_slope_at_start + length * plain_slope_change
-            excess = self._excess_of(prediction_at_start + length * prediction_change)
+        def compute_slope(fraction: float) -> float:
+            """Compute half the derivative of the objective after a fraction of the step."""
+            plain_slope = plain_slope_at_start + fraction * plain_slope_change
+            excess = self._compute_excess(prediction_at_start + fraction * prediction_change)
             return plain_slope - float((self._weight * prediction_change) @ excess)
 
-        slope_at_start = slope(0.0)
-        falls_until_end = slope(1.0) <= RELATIVE_TOLERANCE * abs(slope_at_start)
+        slope_at_start = compute_slope(0.0)
+        falls_until_end = compute_slope(1.0) <= RELATIVE_TOLERANCE * abs(slope_at_start)
         if falls_until_end or slope_at_start >= 0:
             return 1.0
 
         from scipy.optimize import brentq  # takes long to load, and only the last steps need it
 
-        return float(brentq(slope, 0.0, 1.0, xtol=1e-15))
+        return float(brentq(compute_slope, 0.0, 1.0, xtol=1e-15))
 
     def _compute_plain_slope(self, effects: Effects, step: Effects) -> float:
         """Compute half the derivative of the plain objective along a step."""

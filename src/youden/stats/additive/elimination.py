@@ -57,7 +57,7 @@ class Sides(NamedTuple):
         Row and column of each cell.
     n_rows, n_columns : int
         Numbers of rows and of columns.
-    swapped : bool
+    rows_are_items : bool
         Whether rows are items and columns agents, not the reverse.
     """
 
@@ -65,14 +65,14 @@ class Sides(NamedTuple):
     column: IdColumn
     n_rows: int
     n_columns: int
-    swapped: bool
+    rows_are_items: bool
 
 
 def sides(cells: Cells) -> Sides:
     """Make the smaller of the sides of `cells`, agents or items, the rows."""
     if cells.n_agents <= cells.n_items:
-        return Sides(cells.agent, cells.item, cells.n_agents, cells.n_items, swapped=False)
-    return Sides(cells.item, cells.agent, cells.n_items, cells.n_agents, swapped=True)
+        return Sides(cells.agent, cells.item, cells.n_agents, cells.n_items, rows_are_items=False)
+    return Sides(cells.item, cells.agent, cells.n_items, cells.n_agents, rows_are_items=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +89,13 @@ class Equations:
     row_weight, column_weight : float array (n_rows,), (n_columns,)
         Sums of the weights over each row and column; n and m in formulas.
     row_total, column_total : float array (n_rows,), (n_columns,)
-        Sums of weight × score over each row and column; r and c in formulas. If the sides are swapped, scores have
+        Sums of weight × score over each row and column; r and c in formulas. If rows are items, scores have
         the opposite sign.
     row_constraint, column_constraint : float array (n_rows,), (n_columns,)
         Coefficients of the constraint: 1 for the effects of the observed items, else 0; g and f in formulas.
     ridge : float
         Ridge penalty.
-    swapped : bool
+    rows_are_items : bool
         Whether rows are items and columns agents.
     """
 
@@ -107,12 +107,12 @@ class Equations:
     row_constraint: Floats
     column_constraint: Floats
     ridge: float
-    swapped: bool
+    rows_are_items: bool
 
     @property
     def agent_weight(self) -> Floats:
         """Sum of the weights of each agent's cells, float array (n_agents,)."""
-        return self.column_weight if self.swapped else self.row_weight
+        return self.column_weight if self.rows_are_items else self.row_weight
 
     @property
     def max_total(self) -> float:
@@ -129,25 +129,30 @@ class Equations:
         cells_by_column = np.bincount(self.weights.indices)
         return float((cells_by_column**2.0).sum()) <= MAX_CHOLESKY_PRODUCTS
 
-    def gram(self, factor: Floats) -> Floats:
-        """Compute A diag(factor) Aᵀ for the weights A of the cells, as a dense array (n_rows, n_rows).
+    def compute_gram_matrix(self, factor: Floats) -> Floats:
+        """Compute the products of all pairs of rows of the weight matrix, with each column multiplied by a factor.
+
+        For the weight matrix A, this is A diag(factor) Aᵀ.
 
         factor : float array (n_columns,), factor of each column
+
+        Returns a dense float array (n_rows, n_rows).
         """
         if not isinstance(self.weights, np.ndarray):
-            return np.asarray((self.weights @ diags_array(factor) @ self.weights.T).toarray())
+            product = self.weights @ diags_array(factor) @ self.weights.T
+            return np.asarray(product.toarray())
 
-        # BLAS expects arrays in column order, so transposed views avoid copies
+        # `weights @ scaled_weights.T`. BLAS expects arrays in column order, so that transposed views avoid copies.
         scaled_weights = self.weights * factor
-        product: Floats = dgemm(1.0, self.weights.T, scaled_weights.T, trans_a=1)
-        return product
+        dense_product: Floats = dgemm(1.0, self.weights.T, scaled_weights.T, trans_a=1)
+        return dense_product
 
     def gradient(self, effects: Effects, row_total: Floats, column_total: Floats) -> Effects:
-        """Compute half the gradient of the Lagrangian of the penalized sum of squared residuals.
+        """Compute half the gradient of the penalized sum of squared residuals, under the constraint on the item effects.
 
         A residual is a score minus the row effect plus the column effect. Rows are the smaller side, agents or items. If rows
-        are items (`swapped`), scores have the opposite sign. The Lagrangian includes the constraint that the effects of the
-        observed items sum to 0. Its Lagrange multiplier is chosen so that the norm of the gradient is smallest.
+        are items, scores have the opposite sign. The effects of the observed items must sum to 0. The part of the gradient that
+        would change their sum is therefore removed.
 
         Parameters
         ----------
@@ -159,23 +164,23 @@ class Equations:
         Returns
         -------
         Effects
-            Half the gradient by row effects, float array (n_rows,), and by column effects, float array (n_columns,); 0 at
-            the solution.
+            Half the derivatives by the row effects, float array (n_rows,), and by the column effects, float array
+            (n_columns,); 0 at the solution.
         """
-        x, y = effects
+        row_effect, column_effect = effects
 
-        # the residuals are s − x + y, so half the gradient is
-        # (n + ridge)·x − A·y − r by the row effects x, and (m + ridge)·y − Aᵀ·x + c by the column effects y
-        row_gradient = (self.row_weight + self.ridge) * x - self.weights @ y - row_total
-        column_gradient = (self.column_weight + self.ridge) * y - x @ self.weights + column_total
+        # Σ w·(s − x + y)² + ridge·(Σ x² + Σ y²) has half the derivative Σ w·(x − y − s) + ridge·x by a row effect x, summed over
+        # the cells of the row, and Σ w·(y − x + s) + ridge·y by a column effect y
+        row_gradient = (self.row_weight + self.ridge) * row_effect - self.weights @ column_effect - row_total
+        column_gradient = (self.column_weight + self.ridge) * column_effect - row_effect @ self.weights + column_total
 
-        # the multiplier that minimizes the norm of the gradient is its mean over the observed items
-        if self.swapped:
-            multiplier = (self.row_constraint @ row_gradient) / self.row_constraint.sum()
-            row_gradient -= multiplier * self.row_constraint
+        # subtract the mean derivative of the observed items, whose constraint coefficients are 1
+        if self.rows_are_items:
+            mean_of_items = (self.row_constraint @ row_gradient) / self.row_constraint.sum()
+            row_gradient -= mean_of_items * self.row_constraint
         else:
-            multiplier = (self.column_constraint @ column_gradient) / self.column_constraint.sum()
-            column_gradient -= multiplier * self.column_constraint
+            mean_of_items = (self.column_constraint @ column_gradient) / self.column_constraint.sum()
+            column_gradient -= mean_of_items * self.column_constraint
         return Effects(row_gradient, column_gradient)
 
     def compute_kkt_residual(self, effects: Effects, row_total: Floats, column_total: Floats) -> float:
@@ -215,33 +220,37 @@ def make_normal_equations(cells: Cells, *, ridge: float) -> Equations:
     Returns
     -------
     Equations
-        Equations with the smaller side, agents or items, as rows. If there are more agents than items, rows are items
-        (`swapped`), and scores have the opposite sign.
+        Equations with the smaller side, agents or items, as rows. If there are more agents than items, rows are items,
+        and scores have the opposite sign.
     """
-    row, column, n_rows, n_columns, swapped = sides(cells)
+    row, column, n_rows, n_columns, rows_are_items = sides(cells)
     weight = np.ones(len(cells)) if cells.weight is None else cells.weight.astype(np.float64, copy=False)
 
-    # a score is ability − difficulty; if rows are items, this is −(row effect − column effect)
-    sign = -1 if swapped else 1
+    # A score is modelled as ability − difficulty. If rows are items, the effect of a row is a difficulty, so that the score
+    # with the opposite sign is row effect − column effect.
+    sign = -1 if rows_are_items else 1
     weighted_score = weight * cells.score * sign
 
     weights = _make_weight_matrix(row, column, weight, shape=(n_rows, n_columns))
     row_weight = np.asarray(weights.sum(axis=1), dtype=np.float64)
     column_weight = np.asarray(weights.sum(axis=0), dtype=np.float64)
 
-    # the effects of the observed items, which are on one side only, sum to 0
-    is_item_row = (row_weight > 0) & swapped
-    is_item_column = (column_weight > 0) & (not swapped)
+    # the effects of the observed items sum to 0; items are either the rows or the columns
+    row_constraint, column_constraint = np.zeros(n_rows), np.zeros(n_columns)
+    if rows_are_items:
+        row_constraint[row_weight > 0] = 1.0
+    else:
+        column_constraint[column_weight > 0] = 1.0
     return Equations(
         weights=weights,
         row_weight=row_weight,
         column_weight=column_weight,
         row_total=np.bincount(row, weighted_score, n_rows).astype(np.float64),
         column_total=np.bincount(column, weighted_score, n_columns).astype(np.float64),
-        row_constraint=is_item_row.astype(np.float64),
-        column_constraint=is_item_column.astype(np.float64),
+        row_constraint=row_constraint,
+        column_constraint=column_constraint,
         ridge=ridge,
-        swapped=swapped,
+        rows_are_items=rows_are_items,
     )
 
 
@@ -324,14 +333,21 @@ def solve(
 
 
 def _solve_rows(
-    equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats], cholesky: bool | None
+    equations: Equations,
+    column_factor: Floats,
+    constraint: Floats,
+    *,
+    sigma: float,
+    targets: list[Floats],
+    cholesky: bool | None,
 ) -> tuple[list[Floats], int]:
-    """Solve (S + σhhᵀ) x = target for each target, with S = diag(n + ridge) − A diag(w) Aᵀ.
+    """Solve the linear equations of the row effects for several right-hand sides, directly or by conjugate gradients.
 
-    A and n are the weights of the cells and their sums by row, as in `Equations`.
+    The matrix of the equations is S + σhhᵀ with S = diag(n + ridge) − A diag(w) Aᵀ. A contains the weights of the cells, and n
+    their sums by row.
 
-    w : float array (n_columns,), 1/(m + ridge), with m the sum of the weights of each column
-    h : float array (n_rows,), coefficients of the constraint for the row effects after the elimination of the columns
+    column_factor : float array (n_columns,), w = 1/(m + ridge), with m the sum of the weights of each column
+    constraint : float array (n_rows,), coefficients h of the constraint for the row effects, after the columns were eliminated
     sigma : positive factor σ; the matrix S alone is nearly singular
     targets : float arrays (n_rows,), right-hand sides
     cholesky : whether to factorize the matrix; None to decide by its size
@@ -340,9 +356,9 @@ def _solve_rows(
     """
     use_cholesky = equations.uses_cholesky if cholesky is None else cholesky
     if use_cholesky:
-        return _solve_rows_by_cholesky(equations, w, h, sigma=sigma, targets=targets), 0
+        return _solve_rows_by_cholesky(equations, column_factor, constraint, sigma=sigma, targets=targets), 0
 
-    n_rows = len(h)
+    n_rows = len(constraint)
     diagonal = equations.row_weight + equations.ridge
     n_iterations = 0
 
@@ -353,8 +369,8 @@ def _solve_rows(
 
     def multiply(x: Floats) -> Floats:
         """Compute (S + σhhᵀ) x without forming the matrix."""
-        S_x = diagonal * x - equations.weights @ (w * (x @ equations.weights))
-        return np.asarray(S_x + (sigma * float(h @ x)) * h)
+        S_x = diagonal * x - equations.weights @ (column_factor * (x @ equations.weights))
+        return np.asarray(S_x + (sigma * float(constraint @ x)) * constraint)
 
     matrix = LinearOperator((n_rows, n_rows), matvec=multiply, dtype=np.float64)
     preconditioner = LinearOperator((n_rows, n_rows), matvec=_divide_by(diagonal), dtype=np.float64)
@@ -373,28 +389,28 @@ def _solve_rows(
 
 
 def _solve_rows_by_cholesky(
-    equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats]
+    equations: Equations, column_factor: Floats, constraint: Floats, *, sigma: float, targets: list[Floats]
 ) -> list[Floats]:
-    """Solve (S + σhhᵀ) x = target for each target by a Cholesky factorization, with S = diag(n + ridge) − A diag(w) Aᵀ.
+    """Solve the linear equations of the row effects for several right-hand sides, by a Cholesky factorization.
 
-    A and n are the weights of the cells and their sums by row, as in `Equations`.
+    The matrix of the equations is S + σhhᵀ with S = diag(n + ridge) − A diag(w) Aᵀ. A contains the weights of the cells, and n
+    their sums by row.
 
-    w : float array (n_columns,), 1/(m + ridge), with m the sum of the weights of each column
-    h : float array (n_rows,), coefficients of the constraint for the row effects
+    column_factor : float array (n_columns,), w = 1/(m + ridge), with m the sum of the weights of each column
+    constraint : float array (n_rows,), coefficients h of the constraint for the row effects, after the columns were eliminated
     sigma : positive factor σ
     targets : float arrays (n_rows,), right-hand sides
 
     Returns the solutions, float arrays (n_rows,). Raises StatisticsError [additive-singular] if the matrix is numerically
     singular.
     """
-    n_rows = len(h)
-    diagonal = slice(None, None, n_rows + 1)  # of the flattened matrix
-    matrix = (sigma * h)[:, None] * h - equations.gram(w)
-    matrix.flat[diagonal] += equations.row_weight + equations.ridge
+    matrix = np.outer(sigma * constraint, constraint) - equations.compute_gram_matrix(column_factor)
+    matrix[np.diag_indices_from(matrix)] += equations.row_weight + equations.ridge
 
-    # The matrix is symmetric. Its transposed view has the order of LAPACK, which overwrites it without a copy.
-    factor, failed = dpotrf(matrix.T, lower=1, overwrite_a=1, clean=0)
-    if failed:
+    # LAPACK overwrites an array in column order without a copy. The transposed view has this order, and the same values, because
+    # the matrix is symmetric.
+    factor, error_code = dpotrf(matrix.T, lower=1, overwrite_a=1, clean=0)
+    if error_code:
         raise StatisticsError(
             f"The cells do not determine the effects: got a singular system at ridge = {equations.ridge:g}. Add scores of "
             "more cells, or set ridge to 1e-6.",

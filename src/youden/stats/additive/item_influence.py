@@ -82,7 +82,7 @@ def covariance_by_item(cells: CellIndex, weight: Floats, residual: Floats, *, co
     n_agents = cells.n_agents
     covariance = np.full((n_agents, n_agents), np.nan)
     df = np.full(n_agents, np.nan)
-    for group in _iter_groups(cells, weight, residual, component=component):
+    for group in _iter_linked_groups(cells, weight, residual, component=component):
         n_agents_on_2_items = (group.n_items >= 2).sum()
         if n_agents_on_2_items < 2:
             continue
@@ -114,15 +114,15 @@ def iter_cell_influence(
     Yields
     ------
     CellInfluence
-        One result per component, for the largest group of its agents that stay linked after the removal of any single cell.
-        Groups of one agent are skipped. The fields are the positions of the agents, int array (n_linked,), the influence of
-        each item on their abilities, float array (n_linked, n_items), and the share of each item in the weight of each
-        agent, an array of the same shape.
+        One result per component, for the largest group of its agents that remain linked whichever cell is removed. A component
+        without a group of two agents is skipped. The fields are the positions of the agents, int array (n_linked,), the
+        influence of each item on their abilities, float array (n_linked, n_items), and the share of each item in the weight of
+        each agent, an array of the same shape.
     """
-    for group in _iter_groups(cells, weight, residual, component=component):
-        influence_chunks, share_chunks = zip(*group.iter_chunks(), strict=True)
-        influence = np.concatenate(influence_chunks, axis=1)
-        share = np.concatenate(share_chunks, axis=1)
+    for group in _iter_linked_groups(cells, weight, residual, component=component):
+        chunks = list(group.iter_chunks())
+        influence = np.concatenate([chunk_influence for chunk_influence, _ in chunks], axis=1)
+        share = np.concatenate([chunk_share for _, chunk_share in chunks], axis=1)
         yield CellInfluence(group.agents, influence, share)
 
 
@@ -151,13 +151,17 @@ class _LinkedGroup(NamedTuple):
     iter_chunks: Callable[[], Iterator[tuple[Floats, Floats]]]
 
 
-def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> Iterator[_LinkedGroup]:
-    """Yield the largest group of agents of each component that stay linked if any single cell is removed.
+def _iter_linked_groups(
+    cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids
+) -> Iterator[_LinkedGroup]:
+    """Yield, for each component, the largest group of its agents that remain linked whichever cell is removed.
+
+    A component is a set of agents that cells on common items link. Removing a single cell may divide it.
 
     weight, residual : float arrays (n_cells,), weight and residual of each cell
     component : int array (n_agents,), component of each agent; −1 for an agent without a cell
 
-    Components without such a group are left out.
+    Components without a group of two or more agents are left out.
     """
     # the same cells, with positions among the agents that have a cell
     is_observed = component >= 0
@@ -166,31 +170,33 @@ def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, componen
     index = CellIndex(observed_position[cells.agent], cells.item, len(observed), cells.n_items)
     component = component[observed]
 
-    # cells of leverage 1 are fitted exactly, so they have no residual and are left out of all sums
+    # inverse of the normal matrix of the fit, and from it the leverage of each cell
     item_weight = np.bincount(index.item, weight, index.n_items)
     share_of_item = weight / item_weight[index.item]
-    inverse = _invert_normal_matrix(index, weight, share_of_item, component=component)
+    inverse = _invert_agent_normal_matrix(index, weight, share_of_item, component=component)
     leverage = _compute_leverages(index, weight, share_of_item, inverse)
-    is_free = leverage < 1 - _EXACT_FIT
-    free_terms = _compute_free_cell_terms(index, weight, leverage, is_free)
-    adjusted_residual = weight * residual * free_terms.residual_factor
 
-    has_share = free_terms.share > 0
+    # cells of leverage 1 are fitted exactly, so they have no residual and are left out of all sums
+    is_free = leverage < 1 - _EXACT_FIT
+    corrections = _compute_cell_corrections(index, weight, leverage, is_free)
+    adjusted_residual = weight * residual * corrections.residual_factor
+
+    has_share = corrections.share_of_agent > 0
     n_items = np.bincount(index.agent[has_share], minlength=len(observed))
-    share_squares = np.bincount(index.agent, free_terms.share**2, len(observed)).astype(np.float64)
-    for is_member in _find_groups_linked_by(index.where(is_free), component):
+    share_squares = np.bincount(index.agent, corrections.share_of_agent**2, len(observed)).astype(np.float64)
+    for is_member in _find_largest_linked_groups(index.where(is_free), component):
         iter_chunks = partial(
             _iter_influence,
             index,
             adjusted_residual,
             share_of_item=share_of_item,
-            share_of_agent=free_terms.share,
+            share_of_agent=corrections.share_of_agent,
             inverse=inverse,
             is_member=is_member,
         )
         yield _LinkedGroup(
             agents=observed[is_member],
-            weight=free_terms.agent_weight[is_member],
+            weight=corrections.agent_weight[is_member],
             n_items=n_items[is_member],
             share_squares=share_squares[is_member],
             iter_chunks=iter_chunks,
@@ -216,26 +222,28 @@ def _iter_influence(
 
     Yields two float arrays (n_members, n_chunk_items): the influence of each item, and its share in each agent's weight.
     """
-    # R (n_members, n_agents): change of each ability, minus the mean of the group, per unit of an agent's residual
+    # change of each member's ability, minus the mean of the group, per unit of an agent's residual: (n_members, n_agents)
     inverse_of_members = inverse[is_member]
     ability_change = inverse_of_members - inverse_of_members.mean(axis=0)
 
-    # With the matrices E of residuals and C of shares of items, the influence is R·E minus R·C times the sum of the
-    # item's residuals. The second term is the part that the fitted difficulty of the item takes up.
     for residual, item_share, agent_share in index.iter_matrices(adjusted_residual, share_of_item, share_of_agent):
-        through_abilities = ability_change @ residual
-        through_difficulty = (ability_change @ item_share) * residual.sum(axis=0)
-        yield through_abilities - through_difficulty, agent_share[is_member]
+        # what the residuals of an item would change if the difficulty of the item were fixed
+        at_fixed_difficulty = ability_change @ residual
+
+        # The fitted difficulty absorbs a part of each residual: the cell's share in the item times the sum of its residuals.
+        residual_sum = residual.sum(axis=0)
+        absorbed_by_difficulty = (ability_change @ item_share) * residual_sum
+        yield at_fixed_difficulty - absorbed_by_difficulty, agent_share[is_member]
 
 
-class _FreeCellTerms(NamedTuple):
+class _CellCorrections(NamedTuple):
     """Weights and corrections of the cells that are not fitted exactly.
 
     Attributes
     ----------
     agent_weight : float array (n_agents,)
         Total weight of these cells of each agent.
-    share : float array (n_cells,)
+    share_of_agent : float array (n_cells,)
         Share p_kj of a cell in the weight of its agent; 0 for a cell that is fitted exactly.
     residual_factor : float array (n_cells,)
         Correction √((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)) of a residual, with A_kj the weight of the cell, m_j the
@@ -243,14 +251,15 @@ class _FreeCellTerms(NamedTuple):
     """
 
     agent_weight: Floats
-    share: Floats
+    share_of_agent: Floats
     residual_factor: Floats
 
 
-def _compute_free_cell_terms(index: CellIndex, weight: Floats, leverage: Floats, is_free: Bools) -> _FreeCellTerms:
-    """Compute the total weight of each agent, and the weight share and residual correction of each cell.
+def _compute_cell_corrections(index: CellIndex, weight: Floats, leverage: Floats, is_free: Bools) -> _CellCorrections:
+    """Compute the weight of each agent, and the share and the residual factor of each cell, from free cells only.
 
-    Only free cells count: those with a leverage below 1. A cell with a leverage of 1 is fitted exactly, whatever its score.
+    A free cell has a leverage below 1. Other cells are fitted exactly, whatever their score. The residual of a cell is smaller
+    than its error, because the cell influences its own prediction. The residual factor corrects for that.
 
     weight, leverage : float arrays (n_cells,), weight and leverage of each cell
     is_free : bool array (n_cells,), cells that are free
@@ -258,17 +267,21 @@ def _compute_free_cell_terms(index: CellIndex, weight: Floats, leverage: Floats,
     free_weight = np.where(is_free, weight, 0.0)
     agent_weight = np.bincount(index.agent, free_weight, index.n_agents).astype(np.float64)
     item_weight = np.bincount(index.item, free_weight, index.n_items).astype(np.float64)
-    share = _divide_or_0(free_weight, agent_weight[index.agent])
-    item_share = _divide_or_0(free_weight, item_weight[index.item])
+    share_of_agent = _divide_or_0(free_weight, agent_weight[index.agent])
+    share_of_item = _divide_or_0(free_weight, item_weight[index.item])
 
-    # squared correction (1 − share in the item)·(1 − share in the agent)/(1 − leverage)
-    numerator = np.maximum((1 - item_share) * (1 - share), 0)
+    # Dividing a squared residual by 1 − leverage corrects each cell alone. The numerator, from the notes of
+    # `covariance_by_item`, takes account of the later summation over the cells of an item: it is 1 − leverage in a dense matrix.
+    numerator = np.maximum((1 - share_of_item) * (1 - share_of_agent), 0)
     squared_factor = np.divide(numerator, 1 - leverage, out=np.zeros(len(index)), where=is_free)
-    return _FreeCellTerms(agent_weight, share, np.sqrt(squared_factor))
+    return _CellCorrections(agent_weight, share_of_agent, residual_factor=np.sqrt(squared_factor))
 
 
-def _invert_normal_matrix(index: CellIndex, weight: Floats, share_of_item: Floats, *, component: Ids) -> Floats:
-    """Invert the normal matrix of the agent effects, from which the item effects were eliminated.
+def _invert_agent_normal_matrix(index: CellIndex, weight: Floats, share_of_item: Floats, *, component: Ids) -> Floats:
+    """Invert the normal matrix of the agent effects, the equations of the fit after the item effects were eliminated.
+
+    The equations determine only differences of agents that are linked. A constant, added to the matrix for all pairs of agents
+    of one component, makes the inverse exist. It does not change the differences.
 
     weight : float array (n_cells,), weight of each cell
     share_of_item : float array (n_cells,), weight of each cell divided by the total weight of its item
@@ -280,42 +293,48 @@ def _invert_normal_matrix(index: CellIndex, weight: Floats, share_of_item: Float
     agent_weight = np.bincount(index.agent, weight, n_agents).astype(np.float64)
 
     # Σ_j A_kj·A_ij/m_j for agents k and i, with A the weight of a cell and m the total weight of an item
-    eliminated = np.zeros((n_agents, n_agents))
+    item_terms = np.zeros((n_agents, n_agents))
     for chunk_weight, chunk_share in index.iter_matrices(weight, share_of_item):  # agents × items each
-        eliminated += chunk_share @ chunk_weight.T
+        item_terms += chunk_share @ chunk_weight.T
 
-    # a constant within each component makes the matrix regular without changing differences of effects
+    # the constant has the size of the other entries of the matrix, so that rounding errors remain small
     is_same_component = component[:, None] == component
-    constant = is_same_component * (agent_weight.mean() / is_same_component.sum(axis=1))
-    return np.asarray(inv(np.diag(agent_weight) - eliminated + constant, check_finite=False))
+    n_agents_of_component = is_same_component.sum(axis=1)
+    constant = is_same_component * (agent_weight.mean() / n_agents_of_component)
+    normal_matrix = np.diag(agent_weight) - item_terms + constant
+    return np.asarray(inv(normal_matrix, check_finite=False))
 
 
 def _compute_leverages(index: CellIndex, weight: Floats, share_of_item: Floats, inverse: Floats) -> Floats:
     """Compute the leverage of each cell: the change of its prediction per unit change of its score.
 
+    The prediction of a cell is ability − difficulty. If a score of weight w has the error variance 1/w, the leverage of a cell is
+    its weight times the variance of its prediction.
+
     weight, share_of_item : float arrays (n_cells,), weight of each cell, and its share in the total weight of its item
     inverse : float array (n_agents, n_agents), inverse of the normal matrix of agent effects
 
     Returns a float array (n_cells,).
-
-    The leverage of agent k on item j is w·(V_kk − 2(VC)_kj + 1/m + (CᵀVC)_jj), with the weight w of the cell, the total
-    weight m of the item, the inverse V, and the matrix C of `share_of_item` (agents × items).
     """
     item_weight = np.bincount(index.item, weight, index.n_items)
     ability_variance = np.diag(inverse)
     leverage = np.empty(len(index))
-    for (cells, items), (share,) in zip(index.iter_chunks(), index.iter_matrices(share_of_item), strict=True):
-        covariance = inverse @ share  # VC: (n_agents, n_chunk_items)
-        variance_from_abilities = (share * covariance).sum(axis=0)  # CᵀVC: (n_chunk_items,)
+    share_chunks = index.iter_matrices(share_of_item)
+    for (cells, items), (share,) in zip(index.iter_chunks(), share_chunks, strict=True):
+        # A difficulty is the mean over agents of ability − score, weighted by the share of each agent in the item. The
+        # covariance of the abilities is the inverse. Below, axes are agents and items of the chunk.
+        covariance_with_mean = inverse @ share
+        variance_of_mean = (share * covariance_with_mean).sum(axis=0)
 
+        # var(ability − difficulty) = var(ability) − 2·cov(ability, mean ability) + var(mean ability) + var(mean score)
         agent = index.agent[cells]
         item = index.item[cells]
         column = item - items.start  # of the item in the arrays of the chunk
         prediction_variance = (
             ability_variance[agent]
-            - 2 * covariance[agent, column]
+            - 2 * covariance_with_mean[agent, column]
             + 1 / item_weight[item]
-            + variance_from_abilities[column]
+            + variance_of_mean[column]
         )
         leverage[cells] = weight[cells] * prediction_variance
     return leverage
@@ -326,11 +345,11 @@ def _divide_or_0(part: Floats, total: Floats) -> Floats:
     return np.divide(part, total, out=np.zeros(len(part)), where=total > 0)
 
 
-def _find_groups_linked_by(free_cells: CellIndex, component: Ids) -> list[Bools]:
+def _find_largest_linked_groups(free_cells: CellIndex, component: Ids) -> list[Bools]:
     """Find, in each component, the largest group of two or more agents that free cells link.
 
-    If removing a cell would separate agents, its
-    leverage is 1, and it is not free. The agents of a group therefore stay linked after the removal of any single cell.
+    A cell is free if its leverage is below 1. A cell whose removal would separate agents has the leverage 1. The agents of a
+    group therefore stay linked whichever cell is removed.
 
     free_cells : agents and items of the free cells
     component : int array (n_agents,), component of each agent, by the links of all cells
@@ -344,8 +363,9 @@ def _find_groups_linked_by(free_cells: CellIndex, component: Ids) -> list[Bools]
 
     groups = []
     for label in np.unique(component[has_free_cell]):
-        groups_in_component = group_of_agent[has_free_cell & (component == label)]
-        largest_group = np.bincount(groups_in_component).argmax()
+        is_in_component = has_free_cell & (component == label)
+        n_members = np.bincount(group_of_agent[is_in_component])
+        largest_group = n_members.argmax()
         is_member = group_of_agent == largest_group
         if is_member.sum() > 1:
             groups.append(is_member)

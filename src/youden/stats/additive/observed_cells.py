@@ -150,7 +150,7 @@ def cells_from_arrays(
             slug="scores-infinite",
         )
     cells = Cells(*ids, scores, weights, n_agents, n_items, low, high)
-    return cells if weights is None else _drop_weight_0(cells, weights)
+    return cells if weights is None else _drop_cells_of_weight_0(cells, weights)
 
 
 def cells_from_matrix(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
@@ -217,24 +217,26 @@ def check_range(cells: Cells) -> None:
         )
 
 
-def _drop_weight_0(cells: Cells, weights: RealColumn) -> Cells:
+def _drop_cells_of_weight_0(cells: Cells, weights: RealColumn) -> Cells:
     """Check the weights of cells, and drop the cells of weight 0.
 
     weights : float array (n_cells,)
 
-    Raises StatisticsError [weights-negative] if a weight is negative or infinite, and [scores-empty] if all are 0.
+    Raises StatisticsError [weights-negative] if a weight is negative, infinite or NaN, and [scores-empty] if all are 0.
     """
-    low, high = float(weights.min()), float(weights.max())
-    if not (low >= 0 and high < np.inf):
-        row = int(np.argmin((weights >= 0) & (weights < np.inf)))
+    smallest, largest = float(weights.min()), float(weights.max())
+    are_valid = smallest >= 0 and largest < np.inf  # False if a weight is NaN
+    if not are_valid:
+        is_valid = (weights >= 0) & (weights < np.inf)
+        row = int(np.argmin(is_valid))  # the first invalid weight
         raise StatisticsError(
             f"Weights must be finite and at least 0: got {weights[row]} in row {row} (agent {cells.agent[row]}, item "
             f"{cells.item[row]}). Pass numbers of answered trials.",
             slug="weights-negative",
         )
-    if high == 0:
+    if largest == 0:
         raise no_cells_error(f"{len(weights)} rows, none of positive weight")
-    return cells if low > 0 else cells.where(weights > 0)
+    return cells if smallest > 0 else cells.where(weights > 0)
 
 
 def _check_ids(ids: NDArray[Any], *, size: int, noun: str) -> IdColumn:

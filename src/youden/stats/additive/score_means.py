@@ -113,9 +113,9 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
     Biometrics Bulletin 2, 110–114; Wilson (1927), J. American Statistical Association 22, 209–212.
     """
     # the symbols are those of the notes
-    model = _fit(score)
+    model = _fit_additive_model(score)
     observed = ~np.isnan(score)
-    mean, difficulty = _centre_components(model, observed)
+    mean, difficulty = _centre_difficulties(model, observed)
     n_agents = len(score)
     n_scores = observed.sum(axis=1)
     variance, df, df_of_mean = np.full((3, n_agents), np.nan)
@@ -132,17 +132,14 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
         U = group.influence[:, items]
         average_score = -difficulty[items]
         w = (has_score / has_score.sum(axis=0)).mean(axis=1) - 1 / len(agents)
-        psi = U + (average_score - average_score.mean()) / n_items - w @ U
+        through_centre = (average_score - average_score.mean()) / n_items
+        psi = U + through_centre - w @ U
         p = np.maximum(group.share[:, items], 1 / n_items)
         variance[agents] = (psi**2 / (1 - p)).sum(axis=1)
         influence[np.ix_(agents, items)] = psi
         share[agents] = group.share
 
-        # Satterthwaite: items with and without a score of the agent have different variances
-        total = np.maximum((psi**2).sum(axis=1), np.finfo(np.float64).tiny)
-        a = (psi**2 * has_score).sum(axis=1) / total
-        n_unscored = np.maximum(n_items - n_scores[agents], 1)
-        df_of_mean[agents] = 1 / (a**2 / n_scores[agents] + (1 - a) ** 2 / n_unscored) - 1
+        df_of_mean[agents] = _compute_df_of_means(psi, has_score)
 
         # sandwich estimator without shrinkage, so that a difference depends on its two models alone
         g = U / np.sqrt(1 - p)
@@ -171,30 +168,49 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
     )
 
 
-def _centre_components(model: ClippedLinear, observed: Bools) -> tuple[Floats, Floats]:
-    """Shift abilities and difficulties so that, in each set of connected models (component), the mean difficulty is 0.
+def _compute_df_of_means(influence: Floats, has_score: Bools) -> Floats:
+    """Compute the degrees of freedom of the variances of mean scores by Satterthwaite's formula, float array (n_agents,).
+
+    The formula is needed because the items on which a model has a score contribute other variances than the items without one.
+
+    influence : float array (n_agents, n_items), influence of each item on each mean score
+    has_score : bool array (n_agents, n_items), cells with a score
+    """
+    n_scored_items = has_score.sum(axis=1)
+    n_other_items = np.maximum(has_score.shape[1] - n_scored_items, 1)
+    squares = influence**2
+    total = np.maximum(squares.sum(axis=1), np.finfo(np.float64).tiny)
+    scored_share = (squares * has_score).sum(axis=1) / total
+    relative_variance = scored_share**2 / n_scored_items + (1 - scored_share) ** 2 / n_other_items
+    return np.asarray(1 / relative_variance - 1)
+
+
+def _centre_difficulties(fit: ClippedLinear, observed: Bools) -> tuple[Floats, Floats]:
+    """Shift abilities and difficulties so that the mean difficulty is 0 in each component.
+
+    A component is a set of models that common items connect, with the items on which they have scores.
 
     observed : bool array (n_agents, n_items), cells with a score
 
     Returns the shifted abilities, float array (n_agents,), and difficulties, float array (n_items,).
     """
-    ability, difficulty = model.ability_.copy(), model.difficulty_.copy()
-    for number in range(model.n_components_):
-        is_member = model.component_ == number
-        items = observed[is_member].any(axis=0)
-        shift = difficulty[items].mean()
-        ability[is_member] -= shift
-        difficulty[items] -= shift
+    ability, difficulty = fit.ability_.copy(), fit.difficulty_.copy()
+    for component_number in range(fit.n_components_):
+        is_member = fit.component_ == component_number
+        is_scored_item = observed[is_member].any(axis=0)
+        mean_difficulty = difficulty[is_scored_item].mean()
+        ability[is_member] -= mean_difficulty
+        difficulty[is_scored_item] -= mean_difficulty
     return ability, difficulty
 
 
 def _compare_models(
     residual: Floats, mean: Floats, covariance: CentredCovariance, component: Ids, level: float
 ) -> tuple[Differences, Bools]:
-    """Compare all pairs of models, and find the pairs with the same difference on all common items (constant pairs).
+    """Compare the mean scores of all pairs of models, with intervals also for differences whose observed variance is 0.
 
-    The observed variance of a constant difference is 0. Its half-width therefore does not come from the variance: see
-    `_compute_constant_half_width`.
+    The scores of two models may have the same difference on all common items. This constant difference has an observed variance
+    of 0. Its half-width therefore does not come from the variance: see `_compute_constant_half_width`.
 
     residual : float array (n_agents, n_items), residuals of the fit, NaN for missing cells
     mean : float array (n_agents,), mean scores of the models
@@ -202,25 +218,28 @@ def _compare_models(
     component : int array (n_agents,), number of each model's set of connected models
     level : confidence level
 
-    Returns the differences of mean scores, and the mask of constant pairs, bool array (n_agents, n_agents).
+    Returns the differences of mean scores, and a bool array (n_agents, n_agents) that is True for constant differences.
     """
     observed = ~np.isnan(residual)
     differences = pairwise_differences(mean, covariance, level=level)
     n_common_items = np.maximum(observed.astype(np.float64) @ observed.T, 1)
-    is_constant = np.asarray(differences.std_error * np.sqrt(n_common_items) < ROUNDING)
+
+    # the differences on the items have the standard deviation standard error × √n, which is 0 except for rounding
+    sd_over_items = differences.std_error * np.sqrt(n_common_items)
+    is_constant = np.asarray(sd_over_items < ROUNDING)
     if not observed.all():
         differences = _widen_for_few_items(differences, residual, component)
 
     constant_half_width = _compute_constant_half_width(differences.value, n_common_items, level)
     half_width = np.where(is_constant, constant_half_width, differences.half_width)
 
-    # standard error that gives the same half-width
+    # a half-width is quantile × standard error, which gives the standard error of a constant difference
     quantile = stdtrit(differences.df, (1 + level) / 2)
     std_error = np.where(is_constant, half_width / quantile, differences.std_error)
 
     is_better = np.asarray(differences.value > half_width)
-    compared = Differences(differences.value, std_error, differences.df, half_width, is_better, level)
-    return compared, is_constant
+    widened = Differences(differences.value, std_error, differences.df, half_width, is_better, level)
+    return widened, is_constant
 
 
 def _compute_constant_half_width(difference: Floats, n_common_items: Floats, level: float) -> Floats:
@@ -291,19 +310,21 @@ def _widen_for_few_items(differences: Differences, residual: Floats, component: 
     return replace(differences, std_error=std_error, df=df, half_width=half_width)
 
 
-def _fit(score: Floats) -> ClippedLinear:
+def _fit_additive_model(score: Floats) -> ClippedLinear:
     """Fit the additive model; the ridge is too small to change a mean that is 0 or 1."""
     return ClippedLinear(constraint="none", ridge=1e-10).fit(score)
 
 
-def _compute_wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, level: float) -> tuple[Floats, Floats]:
+def _compute_wilson_bounds(
+    mean: Floats, variance: Floats, n_scores: Ids, df: Floats, level: float
+) -> tuple[Floats, Floats]:
     """Compute Wilson's confidence interval of the mean score of each model, which stays in [0, 1].
 
-    Wilson's formula is for means of values 0 and 1. For other scores, the number of scores is replaced by the number of
-    values 0 and 1 whose mean has the same variance.
+    Wilson's formula is for means of values that are 0 or 1. Other scores vary less. In the formula, their number is replaced by
+    an effective size: the number of 0-or-1 values whose mean has the same variance.
 
     mean, variance : float arrays (n_agents,), mean scores and their sampling variances
-    n : int array (n_agents,), number of scores of each model
+    n_scores : int array (n_agents,), number of scores of each model
     df : float array (n_agents,), degrees of freedom of the variances
     level : confidence level
 
@@ -312,7 +333,7 @@ def _compute_wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, l
     probability = (1 + level) / 2
     z = float(ndtri(probability))
     t = np.asarray(stdtrit(np.maximum(df, 1), probability), dtype=np.float64)
-    size = _compute_effective_sizes(mean, variance, n, z / t)
+    size = _compute_effective_sizes(mean, variance, n_scores, quantile_ratio=z / t)
 
     # Wilson (1927): (θ + z²/2n* ± z·√(θ(1 − θ)/n* + z²/4n*²)) / (1 + z²/n*)
     denominator = 1 + z**2 / size
@@ -324,25 +345,25 @@ def _compute_wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, l
     return np.maximum(centre - half_width, 0), np.minimum(centre + half_width, 1)
 
 
-def _compute_effective_sizes(mean: Floats, variance: Floats, n: Ids, quantile_ratio: Floats) -> Floats:
-    """Compute the effective sample size of each mean score.
+def _compute_effective_sizes(mean: Floats, variance: Floats, n_scores: Ids, *, quantile_ratio: Floats) -> Floats:
+    """Compute the effective sample size of each mean score: the number of 0-or-1 values whose mean has the same variance.
 
-    The effective size is the number of values 0 and 1 whose mean has the same variance as the mean score.
+    An effective size above the number of scores is reduced, because a variance that is estimated from few scores may be too
+    small by chance. It is multiplied by the squared quantile ratio, but not to less than the number of scores.
 
     mean, variance : float arrays (n_agents,), mean scores and their sampling variances
-    n : int array (n_agents,), number of scores of each model, which is the result for a variance of 0
-    quantile_ratio : float array (n_agents,), normal quantile divided by that of Student's t; it is below 1 if a variance is
-        estimated from few scores, and then decreases the size
+    n_scores : int array (n_agents,), number of scores of each model, which is the result for a variance of 0
+    quantile_ratio : float array (n_agents,), normal quantile divided by that of Student's t, below 1 for few scores
 
     Returns a float array (n_agents,).
     """
-    # n* = max(min(n, q), q·ratio²), q = θ(1 − θ)/variance; n* = n if θ is 0 or 1, or if all scores are equal, so that the
-    # variance is 0 except for rounding
+    # the variance is 0, except for rounding, if all scores of a model are equal
     bernoulli_variance = mean * (1 - mean)
     has_variance = (bernoulli_variance > ROUNDING) & (variance > ROUNDING**2)
-    q = np.divide(bernoulli_variance, variance, out=n.astype(np.float64), where=has_variance)
-    size = np.maximum(np.minimum(n, q), q * quantile_ratio**2)
-    return np.where(has_variance, size, n)
+    matched_size = np.divide(bernoulli_variance, variance, out=n_scores.astype(np.float64), where=has_variance)
+    reduced_size = matched_size * quantile_ratio**2
+    size = np.maximum(np.minimum(n_scores, matched_size), reduced_size)
+    return np.where(has_variance, size, n_scores)
 
 
 class Removal(NamedTuple):
@@ -390,9 +411,11 @@ def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
     gap = means.mean[first] - means.mean
 
     # contribution d_j of each item to the gap (n_agents, n_items), and the gap that remains without the largest ones
-    contribution = gap[:, None] * (means.share[first] + means.share) / 2 + means.influence[first] - means.influence
+    mean_share = (means.share[first] + means.share) / 2
+    contribution = gap[:, None] * mean_share + means.influence[first] - means.influence
     order = np.argsort(-contribution, axis=1, kind="stable")
-    remaining = gap[:, None] - np.cumsum(np.take_along_axis(contribution, order, axis=1), axis=1)
+    largest_first = np.take_along_axis(contribution, order, axis=1)
+    remaining = gap[:, None] - np.cumsum(largest_first, axis=1)
     is_ahead = (remaining < 0) & ~are_equal(remaining, np.zeros(1))
     is_ahead[:, -1] = False
     is_ahead[np.isnan(means.covariance.covariance[first])] = False
@@ -409,7 +432,7 @@ def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
 
     def changes_first_place(n_removed: int) -> bool:
         """Return whether a refit without the first candidates puts the agent ahead."""
-        ability = _fit(np.delete(score, candidates[:n_removed], axis=1)).ability_
+        ability = _fit_additive_model(np.delete(score, candidates[:n_removed], axis=1)).ability_
         return bool(ability[agent] > ability[first])
 
     # the smallest number, by bisection around n
@@ -447,7 +470,8 @@ def count_items_to_separate(difference: float, std_error: float, n_items: int, *
     """
     if not abs(difference) > 0 or not std_error >= 0:
         return None
-    needed = n_items * ((ndtri(0.975) + ndtri(power)) * std_error / difference) ** 2
+    required_z = ndtri(0.975) + ndtri(power)  # difference divided by its standard error
+    needed = n_items * (required_z * std_error / difference) ** 2
     return max(0, ceil(needed) - n_items)
 
 
@@ -574,24 +598,25 @@ def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
 
 
 def _compute_permutation_p_value(x: Floats, y: Floats) -> float:
-    """Compute the two-sided p-value of a permutation test of whether two variables are uncorrelated.
+    """Compute the two-sided p-value of a permutation test that two variables are uncorrelated, from all permutations.
 
-    The statistic is Σ xy. With few items, it is computed for all pairings of the values of x and y, because a t test would
-    be inaccurate.
+    The statistic is Σ xy. It is computed for all pairings of the values of x with the values of y. With few items, this is
+    feasible, and a t test would be inaccurate.
 
     x, y : float array (n_items,), deviations of the two variables from their means; fewer than `MIN_ITEMS_OF_T_TEST` items
     """
     from scipy.stats import permutation_test  # takes long to load
 
-    def sum_of_products(permuted: Floats, axis: int) -> Floats:
-        return np.asarray((permuted * y).sum(axis=axis))
+    def sum_of_products(permuted_x: Floats, axis: int) -> Floats:
+        return np.asarray((permuted_x * y).sum(axis=axis))
 
+    # if at least as many resamples as permutations are requested, SciPy computes every permutation once
     result = permutation_test(
         (x,),
         sum_of_products,
         permutation_type="pairings",
         vectorized=True,
-        n_resamples=factorial(MIN_ITEMS_OF_T_TEST),  # all permutations
+        n_resamples=factorial(MIN_ITEMS_OF_T_TEST),
         batch=10_000,
     )
     return float(result.pvalue.item())

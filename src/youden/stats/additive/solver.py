@@ -166,11 +166,11 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
         check_range(cells)
     linking_cells = _select_heavy_cells(cells, ridge=ridge)
     equations = make_normal_equations(cells, ridge=ridge)
-    fit = _fit(constraint, cells, equations)
+    fit = _fit_under_constraint(constraint, cells, equations)
 
     row_effect = np.where(equations.row_weight > 0, fit.effects.rows, np.nan)
     column_effect = np.where(equations.column_weight > 0, fit.effects.columns, np.nan)
-    if equations.swapped:
+    if equations.rows_are_items:
         difficulty, ability = row_effect, column_effect
     else:
         ability, difficulty = row_effect, column_effect
@@ -198,8 +198,11 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
     )
 
 
-def _fit(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
-    """Fit under the constraint; "censored" is a plain fit if no score is ±1."""
+def _fit_under_constraint(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
+    """Fit the effects of agents and items under a constraint on the predictions: see `solve_cells`.
+
+    A censored fit treats a score of ±1 as a bound. If there is no such score, it is the same as a fit without a constraint.
+    """
     if constraint == "box":
         return fit_box(equations)
     has_saturated = cells.low == -1 or cells.high == 1
@@ -214,12 +217,13 @@ def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) 
     A cell connects its agent to all agents with a cell on the same item. Abilities can be compared within a set only.
 
     cells : cells that connect agents and items
-    equations : normal equations of all observed cells
-    is_complete : whether `cells` are all observed cells
+    equations : normal equations of all observed cells, from which a fast check is made
+    is_complete : whether `cells` are all observed cells, so that the fast check applies to them
 
     Returns the label of each agent, int32 array (n_agents,), −1 for an agent without a cell, and the number of sets.
     """
-    # a fast check, which recognizes most sets of cells that connect all agents
+    # If short paths of cells connect all rows of the equations (agents or items), all agents are in one set. This check is fast,
+    # and succeeds for most data.
     if is_complete and reaches_all_rows(equations):
         has_cell = equations.agent_weight > 0
         return np.where(has_cell, np.int32(0), np.int32(-1)), 1
@@ -231,19 +235,22 @@ def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) 
 def _select_heavy_cells(cells: Cells, *, ridge: float) -> Cells:
     """Select the heavy cells, whose weight is not negligible compared with the ridge penalty.
 
-    Only heavy cells make agents comparable. Returns `cells` itself if all of them are heavy.
+    A cell of negligible weight hardly changes the fit, so that it does not connect its agent to other agents.
 
     cells : observed cells; without weights, all cells are heavy
     ridge : ridge penalty of the fit
 
-    Raises: StatisticsError [weights-scale] if an agent or item has cells, but no heavy cell, or if the sum of the weights
-        may overflow.
+    Returns `cells` itself if all of them are heavy.
+
+    Raises StatisticsError [weights-scale] if an agent or item has cells, but no heavy cell, or if the sum of the weights may
+    overflow.
     """
     if cells.weight is None:
         return cells
-    if float(cells.weight.max()) > _MAX_SUM / len(cells):
+    largest_weight = float(cells.weight.max())
+    if largest_weight > _MAX_SUM / len(cells):
         raise StatisticsError(
-            f"The sum of the weights may overflow: got a weight of {cells.weight.max():.3g}. "
+            f"The sum of the weights may overflow: got a weight of {largest_weight:.3g}. "
             "Pass weights divided by the largest.",
             slug="weights-scale",
         )
@@ -252,11 +259,12 @@ def _select_heavy_cells(cells: Cells, *, ridge: float) -> Cells:
     if is_heavy.all():
         return cells
     for positions, noun in ((cells.agent, "agent"), (cells.item, "item")):
-        positions_without = np.setdiff1d(positions, positions[is_heavy])  # without a heavy cell, ascending
-        if positions_without.size:
-            position = int(positions_without[0])
-            max_weight = float(cells.weight[positions == position].max())
-            raise _make_outweighed_error(f"{noun} {position}", max_weight, ridge)
+        # agents, or items, that have light cells only
+        outweighed = np.setdiff1d(positions, positions[is_heavy])
+        if outweighed.size:
+            first_outweighed = int(outweighed.min())
+            max_weight = float(cells.weight[positions == first_outweighed].max())
+            raise _make_outweighed_error(f"{noun} {first_outweighed}", max_weight, ridge)
     return cells.where(is_heavy)
 
 

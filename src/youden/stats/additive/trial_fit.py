@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, csr_array
 
 from youden.stats.base.clusters import ROUNDING, CentredCovariance, covariance_of_chunks, shrink_component
 from youden.stats.base.pair_chunks import (
@@ -101,7 +101,7 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
     F is the variance of the false-positive rates if they were estimated by pair; comparing all pairs does not
     remove it.
     """
-    sums = _sum_chunks(chunks(), n_agents)
+    sums = _sum_all_trials(chunks(), n_agents)
     observed = sums.weight > 0
     K = int(observed.sum())
     n_agents_on_2_items = (sums.n_items[observed] >= 2).sum()
@@ -164,10 +164,11 @@ class _TrialSums:
     n_items: Positions
 
 
-def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
+def _sum_all_trials(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
     """Sum all trials into the normal equations of the agents' effects, with the weights and items of each agent.
 
-    chunks : trials in chunks of items; all trials on an item, and all trials of an effect group, must be in one chunk
+    chunks : trials in chunks of items; all trials on an item, and all trials of an effect group, such as a block, must be in
+        one chunk
     """
     sums = _TrialSums(
         normal_matrix=np.zeros((n_agents, n_agents)),
@@ -190,7 +191,7 @@ def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
     return sums
 
 
-def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: Any) -> None:
+def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: Floats | csr_array) -> None:
     """Add the trials of a chunk to the normal equations for the agent effects in `sums`, in place.
 
     An answer is modelled as the effects of the two agents of the trial plus the effect of its group, an item or a block.
@@ -203,8 +204,8 @@ def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: A
     n_agents = len(sums.weight)
 
     # normal matrix before the elimination: the weight of each pair of agents, and of each agent on the diagonal
-    pair_weight = sum_by_pair(index_pairs(chunk, n_agents), chunk.weight, n_agents)
-    matrix = pair_weight + pair_weight.T + np.diag(agent_weight.sum(axis=1))
+    weight_by_order = sum_by_pair(index_pairs(chunk, n_agents), chunk.weight, n_agents)
+    matrix = weight_by_order + weight_by_order.T + np.diag(agent_weight.sum(axis=1))
 
     # right-hand side before the elimination: the weighted sum of the answers to each agent's trials
     agent_answers = _sum_by_group(chunk, chunk.weight * chunk.value, n_agents)  # (n_agents, n_groups)
@@ -215,8 +216,8 @@ def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: A
     positive_group_weight = np.maximum(group_weight, np.finfo(np.float64).tiny)
     group_mean = agent_answers.sum(axis=0) / 2 / positive_group_weight
 
-    # Eliminate the effect of each group: subtract its mean answer, and its mean design row, which contains the share of
-    # each agent in the weight of the group.
+    # The fitted effect of a group is its mean answer minus the mean of its agents' effects: Σ share_k·a_k over agents k. With
+    # this effect inserted, the equation of each agent contains its weight in the group times this difference.
     agent_share = agent_weight / positive_group_weight  # (n_agents, n_groups)
     sums.normal_matrix += matrix - agent_share @ agent_weight.T
     sums.normal_target += target - agent_weight @ group_mean
@@ -279,30 +280,31 @@ def _iter_influence(
         yield InfluenceChunk(influence, direct, sum_by_item(chunk, weight, n_agents))
 
 
-def _compute_leverages(chunk: PairChunk, agent_weight: Any, group_weight: Floats, inverse: Floats) -> Floats:
-    """Compute the leverage of each trial, float array (n_trials,).
+def _compute_leverages(
+    chunk: PairChunk, agent_weight: Floats | csr_array, group_weight: Floats, inverse: Floats
+) -> Floats:
+    """Compute the leverage of each trial, the change of its fitted value per unit change of its answer: float (n_trials,).
 
-    Leverage is the change of the fitted value of a trial per unit change of its answer. An effect group contains the
-    trials of one item or block.
+    It is the weight of the trial times the variance of its fitted value, if an answer of weight w has the error variance 1/w.
+    An effect group contains the trials of one item or block.
 
     chunk : trials, with their agents (`first`, `second`), weights and effect groups
     agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
     group_weight : float array (n_groups,), total weight of each effect group
-    inverse : float array (n_agents, n_agents), pseudo-inverse P of the matrix of the normal equations for the agent
-        effects
+    inverse : float array (n_agents, n_agents), pseudo-inverse P of the normal matrix of the agent effects
     """
     first, second, group = chunk.first, chunk.second, chunk.effect_groups
 
-    # The leverage is w·(1/m + xᵀPx − 2xᵀPx̄ + x̄ᵀPx̄) for a trial of weight w. m is the weight of its group, x (n_agents,)
-    # is 1 for the two agents of the trial, and x̄ is the mean of x in the group.
-    group_mean = agent_weight / group_weight  # x̄: (n_agents, n_groups)
-    inverse_mean = inverse @ group_mean  # Px̄: (n_agents, n_groups)
-    mean_square = (group_mean * inverse_mean).sum(axis=0)  # x̄ᵀPx̄: (n_groups,)
-    cross = inverse_mean[first, group] + inverse_mean[second, group]  # xᵀPx̄: (n_trials,)
-    diagonal = np.diag(inverse)
-    trial_square = diagonal[first] + diagonal[second] + 2 * inverse[first, second]  # xᵀPx: (n_trials,)
-    quadratic = trial_square - 2 * cross + mean_square[group]
-    return np.asarray(chunk.weight * (1 / group_weight[group] + quadratic))
+    # A fitted value is the mean answer of the group, plus the sum of the two agents' effects, minus the mean of such sums in the
+    # group. P is the covariance of the effects.
+    effect_variance = np.diag(inverse)
+    sum_variance = effect_variance[first] + effect_variance[second] + 2 * inverse[first, second]
+    agent_share: Any = agent_weight / group_weight  # (n_agents, n_groups): weights of the effects in the mean
+    covariance_with_mean = inverse @ agent_share
+    mean_variance = (agent_share * covariance_with_mean).sum(axis=0)
+    covariance = covariance_with_mean[first, group] + covariance_with_mean[second, group]
+    fitted_variance = 1 / group_weight[group] + (sum_variance - 2 * covariance + mean_variance[group])
+    return np.asarray(chunk.weight * fitted_variance)
 
 
 class _ResidualComponents:
@@ -326,10 +328,10 @@ class _ResidualComponents:
         self._n_added_items = end
 
     def add(self, chunk: PairChunk, residual: Floats, is_free: Bools, n_agents: int) -> None:
-        """Add the squares and products of the residuals of a chunk to the sums, in place.
+        """Add the squares and products of the residuals of a chunk, and its false-positive rates, to the sums, in place.
 
-        A product consists of two residuals of an agent on one item. The weights and false-positive rates of the trials
-        are added to other sums, which give the variance of the rates.
+        A product consists of two residuals of an agent on one item. The variance of a false-positive rate over the trials is
+        later computed from the sums of the weights, of weight × rate and of weight × squared rate.
 
         chunk : trials, with their agents, items, weights and rates
         residual : float array (n_trials,), residuals of the trials of `chunk`
@@ -343,13 +345,13 @@ class _ResidualComponents:
         self._n += n_residuals.sum(axis=1)
 
         # products of two residuals of an agent on one item: Σ_{s<t} e_s·e_t = ((Σe)² − Σe²)/2
-        twice_products = sum_by_item(chunk, counted_residual, n_agents) ** 2 - squares
+        residual_sum = sum_by_item(chunk, counted_residual, n_agents)
+        twice_products = residual_sum**2 - squares
         self._products += twice_products.sum(axis=1) / 2
         self._n_products += (n_residuals * (n_residuals - 1)).sum(axis=1) / 2
 
-        # for the variance of the false-positive rates over the trials
         weight, rate = chunk.weight, chunk.rate
-        self._rate_sums += weight.sum(), weight @ rate, weight @ rate**2
+        self._rate_sums += np.array([weight.sum(), weight @ rate, weight @ rate**2])
 
     def finite_correction(self, sums: _TrialSums, total_weight: Floats, *, n_all: int, n_items: int) -> Floats:
         """Compute finite population corrections: the variance for exactly these items over that for items like these.
@@ -405,42 +407,43 @@ class _ResidualComponents:
         return np.asarray(np.divide(remaining, total, out=trial_correction, where=total > 0))
 
 
-def _sum_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
+def _sum_by_group(chunk: PairChunk, values: Floats, n_agents: int) -> Floats | csr_array:
     """Sum the values of trials by agent and effect group. The value of a trial is added for each of its two agents.
 
-    Most agents have no trial in a given block, so that a sparse array saves memory.
+    If the groups are small, most agents have no trial in a given group, and the result is sparse to save memory.
 
     chunk : trials, with their agents and effect groups
-    column : float array (n_trials,), values
+    values : float array (n_trials,)
 
     Returns an array (n_agents, n_groups), or a `csr_array` if most of its entries would be 0.
     """
     if chunk.effect_group is None:
-        return sum_by_effect_group(chunk, column, n_agents)
+        return sum_by_effect_group(chunk, values, n_agents)
     n_groups = int(chunk.effect_group.max(initial=-1)) + 1
-    is_dense = n_agents * n_groups <= _MAX_DENSE_PER_TRIAL * len(column)
+    is_dense = n_agents * n_groups <= _MAX_DENSE_PER_TRIAL * len(values)
     if is_dense:
-        return sum_by_effect_group(chunk, column, n_agents)
+        return sum_by_effect_group(chunk, values, n_agents)
 
+    # each trial has two entries, one for each agent; repeated entries are summed
     agents = np.concatenate([chunk.first, chunk.second])
     groups = np.tile(chunk.effect_group, 2)
-    values = np.tile(column, 2)
-    return coo_array((values, (agents, groups)), shape=(n_agents, n_groups)).tocsr()
+    entries = np.tile(values, 2)
+    return coo_array((entries, (agents, groups)), shape=(n_agents, n_groups)).tocsr()
 
 
 def _average_by_item(chunk: PairChunk, group_effect: Floats) -> Floats:
-    """Average the effects of groups over the trials of each item, with the weights of the trials.
+    """Average the effects of effect groups, such as blocks, over the trials of each item, with the weights of the trials.
 
-    group_effect : float array (n_groups,), effect of each group
+    group_effect : float array (n_groups,), effect that all trials of a group share
 
     Returns a float array (n_items,), NaN for an item without a trial.
     """
     item_weight = np.bincount(chunk.item, chunk.weight, chunk.n_items)
     has_trials = item_weight > 0
-    if chunk.effect_group is None:  # each item is one group
+    if chunk.effect_group is None:  # the group of a trial is its item
         return np.where(has_trials, group_effect, np.nan)
 
-    trial_effect = group_effect[chunk.effect_group]
-    effect_sum = np.bincount(chunk.item, chunk.weight * trial_effect, chunk.n_items)
+    effect_of_trial = group_effect[chunk.effect_group]
+    effect_sum = np.bincount(chunk.item, chunk.weight * effect_of_trial, chunk.n_items)
     unknown = np.full(chunk.n_items, np.nan)
     return np.asarray(np.divide(effect_sum, item_weight, out=unknown, where=has_trials))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -276,31 +277,24 @@ def covariance_of_chunks(
             slug="cluster-agents",
         )
 
-    # arrays over the agents with an estimate; g_ij = (U_ij − Ū_j)/√(1 − p_ij) is summed over chunks
+    # arrays over the agents with an estimate
     n = n_clusters[is_estimated].astype(np.float64)
     in_mean = is_reference[is_estimated]
     n_effective = 1 / share_squares[is_estimated]
-    gram = np.zeros((len(n), len(n)))
-    variance, squares, fourth_powers = np.zeros((3, len(n)))
-    for influence, share in chunks:
-        U, p = influence[is_estimated], share[is_estimated]
-        g = (U - U[in_mean].mean(axis=0)) / np.sqrt(np.maximum(1 - p, ROUNDING))
-        gram += g @ g.T
-        variance += (g**2).sum(axis=1)
-        effect = g * n_effective[:, None]  # effect of a cluster if it were the only one
-        squares += (effect**2).sum(axis=1)
-        fourth_powers += (effect**4).sum(axis=1)
+    estimated_chunks = ((influence[is_estimated], share[is_estimated]) for influence, share in chunks)
+    sums = _sum_influence(estimated_chunks, in_mean, n_effective)
 
     # shrinkage: the prior variance s_i·mean(v/s) has the weight of PRIOR_CLUSTERS clusters
     ratio = np.ones(len(n)) if relative_variance is None else relative_variance[is_estimated]
-    prior = ratio * (variance / ratio)[in_mean].mean()
+    prior_variance = ratio * (sums.variance / ratio)[in_mean].mean()
     data_weight = (n - 1) / (n - 1 + PRIOR_CLUSTERS)
 
     # variance added to the shrunk one: that of the prior, and that of effects which no cluster has shown
-    unseen = _estimate_unseen_square(squares, fourth_powers, n, floor=0.0)
-    added_variance = (1 - data_weight) * prior + UNSEEN_CLUSTERS / 2 * unseen / n_effective**2
+    unseen_square = _estimate_unseen_square(sums.effect_squares, sums.effect_fourth_powers, n, floor=0.0)
+    unseen_variance = UNSEEN_CLUSTERS / 2 * unseen_square / n_effective**2
+    added_variance = (1 - data_weight) * prior_variance + unseen_variance
     added = _scale_rows_and_columns(_independent_covariance(in_mean), added_variance)
-    shrunk = _scale_rows_and_columns(gram, data_weight) + added
+    shrunk = _scale_rows_and_columns(sums.products, data_weight) + added
 
     n_agents = len(n_clusters)
     covariance = np.full((n_agents, n_agents), np.nan)
@@ -308,6 +302,47 @@ def covariance_of_chunks(
     df = np.full(n_agents, np.nan)
     df[is_estimated] = n - 1 + PRIOR_CLUSTERS
     return CentredCovariance(covariance, df)
+
+
+class _InfluenceSums(NamedTuple):
+    """Sums over clusters of the corrected influence g_ij = (U_ij − Ū_j)/√(1 − p_ij) of cluster j on agent i.
+
+    Attributes
+    ----------
+    products : float array (n_agents, n_agents)
+        Σ_j g_ij·g_kj for agents i and k.
+    variance : float array (n_agents,)
+        Σ_j g_ij², the diagonal of `products`.
+    effect_squares, effect_fourth_powers : float array (n_agents,)
+        Σ_j d_ij² and Σ_j d_ij⁴, with d_ij the effect that the cluster would have if it were the agent's only one.
+    """
+
+    products: Floats
+    variance: Floats
+    effect_squares: Floats
+    effect_fourth_powers: Floats
+
+
+def _sum_influence(chunks: Iterable[tuple[Floats, Floats]], in_mean: Bools, n_effective: Floats) -> _InfluenceSums:
+    """Sum the corrected influence of clusters on agents over all chunks of clusters.
+
+    chunks : influence U and share p, float arrays (n_agents, n_clusters_of_chunk)
+    in_mean : bool array (n_agents,), agents over which the mean influence Ū of a cluster is taken
+    n_effective : float array (n_agents,), effective number of clusters of each agent
+    """
+    n_agents = len(n_effective)
+    products = np.zeros((n_agents, n_agents))
+    variance, effect_squares, effect_fourth_powers = np.zeros((3, n_agents))
+    for influence, share in chunks:
+        centred = influence - influence[in_mean].mean(axis=0)
+        corrected = centred / np.sqrt(np.maximum(1 - share, ROUNDING))
+        products += corrected @ corrected.T
+        variance += (corrected**2).sum(axis=1)
+
+        effect = corrected * n_effective[:, None]
+        effect_squares += (effect**2).sum(axis=1)
+        effect_fourth_powers += (effect**4).sum(axis=1)
+    return _InfluenceSums(products, variance, effect_squares, effect_fourth_powers)
 
 
 def _independent_covariance(in_mean: Bools) -> Floats:
@@ -349,25 +384,28 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
     return _estimate_unseen_square((effect**2).sum(axis=1), (effect**4).sum(axis=1), n, floor=floor)
 
 
-def _estimate_unseen_square(squares: Floats, fourth_powers: Floats, n: Floats | Positions, *, floor: float) -> Floats:
-    """Estimate the squared effect of unobserved clusters from sums over the observed ones.
+def _estimate_unseen_square(
+    squares: Floats, fourth_powers: Floats, n_clusters: Floats | Positions, *, floor: float
+) -> Floats:
+    """Estimate the squared effect that a cluster which was not observed may have, from sums over the observed clusters.
 
-    See `unseen_effect_square` for the formula. The estimate is large if few clusters cause nearly all of the effect.
+    `unseen_effect_square` describes the formula. The estimate is large if few clusters cause nearly all of the effect. If many
+    clusters have an effect, it is multiplied by a reduction factor.
 
     squares, fourth_powers : float arrays (n_agents,), sums of d² and d⁴ over the effects d of each agent's clusters
-    n : array (n_agents,), number of clusters of each agent
-    floor : smallest value of the factor that reduces the estimate if many clusters have an effect
+    n_clusters : array (n_agents,), number of clusters of each agent
+    floor : smallest value of the reduction factor
 
     Returns a float array (n_agents,).
     """
-    # effective number of clusters with an effect, r = (Σd²)²/Σd⁴
-    has_effect = squares > n * _NO_INFLUENCE**2
-    n_contributing = np.divide(squares**2, fourth_powers, out=np.zeros(len(squares)), where=has_effect)
+    # effective number of clusters with an effect, r = (Σd²)²/Σd⁴; 0 if the mean squared effect is negligible
+    has_effect = squares > n_clusters * _NO_INFLUENCE**2
+    n_with_effect = np.divide(squares**2, fourth_powers, out=np.zeros(len(squares)), where=has_effect)
 
-    # mean squared effect q² = (1 + Σd²)/(1 + r), times max(floor, 1 − 3r/n)
-    mean_square = (1 + squares) / (1 + n_contributing)
-    factor = np.maximum(floor, 1 - 3 * n_contributing / n)
-    return np.asarray(mean_square * factor)
+    # mean squared effect q² = (1 + Σd²)/(1 + r), in which one effect of size 1 is added to the observed ones
+    mean_square = (1 + squares) / (1 + n_with_effect)
+    reduction_factor = np.maximum(floor, 1 - 3 * n_with_effect / n_clusters)
+    return np.asarray(mean_square * reduction_factor)
 
 
 def shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, correction: float = 0.0) -> Floats:
@@ -389,7 +427,8 @@ def shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, 
         products of the agent. A relative variance of NaN counts as 0. Without any product, the average component is
         `correction`, or 0 if that is negative.
     """
-    average = max(0.0, float(products.sum() / max(n.sum(), 1)) + correction)
+    mean_product = float(products.sum() / max(n.sum(), 1))
+    average = max(0.0, mean_product + correction)
     total = products + n * correction + _PRIOR_PRODUCTS * average * np.nan_to_num(relative_variance)
     return np.asarray(np.maximum(total / (n + _PRIOR_PRODUCTS), 0.0))
 

@@ -262,11 +262,12 @@ def normal_quantile(level: float) -> float:
 
 
 def _check_correlation_inputs(ability: Floats, reference: Floats, *, level: float) -> None:
-    """Check that a rank correlation of two arrays exists, and that `level` is a confidence level.
-
-    Raises StatisticsError [level], [metric-shape], [metric-missing] or [metric-constant] otherwise.
+    """Check that the rank correlation of two arrays is defined, and that `level` is a confidence level.
 
     ability, reference : float arrays (n_agents,)
+
+    Raises StatisticsError [level] unless 0 < level < 1, [metric-shape] if the arrays are not one-dimensional or differ in shape,
+    [metric-missing] if a value is NaN, and [metric-constant] for fewer than 2 agents or equal values in an array.
     """
     check_level(level)
     if ability.shape != reference.shape or ability.ndim != 1:

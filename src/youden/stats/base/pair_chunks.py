@@ -114,7 +114,8 @@ class PairChunk:
         n_items : int
             Number of items.
         block : int array (n_trials,), optional
-            Block of each trial, which becomes its effect group, in any numbering. Default: the item.
+            Block of each trial, by any integers. It becomes the effect group of the trial: all trials of a block share an
+            additive effect. Default: the item.
         rows : bool mask, int array or slice, optional
             Trials to select. Default: all.
 
@@ -129,10 +130,19 @@ class PairChunk:
             [trial-columns]: if the columns differ in length; [trial-answer]: if a selected answer is NaN; [trial-item]:
             if an item is not below `n_items`.
         """
-        value = answer[rows]
+        selected_answer = answer[rows]
+        n_selected = len(selected_answer)
         effect_group = None if block is None else _renumber_from_0(block[rows])
-        weight, rate = np.ones(len(value)), np.zeros(len(value))
-        return cls(first[rows], second[rows], item[rows], value, weight, rate, n_items, effect_group)
+        return cls(
+            first=first[rows],
+            second=second[rows],
+            item=item[rows],
+            value=selected_answer,
+            weight=np.ones(n_selected),
+            rate=np.zeros(n_selected),  # no false-positive rate was subtracted
+            n_items=n_items,
+            effect_group=effect_group,
+        )
 
     @property
     def effect_groups(self) -> Ids:
@@ -141,7 +151,14 @@ class PairChunk:
 
 
 def _renumber_from_0(labels: Ids) -> Ids:
-    """Replace labels by the numbers 0, 1, … in ascending order of the labels, int32 array (n,)."""
+    """Replace integer labels by the numbers 0, 1, … in ascending order of the labels.
+
+    For example, the labels 7, 5, 7 become 1, 0, 1. The time and the memory grow with the largest label.
+
+    labels : int array (n,)
+
+    Returns an int32 array (n,).
+    """
     offset = labels - labels.min(initial=0)
     is_used = np.bincount(offset) > 0
     number_of_offset = np.cumsum(is_used) - 1
@@ -197,16 +214,16 @@ def _sum_by_agent(
 ) -> Floats:
     """Sum the values of all trials by agent and group of trials: float array (n_agents, n_groups).
 
-    Each trial has a value for its first and one for its second agent.
+    Each trial has two values. One is added to the sum of its first agent, the other to that of its second agent.
 
     group : int array (n_trials,), group of each trial, such as its item
     values_by_side : values for the first and for the second agents, two float arrays (n_trials,)
     """
-    sums = np.zeros(n_agents * n_groups)
+    flat_sums = np.zeros(n_agents * n_groups)
     for agent, value in zip((chunk.first, chunk.second), values_by_side, strict=True):
-        cell = agent * np.int64(n_groups) + group
-        sums += np.bincount(cell, value, n_agents * n_groups)
-    return sums.reshape(n_agents, n_groups)
+        flat_index = agent * np.int64(n_groups) + group
+        flat_sums += np.bincount(flat_index, value, n_agents * n_groups)
+    return flat_sums.reshape(n_agents, n_groups)
 
 
 def index_pairs(chunk: PairChunk, n_agents: int) -> Positions:
@@ -281,13 +298,15 @@ def fit_pair_effects(weight: Floats, total: Floats) -> Floats:
     >>> fit_pair_effects(np.ones((3, 3)) - np.eye(3), np.array([0.5, 0.7, 0.8])).round(6)
     array([0. , 0.2, 0.3])
     """
-    normal = weight + np.diag(weight.sum(axis=1))
-    ridge = _RIDGE * max(float(np.diag(normal).max(initial=0.0)), 1.0)
+    # Several solutions exist, for example, if agents form two groups and only pairs across the groups were compared: adding a
+    # constant to the effects of one group and subtracting it from those of the other changes no prediction. A small ridge
+    # selects the solution of the smallest norm.
+    normal_matrix = weight + np.diag(weight.sum(axis=1))
+    largest_diagonal = float(np.diag(normal_matrix).max(initial=0.0))
+    ridge = _RIDGE * max(largest_diagonal, 1.0)
     try:
-        # If agents form two groups and only pairs across them were compared, a constant can move from one group to the
-        # other. The ridge selects the shortest of these solutions.
-        factor = cho_factor(normal + ridge * np.eye(len(normal)), check_finite=False)
-        effects = cho_solve(factor, total, check_finite=False)
+        cholesky_factor = cho_factor(normal_matrix + ridge * np.eye(len(normal_matrix)), check_finite=False)
+        effects = cho_solve(cholesky_factor, total, check_finite=False)
     except LinAlgError:
-        effects = np.asarray(np.linalg.lstsq(normal, total, rcond=None)[0], dtype=np.float64)
+        effects = np.asarray(np.linalg.lstsq(normal_matrix, total, rcond=None)[0], dtype=np.float64)
     return np.asarray(effects)

@@ -92,9 +92,10 @@ class SampledCurl:
 
         Notes
         -----
-        Let e be the standard error of the estimated share of rectangles with at most this curl (see `ecdf`). The standard
-        error of the q quantile is half the difference between the q + e and the q − e quantiles. The standard error is 0
-        if these quantiles are equal, for example because scores have few different values.
+        The q quantile is exceeded by a share 1 − q of the rectangles. Let e be the standard error of the estimated share of
+        rectangles that do not exceed it (see `ecdf`). The standard error of the quantile is half the difference between the
+        quantiles of the probabilities q + e and q − e. It is 0 if these quantiles are equal, for example because scores have
+        few different values.
 
         References
         ----------
@@ -102,14 +103,16 @@ class SampledCurl:
         """
         ordered = np.sort(self.curl, axis=None)
         probability = np.array(q, dtype=np.float64)
-        value = _select_order_statistics(ordered, probability)
-        error = self.ecdf(value).std_error
-        low = _select_order_statistics(ordered, probability - error)
-        high = _select_order_statistics(ordered, probability + error)
-        return Estimates(value, (high - low) / 2)
+        quantile = _select_order_statistics(ordered, probability)
+        error_of_share = self.ecdf(quantile).std_error
+        low = _select_order_statistics(ordered, probability - error_of_share)
+        high = _select_order_statistics(ordered, probability + error_of_share)
+        return Estimates(quantile, std_error=(high - low) / 2)
 
     def ecdf(self, x: ArrayLike) -> Estimates:
-        """Estimate the share of rectangles (two agents, two items) with a curl |Δ| of at most x.
+        """Estimate the share of rectangles whose curl is at most x: the empirical distribution function (ECDF) of the curl.
+
+        A rectangle consists of two agents and two items. Its curl measures how far its four scores are from additive.
 
         Parameters
         ----------
@@ -119,17 +122,19 @@ class SampledCurl:
         Returns
         -------
         Estimates
-            Shares with their standard errors. Because rectangles of one pair of rows are not independent, standard
-            errors are computed from the shares of the pairs.
+            Shares with their standard errors. Rectangles of one pair of rows (two agents, or two items) are not independent.
+            Standard errors are therefore computed from the shares of the pairs, which are independent.
         """
         points = np.asarray(x, dtype=np.float64)
         n_pairs = len(self.curl)
         share_by_pair = np.empty((len(points), n_pairs))
-        for row, point in zip(share_by_pair, points, strict=True):
+        for index, point in enumerate(points):
             is_within = self.curl <= point + _rounding_tolerance(point)
-            row[:] = is_within.mean(axis=1)
+            share_by_pair[index] = is_within.mean(axis=1)
+
+        share = share_by_pair.mean(axis=1)
         std_error = share_by_pair.std(axis=1, ddof=1) / math.sqrt(n_pairs)
-        return Estimates(share_by_pair.mean(axis=1), std_error)
+        return Estimates(share, std_error)
 
 
 def _select_order_statistics(ordered: Floats, p: Floats) -> Floats:
@@ -201,13 +206,13 @@ class LinkCurls(NamedTuple):
 
     Attributes
     ----------
-    measured : dict
+    measurement_by_link : dict
         Measurements by name of the link.
     cells : CellIndex
         Observed cells.
     """
 
-    measured: dict[str, _LinkMeasurement]
+    measurement_by_link: dict[str, _LinkMeasurement]
     cells: CellIndex
 
     def table(self) -> dict[str, LinkFacts]:
@@ -218,7 +223,9 @@ class LinkCurls(NamedTuple):
         dict
             LinkFacts by name of the link.
         """
-        return {name: _summarize_link(measurement, self.cells) for name, measurement in self.measured.items()}
+        return {
+            name: _summarize_link(measurement, self.cells) for name, measurement in self.measurement_by_link.items()
+        }
 
     def curves(self, *, n_steps: int = 41) -> tuple[CurlCurve, ...]:
         """Compute the distribution function of the curl on the scale of every link function.
@@ -235,15 +242,17 @@ class LinkCurls(NamedTuple):
         -------
         tuple of CurlCurve
             One curve per link: its name, the values of the curl, the share of rectangles with at most this curl, the
-            standard errors of the shares (0 if curl is exact), and the standard deviation of the transformed scores.
+            standard errors of the shares, and the standard deviation of the transformed scores. The standard errors are 0
+            if all rectangles were used, instead of a sample.
         """
         curves = []
-        for name, measurement in self.measured.items():
+        for name, measurement in self.measurement_by_link.items():
             percentile_99 = float(measurement.curl.quantiles((0.99,)).value[0])
-            largest_value = percentile_99 or 1.0
+            largest_value = percentile_99 if percentile_99 > 0 else 1.0
             curl_values = np.linspace(0.0, largest_value, n_steps)
             share = measurement.curl.ecdf(curl_values)
-            curves.append(CurlCurve(name, curl_values, share.value, share.std_error, measurement.sd))
+            curve = CurlCurve(name, curl_values, share.value, share.std_error, measurement.sd)
+            curves.append(curve)
         return tuple(curves)
 
 
@@ -301,7 +310,7 @@ def measure_curl(scores: Scores | Floats, *, exact_up_to: int = EXACT_DIFFERENCE
         [curl-no-rectangles]: if there is no complete rectangle; [scores-numeric], [scores-shape], [scores-infinite],
         [scores-range], [scores-holdout], [weights-negative], [weights-shape]: if the scores are invalid.
     """
-    index, value = _observed_cells(scores)
+    index, value = _list_observed_cells(scores)
     observed = index.to_mask()
     n_rows, n_columns = sorted((index.n_agents, index.n_items))  # rows are the shorter side
     n_differences = n_rows * (n_rows - 1) // 2 * n_columns
@@ -318,15 +327,15 @@ def measure_curl(scores: Scores | Floats, *, exact_up_to: int = EXACT_DIFFERENCE
         sampled = corners.scores(lambda agent, item: value[index.find(agent, item)])
         curls = {name: SampledCurl.from_scores(sampled, link=link.forward) for name, link in LINKS.items()}
 
-    measured = {}
+    measurement_by_link = {}
     for name, link in LINKS.items():
         transformed = link.forward(value)
-        sd = _standard_deviation(transformed[index.by_agent])
-        measured[name] = _LinkMeasurement(transformed, sd, curls[name], n_all, n_sampled)
-    return LinkCurls(measured, index)
+        sd = _compute_standard_deviation(transformed[index.by_agent])
+        measurement_by_link[name] = _LinkMeasurement(transformed, sd, curls[name], n_all, n_sampled)
+    return LinkCurls(measurement_by_link, index)
 
 
-def _observed_cells(scores: Scores | Floats) -> tuple[CellIndex, Floats]:
+def _list_observed_cells(scores: Scores | Floats) -> tuple[CellIndex, Floats]:
     """Check scores, and return the observed cells and their scores, float array (n_cells,)."""
     if isinstance(scores, Scores):
         return check_scored_cells(scores)[:2]
@@ -344,26 +353,31 @@ def _compute_additive_residuals(index: CellIndex, value: Floats) -> Floats:
 
 
 def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFacts:
-    """Summarize how additive scores are on the scale of one link function.
+    """Summarize how additive the scores are on the scale of one link function.
+
+    The curl of a rectangle of two agents and two items is the absolute deviation of its scores from additivity. R² is that of a
+    fit of the scores by ability − difficulty.
 
     measurement : transformed scores, with their curl and standard deviation
     index : cells of the scores
 
-    Returns the median and the 95th percentile of the curl, raw and per standard deviation of the scores, with standard
-    errors if rectangles were sampled, and R² of the additive fit.
+    Returns the median and the 95th percentile of the curl, raw and divided by the standard deviation of the scores, with standard
+    errors if rectangles were sampled, and R².
     """
     quantiles = measurement.curl.quantiles((0.5, 0.95))
     median, p95 = quantiles.value.tolist()
-    median_error, p95_error = quantiles.std_error.tolist()
-    if measurement.n_sampled is None:  # exact
-        median_error = p95_error = None
+    median_error = p95_error = None
+    is_sampled = measurement.n_sampled is not None
+    if is_sampled:
+        median_error, p95_error = quantiles.std_error.tolist()
 
     # scores that do not vary have neither a scale nor an R²
     sd = measurement.sd
     median_scaled = p95_scaled = r2 = None
     if sd > 0:
         median_scaled, p95_scaled = median / sd, p95 / sd
-        r2 = r_squared(measurement.value, _compute_additive_residuals(index, measurement.value))
+        residual = _compute_additive_residuals(index, measurement.value)
+        r2 = r_squared(measurement.value, residual)
     return LinkFacts(
         median=median,
         p95=p95,
@@ -378,7 +392,7 @@ def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFact
     )
 
 
-def _standard_deviation(value: Floats) -> float:
+def _compute_standard_deviation(value: Floats) -> float:
     """Compute the standard deviation of values, float array (n,); 0 if they differ by rounding errors only."""
     return float(value.std()) if float(np.ptp(value)) > _EQUAL else 0.0
 

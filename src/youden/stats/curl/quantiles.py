@@ -27,7 +27,7 @@ from youden.types.pool import Bools, Floats, Positions
 _MAX_DIFFERENCES = 2**26
 _MAX_LISTED = 2**18
 """Largest number of distances that are listed to find a quantile among them."""
-_SAMPLED = 2**12
+_SAMPLE_SIZE = 2**12
 """Number of distances in a sample that narrows the search for a quantile."""
 _GRID = 2**45
 """Number of steps into which the range of scores is divided, if no difference of two scores exceeds it."""
@@ -36,7 +36,7 @@ _ROUNDING_STEPS = 2
 
 
 class _Bound(NamedTuple):
-    """A bound of the search for a distance of a given rank.
+    """A lower or upper bound of a distance that is searched by its rank among all distances.
 
     Attributes
     ----------
@@ -44,13 +44,13 @@ class _Bound(NamedTuple):
         The bound, in steps of the grid.
     n_within : int
         Number of distances of at most this bound.
-    first_beyond : int64 array (n_differences,)
+    first_index_beyond : int64 array (n_differences,)
         For each difference, the index of the first later one whose distance from it exceeds the bound.
     """
 
     distance: int
     n_within: int
-    first_beyond: Positions
+    first_index_beyond: Positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,26 +62,27 @@ class _SortedDifferences:
 
     Attributes
     ----------
-    position : int64 array (n_differences,)
-        Differences as positions on the grid, in steps, ascending. Each pair of rows has an offset, so that differences of
-        different pairs are further from each other than any two of the same pair.
-    end : int64 array (n_differences,)
+    grid_value : int64 array (n_differences,)
+        Differences in steps of the grid, ascending. Each pair of rows has an offset, so that differences of different pairs
+        are further from each other than any two of the same pair.
+    end_of_pair : int64 array (n_differences,)
         Index after the last difference of the same pair of rows.
-    unit : float
+    step_size : float
         Size of a step of the grid, in the unit of the scores.
-    largest : int
+    max_distance : int
         Largest distance of two differences of a pair of rows, in steps.
     """
 
-    position: Positions
-    end: Positions
-    unit: float
-    largest: int
+    grid_value: Positions
+    end_of_pair: Positions
+    step_size: float
+    max_distance: int
 
     @property
     def n_distances(self) -> int:
         """Number of distances, and of rectangles: each difference has one to every later difference of its pair of rows."""
-        return int((self.end - np.arange(1, len(self.position) + 1)).sum())
+        index_after = np.arange(1, len(self.grid_value) + 1)
+        return int((self.end_of_pair - index_after).sum())
 
     def count_up_to(self, distance: int) -> int:
         """Count the distances of at most `distance` steps; 0 if `distance` is negative."""
@@ -91,82 +92,96 @@ class _SortedDifferences:
 
     def _make_bound(self, distance: int) -> _Bound:
         """Make the bound `distance`, at least 0 steps, with the number of distances within it."""
-        first_beyond = self.position.searchsorted(self.position + distance, side="right")
+        first_index_beyond = self.grid_value.searchsorted(self.grid_value + distance, side="right")
 
-        # difference i is within the bound of the differences i + 1 to first_beyond_i − 1: Σ (first_beyond_i − i − 1)
-        n_differences = len(first_beyond)
-        n_within = int(first_beyond.sum()) - n_differences * (n_differences + 1) // 2
-        return _Bound(distance, n_within, first_beyond)
+        # Difference i has distances within the bound to the differences i + 1 to first_index_beyond_i − 1. Their total number
+        # is Σ (first_index_beyond_i − i − 1).
+        n_differences = len(first_index_beyond)
+        n_within = int(first_index_beyond.sum()) - n_differences * (n_differences + 1) // 2
+        return _Bound(distance, n_within, first_index_beyond)
 
-    def _list_between(self, low: _Bound, high: _Bound, *, step: int) -> Positions:
-        """List the distances above `low` and up to `high`, or a systematic sample of them.
+    def _list_distances_between(self, low: _Bound, high: _Bound, *, step: int) -> Positions:
+        """List the distances above `low` and up to `high`, or only every `step`-th of them.
 
-        The distances are ordered by the indices of their two differences. For `step` = 1, all of them are listed. For a
-        larger step, the sample consists of the distances with the numbers step // 2, step // 2 + step, and so on, counted
-        from 0.
+        A distance belongs to two differences of the same pair of rows, a first and a later second one. The distances are
+        numbered from 0, in the order of their first and then of their second differences. The distances with the numbers
+        step // 2, step // 2 + step, and so on are listed. If `step` is 1, these are all distances.
 
         Returns an int64 array (n_listed,), in steps of the grid, not sorted.
         """
-        # each difference has one of these distances to every difference from low.first_beyond to high.first_beyond − 1
-        n_by_first = high.first_beyond - low.first_beyond
-        cumulative = np.cumsum(n_by_first)
-        number = np.arange(step // 2, cumulative[-1], step)
-        first = cumulative.searchsorted(number, side="right")
+        # the second differences of a first one have the indices low.first_index_beyond to high.first_index_beyond − 1
+        n_by_first = high.first_index_beyond - low.first_index_beyond
+        end_by_first = np.cumsum(n_by_first)  # number after the last distance of each first difference
+        listed_number = np.arange(step // 2, end_by_first[-1], step)
+        first_index = end_by_first.searchsorted(listed_number, side="right")
 
-        # count backwards: the last distance of each first difference leads to high.first_beyond − 1
-        n_from_number = cumulative[first] - number
-        second = high.first_beyond[first] - n_from_number
-        distances: Positions = self.position[second] - self.position[first]
+        # the last distance of a first difference belongs to the second difference high.first_index_beyond − 1
+        n_to_end = end_by_first[first_index] - listed_number
+        second_index = high.first_index_beyond[first_index] - n_to_end
+        distances: Positions = self.grid_value[second_index] - self.grid_value[first_index]
         return distances
 
     def find_order_statistic(self, rank: int) -> float:
-        """Find the distance of the given rank, in the unit of the scores; rank 1 is the smallest.
+        """Find the distance of the given rank among all distances; rank 1 is the smallest.
 
-        A lower and an upper bound are narrowed until few distances are left between them. These distances are listed.
+        A lower and an upper bound are narrowed until few distances are left between them. These distances are listed, and the
+        one of the given rank is selected.
+
+        Returns the distance in the unit of the scores.
         """
-        low = _Bound(-1, n_within=0, first_beyond=np.arange(1, len(self.position) + 1))
-        high = _Bound(self.largest, self.n_distances, self.end)
+        # no distance is at most −1, and all distances are at most max_distance
+        index_after = np.arange(1, len(self.grid_value) + 1)
+        low = _Bound(-1, n_within=0, first_index_beyond=index_after)
+        high = _Bound(self.max_distance, self.n_distances, self.end_of_pair)
         while high.distance - low.distance > 1 and high.n_within - low.n_within > _MAX_LISTED:
             low, high = self._narrow_bounds(low, high, rank=rank)
-        if high.distance - low.distance == 1:
-            return high.distance * self.unit
 
-        distances = self._list_between(low, high, step=1)
+        # distances are whole numbers of steps, and the distance to find is above `low` and at most `high`
+        if high.distance - low.distance == 1:
+            return high.distance * self.step_size
+
+        distances = self._list_distances_between(low, high, step=1)
         index = rank - low.n_within - 1
-        return float(np.partition(distances, index)[index]) * self.unit
+        n_steps = float(np.partition(distances, index)[index])
+        return n_steps * self.step_size
 
     def _narrow_bounds(self, low: _Bound, high: _Bound, *, rank: int) -> tuple[_Bound, _Bound]:
-        """Narrow the bounds around the distance of the given rank, by two guesses and then by their midpoint."""
-        guesses = self._guess_bounds(low, high, rank=rank)
-        midpoint = (low.distance + high.distance) // 2  # guarantees progress if the guesses are wrong
-        for distance in (*guesses, midpoint):
-            are_few_left = high.n_within - low.n_within <= _MAX_LISTED
+        """Narrow two bounds of the distance of the given rank, by two estimated bounds and by their midpoint.
+
+        It stops early if at most `_MAX_LISTED` distances are left between the bounds.
+
+        Returns the new lower and the new upper bound.
+        """
+        estimated_low, estimated_high = self._estimate_bounds(low, high, rank=rank)
+        midpoint = (low.distance + high.distance) // 2  # guarantees progress if the estimates are wrong
+        for distance in (estimated_low, estimated_high, midpoint):
+            n_between = high.n_within - low.n_within
             is_between = low.distance < distance < high.distance
-            if are_few_left or not is_between:
-                continue
-            bound = self._make_bound(distance)
-            if bound.n_within < rank:
-                low = bound
-            else:
-                high = bound
+            if n_between > _MAX_LISTED and is_between:
+                bound = self._make_bound(distance)
+                if bound.n_within < rank:
+                    low = bound
+                else:
+                    high = bound
         return low, high
 
-    def _guess_bounds(self, low: _Bound, high: _Bound, *, rank: int) -> tuple[int, int]:
-        """Guess closer bounds for the distance of the given rank, from a sample of the distances between two bounds.
+    def _estimate_bounds(self, low: _Bound, high: _Bound, *, rank: int) -> tuple[int, int]:
+        """Estimate closer bounds of the distance of the given rank, from a sample of the distances between two bounds.
 
         rank : rank among all distances, 1 for the smallest
 
         Returns a lower and an upper bound, in steps of the grid. The distance is probably above the lower bound and at most the
         upper bound.
         """
-        step = (high.n_within - low.n_within) // _SAMPLED
-        sample = np.sort(self._list_between(low, high, step=step))
+        step = (high.n_within - low.n_within) // _SAMPLE_SIZE
+        sample = np.sort(self._list_distances_between(low, high, step=step))
 
         # 1% of the sample on either side of the expected index allow for the error of the sample
         expected_index = (rank - low.n_within) // step
-        margin = _SAMPLED // 100
-        before, after = np.clip([expected_index - margin, expected_index + margin], 0, len(sample) - 1)
-        return int(sample[before]) - 1, int(sample[after])
+        margin = _SAMPLE_SIZE // 100
+        low_index = np.clip(expected_index - margin, 0, len(sample) - 1)
+        high_index = np.clip(expected_index + margin, 0, len(sample) - 1)
+        return int(sample[low_index]) - 1, int(sample[high_index])
 
 
 def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
@@ -211,10 +226,14 @@ def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
                 f"Probabilities must be from 0 to 1: got {probability}. Pass probabilities such as 0.5.",
                 slug="curl-level",
             )
-    differences = _sort_checked_differences(matrix)
+    differences = _check_and_sort_differences(matrix)
     n_distances = differences.n_distances
-    ranks = [max(1, math.ceil(Fraction(repr(float(probability))) * n_distances)) for probability in q]
-    return np.array([differences.find_order_statistic(rank) for rank in ranks])
+    order_statistics = []
+    for probability in q:
+        decimal = Fraction(repr(float(probability)))  # as written, without the error of its binary representation
+        rank = max(1, math.ceil(decimal * n_distances))
+        order_statistics.append(differences.find_order_statistic(rank))
+    return np.array(order_statistics)
 
 
 def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
@@ -255,21 +274,22 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
             "Pass a list of numbers.",
             slug="curl-at",
         )
-    differences = _sort_checked_differences(matrix)
+    differences = _check_and_sort_differences(matrix)
 
-    # x in steps of the grid, with a tolerance for rounding, clipped to −1 (no curl) and the largest curl
-    steps = np.clip(points / differences.unit + _ROUNDING_STEPS, -1, differences.largest)
-    n_within = [differences.count_up_to(int(step)) for step in np.floor(steps)]
-    return np.array(n_within) / differences.n_distances
+    # x in steps of the grid, with a tolerance for rounding; clipped, because an infinite x is not a number of steps
+    points_in_steps = points / differences.step_size + _ROUNDING_STEPS
+    max_steps = np.floor(np.clip(points_in_steps, -1, differences.max_distance))
+    n_rectangles_within = [differences.count_up_to(int(steps)) for steps in max_steps]
+    return np.array(n_rectangles_within) / differences.n_distances
 
 
-def _sort_checked_differences(matrix: Floats) -> _SortedDifferences:
-    """Check a matrix of scores, and sort the differences of all pairs of rows.
+def _check_and_sort_differences(matrix: Floats) -> _SortedDifferences:
+    """Check a matrix of scores, and sort the score differences of each pair of rows.
 
     matrix : float array (n_agents, n_items), NaN for unobserved cells; the shorter side becomes the rows
 
-    Returns the differences of the scores of two rows in one column, sorted for each pair of rows. The curl of a rectangle (two
-    agents and two items) is the distance between two differences of the same pair of rows.
+    Two rows have one score difference in each column. The curl of a rectangle (two agents and two items) is the distance
+    between two differences of the same pair of rows.
 
     Raises StatisticsError [curl-infinite], [curl-no-rectangles], [curl-too-large], [scores-numeric] or [scores-shape].
     """
@@ -297,28 +317,31 @@ def _sort_differences(scores: Floats) -> _SortedDifferences:
     """
     _check_n_differences(*scores.shape)
 
-    # differences of each pair of rows, ascending, measured from the smallest one; NaN comes last
+    # differences of each pair of rows (axis 0), ascending; sorting moves NaN to the end
     upper, lower = np.triu_indices(len(scores), 1)
     difference = np.sort(scores[upper] - scores[lower], axis=1)
     is_defined = ~np.isnan(difference)
     n_by_pair = is_defined.sum(axis=1)
-    relative = (difference - difference[:, :1])[is_defined]
+    smallest_of_pair = difference[:, :1]
+    above_smallest = (difference - smallest_of_pair)[is_defined]
 
     # a step of the grid is relative to the range of the scores, so that rounding errors become 0 steps
     score_range = float(np.nanmax(scores) - np.nanmin(scores))
-    largest_value = max(float(relative.max()), score_range)
-    unit = largest_value / _GRID or 1 / _GRID
-    steps = np.rint(relative / unit).astype(np.int64)
+    largest_value = max(float(above_smallest.max()), score_range)
+    step_size = largest_value / _GRID
+    if step_size == 0:  # all scores are equal
+        step_size = 1 / _GRID
+    steps = np.rint(above_smallest / step_size).astype(np.int64)
 
     # The differences of a pair are from 0 to _GRID steps. With offsets of 2·_GRID + 1, differences of separate pairs are
     # separated by more than _GRID steps.
     offset_by_pair = np.arange(len(n_by_pair)) * (2 * _GRID + 1)
     end_by_pair = np.cumsum(n_by_pair)
     return _SortedDifferences(
-        position=steps + np.repeat(offset_by_pair, n_by_pair),
-        end=np.repeat(end_by_pair, n_by_pair),
-        unit=unit,
-        largest=int(steps.max()),
+        grid_value=steps + np.repeat(offset_by_pair, n_by_pair),
+        end_of_pair=np.repeat(end_by_pair, n_by_pair),
+        step_size=step_size,
+        max_distance=int(steps.max()),
     )
 
 
@@ -417,12 +440,12 @@ def median_differences(
     all links.
     """
     check_level(level)
-    _check_parameters(coincident, n_draws=n_draws, n_rectangles=n_rectangles)
+    _check_bootstrap_parameters(coincident, n_draws=n_draws, n_rectangles=n_rectangles)
     scores = check_score_matrix(matrix)
-    values = np.stack([link.forward(scores) for link in LINKS.values()])
-    exact = np.array([curl_quantiles(value, (0.5,))[0] for value in values])
+    scores_by_link = np.stack([link.forward(scores) for link in LINKS.values()])
+    exact = np.array([curl_quantiles(transformed, (0.5,))[0] for transformed in scores_by_link])
     medians = _resample_medians(
-        values, ~np.isnan(scores), rng=rng, coincident=coincident, n_draws=n_draws, n_rectangles=n_rectangles
+        scores_by_link, ~np.isnan(scores), rng=rng, coincident=coincident, n_draws=n_draws, n_rectangles=n_rectangles
     )
     if len(medians) < n_draws / 2:
         raise StatisticsError(
@@ -453,7 +476,7 @@ def median_differences(
 
 
 def _resample_medians(
-    values: Floats,
+    scores_by_link: Floats,
     observed: Bools,
     *,
     rng: np.random.Generator,
@@ -466,9 +489,9 @@ def _resample_medians(
     A rectangle consists of two agents i, k and two items j, m, and is complete if all four cells have a score. Its curl
     is |s_ij − s_kj − s_im + s_km|, with s the transformed scores.
 
-    values : float array (n_links, n_agents, n_items), scores transformed by each link function
+    scores_by_link : float array (n_links, n_agents, n_items), scores transformed by each link function
     observed : bool array (n_agents, n_items), cells with a score
-    coincident : "drop" or "keep" rectangles that contain an agent or item twice, because it was drawn twice
+    coincident : an agent or item that was drawn twice can be in a rectangle twice; whether to "drop" or "keep" these rectangles
     n_draws : number of bootstrap samples
     n_rectangles : number of random rectangles per sample
 
@@ -482,16 +505,18 @@ def _resample_medians(
         except StatisticsError:  # the sample has no complete rectangle
             continue
 
-        # positions in the original matrix
-        i, k = agents[corners.i], agents[corners.k]
-        j, m = items[corners.j], items[corners.m]
-
-        curl = np.abs(values[:, i, j] - values[:, k, j] - values[:, i, m] + values[:, k, m])
+        # positions in the original matrix of the agents i, k and the items j, m of each rectangle
+        i, k = agents[corners.i.ravel()], agents[corners.k.ravel()]
+        j, m = items[corners.j.ravel()], items[corners.m.ravel()]
         if coincident == "drop":
-            curl = curl[:, (i != k) & (j != m)]
+            is_distinct = (i != k) & (j != m)
+            i, k, j, m = i[is_distinct], k[is_distinct], j[is_distinct], m[is_distinct]
+
+        s = scores_by_link
+        curl = np.abs(s[:, i, j] - s[:, k, j] - s[:, i, m] + s[:, k, m])  # (n_links, n_rectangles)
         if curl.size:
-            medians.append(np.median(curl.reshape(len(values), -1), axis=1))
-    return np.array(medians, dtype=np.float64).reshape(-1, len(values))
+            medians.append(np.median(curl, axis=1))
+    return np.array(medians, dtype=np.float64).reshape(-1, len(scores_by_link))
 
 
 def _draw_with_replacement(size: int, rng: np.random.Generator) -> Positions:
@@ -499,14 +524,15 @@ def _draw_with_replacement(size: int, rng: np.random.Generator) -> Positions:
     return rng.integers(0, size, size)
 
 
-def _check_parameters(coincident: str, *, n_draws: int, n_rectangles: int) -> None:
+def _check_bootstrap_parameters(coincident: str, *, n_draws: int, n_rectangles: int) -> None:
     """Check the parameters of the bootstrap of median curl.
 
     coincident : what to do with rectangles that contain an agent or item twice, because it was drawn twice: "drop" or "keep"
     n_draws : number of bootstrap samples
     n_rectangles : number of rectangles of each sample
 
-    Raises StatisticsError [coincident] for another value, [bootstrap-draws] if one of the numbers is too small.
+    Raises StatisticsError [coincident] if `coincident` is neither "drop" nor "keep", and [bootstrap-draws] if there are fewer
+    than `_MIN_DRAWS` samples or no rectangle.
     """
     if coincident not in ("drop", "keep"):
         raise StatisticsError(

@@ -159,7 +159,7 @@ def sample_rectangles(
     size = n_shared[sampled][:, None]
     first_rank = rng.integers(0, size, (n_pairs, n_per_pair))
     second_rank = (first_rank + rng.integers(1, size, (n_pairs, n_per_pair))) % size
-    j, m = _select_shared_columns(row_pairs, sampled, np.stack([first_rank, second_rank]))
+    j, m = _select_shared_columns_in_chunks(row_pairs, sampled, np.stack([first_rank, second_rank]))
 
     i = np.broadcast_to(row_pairs.upper[sampled][:, None], j.shape)
     k = np.broadcast_to(row_pairs.lower[sampled][:, None], j.shape)
@@ -168,38 +168,56 @@ def sample_rectangles(
     return Corners(i, k, j, m, n_all)
 
 
-def _select_shared_columns(row_pairs: _RowPairs, sampled: Positions, ranks: Positions) -> Positions:
-    """Select the two columns of each sampled rectangle by their ranks among the columns observed in both rows.
+def _select_shared_columns_in_chunks(
+    row_pairs: _RowPairs, sampled_pairs: Positions, column_ranks: Positions
+) -> Positions:
+    """Select the two columns of each sampled rectangle, in chunks of pairs of rows that need little memory.
 
-    The samples are processed in chunks, because the masks of all sampled pairs together may exceed the memory.
+    A rectangle consists of a pair of rows and of two of the columns that were observed in both rows. A column is given by its
+    rank among these shared columns, from left to right.
 
-    sampled : int64 array (n_pairs,), ascending positions in `row_pairs`, possibly repeated
-    ranks : int64 array (2, n_pairs, n_per_pair), from 0
+    sampled_pairs : int64 array (n_pairs,), ascending positions in `row_pairs`, possibly repeated
+    column_ranks : int64 array (2, n_pairs, n_per_pair), ranks from 0
 
-    Returns the positions of the columns, int64 array of the shape of `ranks`.
+    Returns the positions of the columns, int64 array (2, n_pairs, n_per_pair).
     """
     n_columns = row_pairs.rows.shape[1]
-    n_chunk_pairs = max(1, _SAMPLED_CELLS_PER_CHUNK // n_columns)
-    _, first_sample_of_pair = np.unique(sampled, return_index=True)
-    chunk_starts = first_sample_of_pair[n_chunk_pairs::n_chunk_pairs]  # of the second and later chunks
+    n_pairs_per_chunk = max(1, _SAMPLED_CELLS_PER_CHUNK // n_columns)
 
-    chunks = zip(np.split(sampled, chunk_starts), np.split(ranks, chunk_starts, axis=1), strict=True)
-    columns = [_select_shared_columns_at_once(row_pairs, pairs, pair_ranks) for pairs, pair_ranks in chunks]
-    return np.concatenate(columns, axis=1)
+    # the second and later chunks begin at the first sample of every n-th distinct pair
+    _, first_sample_of_pair = np.unique(sampled_pairs, return_index=True)
+    chunk_starts = first_sample_of_pair[n_pairs_per_chunk::n_pairs_per_chunk]
+    pair_chunks = np.split(sampled_pairs, chunk_starts)
+    rank_chunks = np.split(column_ranks, chunk_starts, axis=1)
+
+    column_chunks = [
+        _select_shared_columns(row_pairs, pairs, ranks) for pairs, ranks in zip(pair_chunks, rank_chunks, strict=True)
+    ]
+    return np.concatenate(column_chunks, axis=1)
 
 
-def _select_shared_columns_at_once(row_pairs: _RowPairs, sampled: Positions, ranks: Positions) -> Positions:
-    """Select the columns of sampled rectangles in one step, without the chunks of `_select_shared_columns`."""
-    pairs, index_of_pair = np.unique(sampled, return_inverse=True)
-    n_shared = row_pairs.n_shared[pairs]
+def _select_shared_columns(row_pairs: _RowPairs, sampled_pairs: Positions, column_ranks: Positions) -> Positions:
+    """Select columns by their ranks among the columns in which both rows of a pair were observed.
 
-    # columns that each pair shares, one pair after the other, and the index at which each pair begins
-    is_shared = row_pairs.rows[row_pairs.upper[pairs]] & row_pairs.rows[row_pairs.lower[pairs]]
-    shared_columns = np.flatnonzero(is_shared) % is_shared.shape[1]
-    pair_starts = np.cumsum(n_shared) - n_shared
+    For example, rank 0 selects the leftmost column that the two rows share.
 
-    index = pair_starts[index_of_pair][:, None] + ranks
-    return np.asarray(shared_columns[index])
+    sampled_pairs : int64 array (n_pairs,), ascending positions in `row_pairs`, possibly repeated
+    column_ranks : int64 array (2, n_pairs, n_per_pair), ranks from 0
+
+    Returns the positions of the columns, int64 array (2, n_pairs, n_per_pair).
+    """
+    distinct_pairs, index_of_pair = np.unique(sampled_pairs, return_inverse=True)
+    upper, lower = row_pairs.upper[distinct_pairs], row_pairs.lower[distinct_pairs]
+
+    # list the shared columns of all distinct pairs, one pair after the other
+    is_shared = row_pairs.rows[upper] & row_pairs.rows[lower]
+    _, shared_columns = np.nonzero(is_shared)
+    n_shared = row_pairs.n_shared[distinct_pairs]
+    start_of_pair = np.cumsum(n_shared) - n_shared
+
+    # a column is in this list at the start of its pair plus its rank
+    start_of_sample = start_of_pair[index_of_pair]
+    return np.asarray(shared_columns[start_of_sample[:, None] + column_ranks])
 
 
 def no_rectangles_error(observed: Bools) -> StatisticsError:

@@ -55,8 +55,13 @@ def cohen_kappa(a: Floats, b: Floats) -> float:
             slug="agreement-shape",
         )
     observed = float((a == b).mean())
-    values = np.unique(np.append(a, b))
-    expected = sum(float((a == value).mean() * (b == value).mean()) for value in values)
+
+    # independent judges agree on a category with the product of their shares of it
+    expected = 0.0
+    for category in np.unique(np.append(a, b)):
+        share_a = (a == category).mean()
+        share_b = (b == category).mean()
+        expected += float(share_a * share_b)
     if expected == 1:
         return float("nan")
     return (observed - expected) / (1 - expected)
@@ -112,14 +117,15 @@ def krippendorff_alpha(answers: Floats) -> float:
     # its number of answers.
     unit_mean = np.nansum(answers, axis=0) / n_answers
     squares_in_unit = np.nansum((answers - unit_mean) ** 2, axis=0)
-    observed_disagreement = float((2 * n_answers * squares_in_unit / (n_answers - 1)).sum()) / n_valid
+    weighted_disagreement = 2 * n_answers * squares_in_unit / (n_answers - 1)
+    observed_disagreement = float(weighted_disagreement.sum()) / n_valid
     expected_disagreement = 2 * n_valid * float(valid.var()) / (n_valid - 1)
     return 1 - observed_disagreement / expected_disagreement
 
 
 _MIN_AGENTS = 3
 _MIN_ITEMS = 3
-_MAX_GROUPS = 50
+_MAX_JACKKNIFE_GROUPS = 50
 """Largest number of groups of items that are left out in turn by the jackknife."""
 
 
@@ -145,7 +151,9 @@ class CellCorrelation(NamedTuple):
 
 
 def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrelation:
-    """Correlate the cells of two matrices, with confidence intervals that treat the items as a random sample.
+    """Compute the rank correlation of the cells of two matrices, such as the scores by two judges.
+
+    The confidence intervals treat the items as a random sample.
 
     Parameters
     ----------
@@ -157,9 +165,10 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     Returns
     -------
     CellCorrelation
-        Spearman's ρ over all cells (overall), and the mean over items of ρ among the agents of an item (within items).
-        Items with fewer than 3 agents or constant values are left out of the mean. A correlation without data is NaN.
-        Bounds are NaN for fewer than 3 items, for an overall ρ of ±1, and within items if all items have the same ρ.
+        Two correlations. `overall` is Spearman's ρ over all cells. For `within_items`, ρ is computed over the agents on each
+        item, and averaged over the items. Items with fewer than 3 agents or constant values are left out of the mean. A
+        correlation without data is NaN. Bounds are NaN for fewer than 3 items, for an overall ρ of ±1, and within items if
+        all items have the same ρ.
 
     Raises
     ------
@@ -183,7 +192,7 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
         rho = _correlate_ranks(a[agents, item], b[agents, item])
         if not np.isnan(rho):
             item_rhos.append(rho)
-    within_items = _average_rho(np.array(item_rhos), level=level)
+    within_items = _summarize_item_correlations(np.array(item_rhos), level=level)
     return CellCorrelation(overall, within_items, int(has_both.sum()), len(item_rhos))
 
 
@@ -192,21 +201,25 @@ def _correlate_ranks(a: Floats, b: Floats) -> float:
     return np.nan if len(a) < _MIN_AGENTS else rank_correlation(a, b)
 
 
-def _average_rho(rhos: Floats, *, level: float) -> Metric:
-    """Average the correlations of all items, and add an interval by Student's t.
+def _summarize_item_correlations(rhos: Floats, *, level: float) -> Metric:
+    """Average the correlations of all items, and add a confidence interval of the mean by Student's t.
 
-    There is no interval for fewer than 3 items, or if all correlations are equal.
+    The bounds are NaN for fewer than 3 items, or if all correlations are equal.
 
-    rhos : float array (n_items,), correlations
+    rhos : float array (n_items,), correlation ρ of each item
     """
-    n = len(rhos)
-    mean = float(rhos.mean()) if n else np.nan
-    if n < _MIN_ITEMS:
-        return Metric(mean, np.nan, np.nan, level, f"none: {n} items are too few")
+    n_items = len(rhos)
+    mean = float(rhos.mean()) if n_items else np.nan
+    if n_items < _MIN_ITEMS:
+        return Metric(mean, np.nan, np.nan, level, method=f"none: {n_items} items are too few")
     if np.ptp(rhos) < 1e-12:
-        return Metric(mean, np.nan, np.nan, level, f"none: all {n} items have the same correlation")
-    margin = float(student.ppf((1 + level) / 2, n - 1) * rhos.std(ddof=1) / np.sqrt(n))
-    return Metric(mean, max(-1.0, mean - margin), min(1.0, mean + margin), level, f"Student t over {n} items")
+        return Metric(mean, np.nan, np.nan, level, method=f"none: all {n_items} items have the same correlation")
+
+    t = student.ppf((1 + level) / 2, n_items - 1)
+    half_width = float(t * rhos.std(ddof=1) / np.sqrt(n_items))
+    low = max(-1.0, mean - half_width)
+    high = min(1.0, mean + half_width)
+    return Metric(mean, low, high, level, method=f"Student t over {n_items} items")
 
 
 def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -> Metric:
@@ -218,13 +231,13 @@ def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -
     a, b : float arrays (n_agents, n_items)
     has_both : bool array (n_agents, n_items), cells that have a value in both matrices
 
-    Returns ρ with its bounds, all NaN if ρ is not defined. Only the bounds are NaN if there are fewer than 3 items, or if
-    ρ is ±1 or not defined when one of the groups is left out.
+    Returns ρ with its bounds. All are NaN if ρ is not defined. Only the bounds are NaN if there are fewer than 3 items, or if
+    a correlation of the jackknife is ±1 or not defined.
     """
     value_a, value_b = a[has_both], b[has_both]
     rho = _correlate_ranks(value_a, value_b)
     if np.isnan(rho):
-        return Metric(rho, rho, rho, level, "none: nothing varies")
+        return Metric(np.nan, np.nan, np.nan, level, "none: nothing varies")
 
     n_items = int(has_both.any(axis=0).sum())
     if n_items < _MIN_ITEMS:
@@ -232,8 +245,8 @@ def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -
 
     _, item = np.nonzero(has_both)
     jackknife = _correlate_without_each_group(value_a, value_b, item)
-    max_rho = max(abs(rho), *np.abs(jackknife))
-    if np.isnan(jackknife).any() or max_rho > 1 - 1e-12:
+    largest_correlation = np.abs([rho, *jackknife]).max()  # NaN if a correlation is NaN
+    if np.isnan(largest_correlation) or largest_correlation > 1 - 1e-12:
         return Metric(rho, np.nan, np.nan, level, "none: without some items, the cells do not vary or ρ is ±1")
 
     low, high = _compute_jackknife_bounds(rho, jackknife, level)
@@ -241,9 +254,9 @@ def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -
 
 
 def _correlate_without_each_group(value_a: Floats, value_b: Floats, item: Positions) -> Floats:
-    """Compute Spearman's ρ of two columns of values without the values of each group of items in turn (jackknife).
+    """Compute the correlations of a jackknife: Spearman's ρ of two sets of values, with one group of items left out each time.
 
-    The items are assigned in turn to `_MAX_GROUPS` groups. If there are fewer items, each item is a group.
+    The items are assigned in turn to at most `_MAX_JACKKNIFE_GROUPS` groups. With few items, each item is a group.
 
     value_a, value_b : float arrays (n_cells,), both values of each cell
     item : int array (n_cells,), item of each cell
@@ -251,11 +264,14 @@ def _correlate_without_each_group(value_a: Floats, value_b: Floats, item: Positi
     Returns the correlations, float array (n_groups,); NaN if the remaining values are constant.
     """
     _, item_number = np.unique(item, return_inverse=True)
-    group = item_number % _MAX_GROUPS
+    group_of_cell = item_number % _MAX_JACKKNIFE_GROUPS
+    n_groups = int(group_of_cell.max()) + 1
+
     rhos = []
-    for left_out in range(int(group.max()) + 1):
-        is_used = group != left_out
-        rhos.append(_correlate_ranks(value_a[is_used], value_b[is_used]))
+    for left_out_group in range(n_groups):
+        is_used = group_of_cell != left_out_group
+        rho = _correlate_ranks(value_a[is_used], value_b[is_used])
+        rhos.append(rho)
     return np.array(rhos)
 
 

@@ -16,6 +16,7 @@ from youden.stats.base.clusters import UNSEEN_CLUSTERS, unseen_effect_square
 from youden.types.pool import Floats, Ids, ReadOnly
 
 _VARIANCE_RATIOS = np.append(0.0, np.geomspace(1e-4, 10, 150))[:, None]
+"""Grid of ratios of the variance between agents to the variance of a trial, as a column."""
 _TINY = 1e-9
 _MAX_ERROR_SHARE = 0.5
 """Share of a covariate's variance that may be measurement error. Above it, no correction is made: nearly all of the
@@ -152,7 +153,7 @@ def curved_relation(
     score, information, variance = _compute_label_statistics(label_design, x, x_variance, ratio)
 
     # shifts of single agents
-    residual = _residuals(np.column_stack([fixed, is_in_trial]), answer)
+    residual = _compute_residuals(np.column_stack([fixed, is_in_trial]), answer)
     noise_ratio = _compute_noise_ratio(residual, is_in_trial)
     shifts = [_estimate_agent_shift(design, agent, float(noise_ratio[agent])) for agent in range(n_agents)]
     shift, std_error, df = np.array(shifts).T
@@ -242,47 +243,51 @@ def _make_adjusted_design(fixed: Floats, is_in_trial: Floats, answer: Floats) ->
 
 
 def _compute_label_statistics(
-    design: _AdjustedDesign, x: Floats, x_variance: Floats, ratio: float
+    design: _AdjustedDesign, ability: Floats, ability_variance: Floats, variance_ratio: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Compute the statistics of a test of whether a label, such as long responses, explains the difference of two judges.
+    """Compute the statistics of a test of whether a label, such as "has long responses", affects the answers of a judge.
 
-    The test is a score test in a regression on the label and on a parabola in the abilities x. For a label f (n_agents,), 1
-    for agents with the label and 0 for others, the estimated effect is f'score / f'information·f.
+    The test is a score test in a regression of the answers on the label and on a parabola in the abilities. A label f is an
+    array (n_agents,) with 1 for agents that have it and 0 for others. Its estimated effect is f'score / f'information·f.
 
     design : cross products of trials without the fixed part of the model
-    x, x_variance : float arrays (n_agents,), abilities and the variances of their errors
-    ratio : variance between agents divided by the variance of a trial
+    ability, ability_variance : float arrays (n_agents,), standardized abilities and the variances of their errors
+    variance_ratio : variance between agents divided by the variance of a trial
 
     Returns the score vector, float array (n_agents,), the information matrix, and the covariance matrix of the score
     vector, float arrays (n_agents, n_agents).
     """
     # Without the parabola, the information is N(1 + ratio·N)⁻¹ and the score is (1 + ratio·N)⁻¹v, with the products N of
-    # agents and v of answers. The eigenvectors of N diagonalize both matrices.
+    # agents and v of answers. In the basis of the eigenvectors of N, both are computed eigenvalue by eigenvalue.
     eigenvalues, eigenvectors = np.linalg.eigh(design.agent_products)
     eigenvalues = np.maximum(eigenvalues, 0)
-    denominator = 1 + ratio * eigenvalues
-    information = (eigenvectors * (eigenvalues / denominator)) @ eigenvectors.T
-    score = eigenvectors @ ((eigenvectors.T @ design.answer_products) / denominator)
+    denominator = 1 + variance_ratio * eigenvalues
+    information_eigenvalues = eigenvalues / denominator
+    information = (eigenvectors * information_eigenvalues) @ eigenvectors.T
+    score_in_eigenbasis = (eigenvectors.T @ design.answer_products) / denominator
+    score = eigenvectors @ score_in_eigenbasis
 
-    without_parabola = _make_parabola_remover(x, x_variance, information)
-    adjusted_information = without_parabola @ information
-    return without_parabola @ score, adjusted_information, adjusted_information @ without_parabola.T
+    remove_parabola = _make_parabola_removal_matrix(ability, ability_variance, information)
+    adjusted_score = remove_parabola @ score
+    adjusted_information = remove_parabola @ information
+    score_covariance = adjusted_information @ remove_parabola.T
+    return adjusted_score, adjusted_information, score_covariance
 
 
-def _make_parabola_remover(x: Floats, x_variance: Floats, information: Floats) -> Floats:
-    """Make the matrix that removes a parabola in the abilities x from a score vector of agents.
+def _make_parabola_removal_matrix(ability: Floats, ability_variance: Floats, information: Floats) -> Floats:
+    """Make the matrix that subtracts the best-fitting parabola in the abilities from a score vector of agents.
 
-    Errors of x flatten a fitted parabola. The contribution of the errors to the moments of x and x² is subtracted if it
-    is at most the share `_MAX_ERROR_SHARE`.
+    Abilities with errors would give too flat a parabola. The second moments of the abilities and of their squares are
+    therefore reduced by the part that is due to errors, if this part is at most the share `_MAX_ERROR_SHARE`.
 
-    x, x_variance : float arrays (n_agents,), abilities and the variances of their errors
+    ability, ability_variance : float arrays (n_agents,), abilities and the variances of their errors
     information : float array (n_agents, n_agents), information about the agents' effects
 
-    Returns a float array (n_agents, n_agents).
+    Returns a float array (n_agents, n_agents), by which a score vector is multiplied from the left.
     """
-    powers, error_moments = _estimate_powers(x, x_variance, weight=np.diag(information))
+    powers, error_moments = _estimate_first_two_powers(ability, ability_variance, weight=np.diag(information))
 
-    # uncorrelated linear combinations of x and x² with moments of 1, as columns
+    # uncorrelated linear combinations of the ability and its square with moments of 1, as columns
     moments, axes = np.linalg.eigh(powers.T @ information @ powers)
     is_determined = moments > _TINY
     combinations = axes[:, is_determined] / np.sqrt(moments[is_determined])
@@ -292,37 +297,41 @@ def _make_parabola_remover(x: Floats, x_variance: Floats, information: Floats) -
     combinations = combinations @ rotation
     error_share = np.where(error_share > _MAX_ERROR_SHARE, 0.0, error_share.clip(0))
 
-    # regression on these combinations; without errors, their moments are 1 − error_share
-    scaled_combinations = combinations / (1 - error_share)
-    explained = information @ powers @ scaled_combinations @ combinations.T @ powers.T
-    return np.asarray(np.eye(len(x)) - explained)
+    # The coefficient of a combination in the parabola is its product with the score, divided by its moment. Without the
+    # errors, the moment is 1 − error_share.
+    regressors = powers @ combinations  # (n_agents, n_combinations)
+    score_to_coefficients = (regressors / (1 - error_share)).T  # (n_combinations, n_agents)
+    parabola = information @ regressors @ score_to_coefficients
+    return np.asarray(np.eye(len(ability)) - parabola)
 
 
-def _estimate_powers(x: Floats, x_variance: Floats, *, weight: Floats) -> tuple[Floats, Floats]:
-    """Estimate x and x² from values with errors, and the contribution of these errors to second moments.
+def _estimate_first_two_powers(x: Floats, x_variance: Floats, *, weight: Floats) -> tuple[Floats, Floats]:
+    """Estimate x and x² without bias from observed values with normal errors, and how much these errors add to moments.
+
+    A second moment is the sum over agents of weight × product of two estimates. The errors of the estimates increase it.
 
     x, x_variance : float arrays (n_agents,), observed values and the variances of their errors
     weight : float array (n_agents,), weights of the agents in the moments
 
-    Returns the estimates of x and x², float array (n_agents, 2), and the contributions of the errors, float array (2, 2).
-    A second moment is the sum over agents of weight × product of two estimates.
+    Returns the estimates of x and x² as columns, float array (n_agents, 2), and how much errors add to their second
+    moments, float array (2, 2).
     """
     # unbiased estimates of the powers 0 to 4 of the true x: power_(m+1) = x·power_m − m·variance·power_(m−1)
-    power = [np.ones_like(x), x]
-    for m in (1, 2, 3):
-        next_power = x * power[m] - m * x_variance * power[m - 1]
-        power.append(next_power)
+    powers = [np.ones_like(x), x]
+    for exponent in (1, 2, 3):
+        next_power = x * powers[exponent] - exponent * x_variance * powers[exponent - 1]
+        powers.append(next_power)
 
-    # the product of two estimates minus the estimate of the power a + b is the product of their errors, on average
+    # product of two estimates = estimate of the product + product of their errors, on average
     error_moments = np.empty((2, 2))
-    for a in (1, 2):
-        for b in (1, 2):
-            error_product = power[a] * power[b] - power[a + b]
-            error_moments[a - 1, b - 1] = weight @ error_product
-    return np.column_stack([power[1], power[2]]), error_moments
+    for i in (1, 2):
+        for k in (1, 2):
+            error_product = powers[i] * powers[k] - powers[i + k]
+            error_moments[i - 1, k - 1] = weight @ error_product
+    return np.column_stack([powers[1], powers[2]]), error_moments
 
 
-def _residuals(design: Floats, answer: Floats) -> Floats:
+def _compute_residuals(design: Floats, answer: Floats) -> Floats:
     """Compute the residuals of a least-squares fit, float array (n_trials,); `design` is float array (n_trials, n_columns)."""
     return answer - design @ np.linalg.lstsq(design, answer, rcond=None)[0]
 
@@ -350,21 +359,22 @@ def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
 
     Returns the ratio τ²/σ² of the variance between agents to the variance σ² of a trial, and σ².
     """
-    # the effects are independent in the directions of the eigenvectors
+    # in the basis of the eigenvectors, the effects of agents are independent
     eigenvalues, eigenvectors = np.linalg.eigh(design.agent_products)
     eigenvalues = np.maximum(eigenvalues, 0)
-    products = eigenvectors.T @ design.answer_products
+    products_in_eigenbasis = eigenvectors.T @ design.answer_products
 
-    # for each ratio on the grid: sum of squares minus the part that the random effects explain
-    scale = 1 + _VARIANCE_RATIOS * eigenvalues
-    explained = (_VARIANCE_RATIOS * products**2 / scale).sum(axis=1)
-    residual_squares = np.maximum(design.squares - explained, 1e-12)
+    # for each ratio on the grid (rows): sum of squares minus the part that the random effects explain
+    relative_variance = 1 + _VARIANCE_RATIOS * eigenvalues
+    explained_per_effect = _VARIANCE_RATIOS * products_in_eigenbasis**2 / relative_variance
+    residual_squares = np.maximum(design.squares - explained_per_effect.sum(axis=1), 1e-12)
 
-    # restricted log-likelihood, with the maximum over σ² of residual_squares/df inserted
+    # restricted log-likelihood of each ratio, at the σ² that maximizes it: residual_squares/df
     log_determinant = np.log1p(_VARIANCE_RATIOS * eigenvalues).sum(axis=1)
     log_likelihood = -0.5 * (design.df * np.log(residual_squares) + log_determinant)
     best = int(np.argmax(log_likelihood))
-    return float(_VARIANCE_RATIOS[best, 0]), float(residual_squares[best]) / design.df
+    trial_variance = float(residual_squares[best]) / design.df
+    return float(_VARIANCE_RATIOS[best, 0]), trial_variance
 
 
 def _estimate_agent_shift(design: _AdjustedDesign, agent: int, noise_ratio: float) -> tuple[float, float, float]:

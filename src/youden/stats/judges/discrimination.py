@@ -80,10 +80,11 @@ class ItemTotals:
 
         Notes
         -----
-        The residual r_t of trial t is its answer minus the mean, and u_j is the sum of r_t over the trials of item j. With
-        N trials on G items, the variance is (Σ_j u_j² − (m − 1)·Σ_t r_t²)/N² · G/(G − 1). m is the number of items of
-        a trial, 1 for paired and 2 for independent trials. For m = 2, each r_t is in two of the u_j, and the estimate
-        is the dyadic cluster-robust variance.
+        The residual of a trial is its answer minus the mean. Residuals are summed for each item, and U is the sum of the
+        squares of these sums. R is the sum of the squared residuals of all trials. With N trials on G items, the variance is
+        (U − (m − 1)·R)/N² · G/(G − 1). m is the number of items of a trial, 1 for paired and 2 for independent trials. For
+        m = 2, U contains the squared residual of each trial twice, once for either item, so that R is subtracted (dyadic
+        cluster-robust variance).
 
         References
         ----------
@@ -92,9 +93,11 @@ class ItemTotals:
         if not self.weight:
             return math.nan
         residual_squares = max(self.square_sum - self.weight * self.mean**2, 0.0)
-        item_residuals = self.item_sum - self.item_weight * self.mean
-        clustered_squares = float((item_residuals**2).sum()) - (self._items_per_trial - 1) * residual_squares
-        n_items = max(self.n_clusters, 2)
+        residual_sum_by_item = self.item_sum - self.item_weight * self.mean
+        sum_of_squared_sums = float((residual_sum_by_item**2).sum())
+        clustered_squares = sum_of_squared_sums - (self._items_per_trial - 1) * residual_squares
+
+        n_items = max(self.n_clusters, 2)  # with a single item, the correction is not defined
         return max(clustered_squares, residual_squares) * n_items / (n_items - 1) / self.weight**2
 
 
@@ -185,7 +188,7 @@ def youdens_j(paired: ItemTotals, independent: ItemTotals, *, level: float = 0.9
 
 
 def mean_difference(differences: ItemTotals, *, level: float = 0.95) -> Metric:
-    """Estimate Youden's J from the differences D = TPR − FPR of pairs of agents.
+    """Average the differences D = TPR − FPR of pairs of agents, an estimate of Youden's J.
 
     Use it for imported runs, which contain D but not the true-positive rates (TPR) and false-positive rates (FPR).
 
@@ -206,8 +209,8 @@ def mean_difference(differences: ItemTotals, *, level: float = 0.95) -> Metric:
     if differences.n_clusters < 2:
         return Metric(differences.mean, math.nan, math.nan, level, method)
     mean = differences.mean
-    t = float(stdtrit(differences.n_clusters - 1, (1 + level) / 2))
-    half_width = t * math.sqrt(differences.variance)
+    t_quantile = float(stdtrit(differences.n_clusters - 1, (1 + level) / 2))
+    half_width = t_quantile * math.sqrt(differences.variance)
     return Metric(mean, mean - half_width, mean + half_width, level, method)
 
 

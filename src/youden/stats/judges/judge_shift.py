@@ -139,8 +139,8 @@ class JudgeShift:
         self.level = level
         self.n_trials = n
         self.n_by_agent = np.bincount(np.append(i, k), minlength=K)
-        self.reliability_a = _reliability(a, variance_a)
-        self.reliability_b = _reliability(b, np.diag(covariance))
+        self.reliability_a = _compute_reliability(a, variance_a)
+        self.reliability_b = _compute_reliability(b, np.diag(covariance))
 
     def min_half_width(self, member: Bools, level: float) -> float:
         """Compute the smallest half-width that the interval of a group's shift may have.
@@ -163,24 +163,37 @@ class JudgeShift:
         ZeroDivisionError
             If all agents belong to the group, or none.
         """
-        unseen_members = self._unseen_shift(member, level)
-        unseen_others = self._unseen_shift(~member, level)
+        unseen_members = self._bound_unseen_shift(member, level)
+        unseen_others = self._bound_unseen_shift(~member, level)
         return math.hypot(unseen_members, unseen_others)
 
-    def _unseen_shift(self, side: Bools, level: float) -> float:
-        """Compute how large a shift may be that the trials of a group have not shown; side : bool array (n_compared,)."""
-        n = self.n_by_agent[side]
-        mean_square = np.average(self.curve.unseen_effect_square[side], weights=n)
-        max_share = float(zero_event_upper_bound((1 - level) / 2, n.sum()))  # of the trials
-        return float(max_share * np.sqrt(mean_square))
+    def _bound_unseen_shift(self, is_in_group: Bools, level: float) -> float:
+        """Compute how large a shift of a group of agents may be that its trials have not shown.
+
+        An event that occurs in a small share of all trials may be in none of the group's trials. The bound is the largest such
+        share at this level, times the typical effect of an event.
+
+        is_in_group : bool array (n_compared,)
+        level : confidence level
+        """
+        n_trials = self.n_by_agent[is_in_group]
+        mean_square_effect = np.average(self.curve.unseen_effect_square[is_in_group], weights=n_trials)
+        max_unseen_share = float(zero_event_upper_bound((1 - level) / 2, n_trials.sum()))
+        return float(max_unseen_share * np.sqrt(mean_square_effect))
 
 
-def _reliability(effect: Floats, sampling_variance: Floats) -> float:
-    """Compute the share of the variance of effects that is not sampling variance; both are float arrays (n_agents,)."""
-    variance = float(effect.var())
-    if variance <= 0:
+def _compute_reliability(effect: Floats, sampling_variance: Floats) -> float:
+    """Compute the reliability of estimated effects: the share of their variance that is not sampling variance.
+
+    effect, sampling_variance : float arrays (n_agents,), estimates and their sampling variances
+
+    Returns a number from 0 to 1; 0 if all estimates are equal.
+    """
+    total_variance = float(effect.var())
+    if total_variance <= 0:
         return 0.0
-    return max(0.0, 1 - float(sampling_variance.mean()) / variance)
+    sampling_share = float(sampling_variance.mean()) / total_variance
+    return max(0.0, 1 - sampling_share)
 
 
 def _fit_effects(

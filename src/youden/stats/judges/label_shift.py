@@ -107,7 +107,7 @@ def label_shift(
 
     # permutations F of the label f (rows), without those of no variance; the symbols are those of the notes
     is_exact = comb(n_agents, n_members) <= n_permutations
-    F = _all_labels(n_agents, n_members) if is_exact else _random_labels(n_agents, n_members, n_permutations, rng)
+    F = _list_all_labels(n_agents, n_members) if is_exact else _draw_labels(n_agents, n_members, n_permutations, rng)
     V = information if variance is None else variance
     sd = np.sqrt(np.maximum(((F @ V) * F).sum(axis=1), 0))  # √(F'VF)
     has_variance = sd > 1e-6
@@ -122,31 +122,46 @@ def label_shift(
         return LabelShift(estimate, -np.inf, np.inf, 1.0, len(F), level)
     estimate = float(f @ score) / observed_information
 
-    # u(F; c) = intercept − c·slope for the permutations, and u(f; c) = (estimate − c)·observed_slope. The threshold is the
-    # value of c at which both are equal. Permutations whose slope is not smaller than that of f count for every c.
+    # test statistics of a value c: u(F; c) = intercept − c·slope, and u(f; c) = (estimate − c)·observed_slope
     intercept = F @ score / sd
     slope = F @ (information @ f) / sd
     observed_slope = observed_information / observed_sd
-    has_threshold = observed_slope - slope > 1e-9
-    intercept_difference = observed_slope * estimate - intercept[has_threshold]
-    thresholds = np.sort(intercept_difference / (observed_slope - slope[has_threshold]))
+    thresholds = _compute_thresholds(intercept, slope, observed_slope, estimate)
 
     # the observed label, and permutations without a threshold, are as extreme for every c
     n_observed = 0 if is_exact else 1  # all permutations include the observed label
-    n = len(F) + n_observed
-    n_always = len(F) - int(has_threshold.sum()) + n_observed
-    low, high, p_value = _invert_permutation_test(thresholds, n=n, n_always=n_always, level=level)
-    return LabelShift(estimate, low, high, p_value, n, level)
+    n_all = len(F) + n_observed
+    low, high, p_value = _invert_permutation_test(
+        thresholds, n_permutations=n_all, n_always_extreme=n_all - len(thresholds), level=level
+    )
+    return LabelShift(estimate, low, high, p_value, n_all, level)
+
+
+def _compute_thresholds(intercept: Floats, slope: Floats, observed_slope: float, estimate: float) -> Floats:
+    """Compute the effects c at which permutations of a label have the same test statistic as the observed label.
+
+    The statistic of a permutation is intercept − c·slope, and that of the observed label is (estimate − c)·observed_slope. A
+    permutation whose slope is not smaller than the observed one has no threshold: it counts as extreme for every c.
+
+    intercept, slope : float arrays (n_permutations,)
+
+    Returns the thresholds, float array (n_thresholds,), ascending.
+    """
+    slope_difference = observed_slope - slope
+    has_threshold = slope_difference > 1e-9
+    intercept_difference = observed_slope * estimate - intercept[has_threshold]
+    return np.sort(intercept_difference / slope_difference[has_threshold])
 
 
 def _check_labels(score: Floats, information: Floats, has_label: Bools) -> None:
-    """Check that arrays are of the same agents, and that some of the agents, but not all, have the label.
+    """Check that all arrays describe the same number of agents, and that some of the agents, but not all, have the label.
 
     score : float array (n_agents,)
     information : float array (n_agents, n_agents)
     has_label : bool array (n_agents,)
 
-    Raises StatisticsError [label-shape] or [label-constant] otherwise.
+    Raises StatisticsError [label-shape] if the numbers of agents differ, and [label-constant] if all agents or none have the
+    label.
     """
     n_agents, n_labelled = len(score), int(has_label.sum())
     if has_label.shape != score.shape or information.shape != (n_agents, n_agents):
@@ -163,44 +178,56 @@ def _check_labels(score: Floats, information: Floats, has_label: Bools) -> None:
         )
 
 
-def _invert_permutation_test(thresholds: Floats, *, n: int, n_always: int, level: float) -> tuple[float, float, float]:
+def _invert_permutation_test(
+    thresholds: Floats, *, n_permutations: int, n_always_extreme: int, level: float
+) -> tuple[float, float, float]:
     """Compute the confidence bounds of an effect c, and the p-value of c = 0, by inverting a permutation test.
 
-    A permutation of the labels is extreme at c if its test statistic is at least as large as the observed one. Most
-    permutations have a threshold. In the test for the lower bound, such a permutation is extreme if c is at least its
-    threshold. In the test for the upper bound, it is extreme if c is at most its threshold. Permutations without a threshold
-    are extreme for every c.
+    A value of c is tested by comparing the observed labels with permuted ones. A permutation is extreme at c if its test
+    statistic is at least as large as the observed one. The value is excluded if few permutations are extreme. Each threshold is
+    the value of c from which a permutation becomes extreme: upwards in the test for the lower bound, and downwards in the test
+    for the upper bound.
 
     thresholds : float array (n_thresholds,), thresholds of the permutations that have one, ascending
-    n : number of all permutations
-    n_always : number of permutations that are extreme for every c
+    n_permutations : number of all permutations
+    n_always_extreme : number of permutations without a threshold, which are extreme at every c
     level : confidence level
 
     Returns the lower bound, the upper bound and the two-sided p-value. Bounds are ∓∞ if no value can be excluded.
     """
     # a value of c is excluded if at most the fraction (1 − level)/2 of the permutations is extreme
-    max_n_extreme = int((1 - level) / 2 * n + 1e-9)  # 1e-9 allows for rounding
-    n_excluded = max_n_extreme - n_always  # number of thresholds outside each bound
+    max_n_extreme = int((1 - level) / 2 * n_permutations + 1e-9)  # 1e-9 allows for rounding
+
+    # this many thresholds are below the lower bound, and as many are above the upper bound
+    n_outside = max_n_extreme - n_always_extreme
     low, high = -np.inf, np.inf
-    if 0 <= n_excluded < len(thresholds):
-        low, high = thresholds[n_excluded], thresholds[-1 - n_excluded]
+    if 0 <= n_outside < len(thresholds):
+        low = thresholds[n_outside]
+        high = thresholds[::-1][n_outside]
 
     # p-value of c = 0 from the tests of both sides
-    n_extreme_below = int((thresholds <= 0).sum())
-    n_extreme_above = int((thresholds >= 0).sum())
-    n_extreme = min(n_extreme_below, n_extreme_above) + n_always
-    p_value = min(1.0, 2 * n_extreme / n)
+    n_extreme_in_lower_test = int((thresholds <= 0).sum())
+    n_extreme_in_upper_test = int((thresholds >= 0).sum())
+    n_extreme = min(n_extreme_in_lower_test, n_extreme_in_upper_test) + n_always_extreme
+    p_value = min(1.0, 2 * n_extreme / n_permutations)
     return float(low), float(high), p_value
 
 
-def _all_labels(K: int, n_members: int) -> Floats:
-    """List all labels of `n_members` of K agents: float array (n_labels, K), 1 for members."""
-    members = np.array(list(combinations(range(K), n_members)))
-    labels = np.zeros((len(members), K))
-    labels[np.arange(len(members))[:, None], members] = 1.0
+def _list_all_labels(n_agents: int, n_members: int) -> Floats:
+    """List all ways to give a label to `n_members` agents.
+
+    Returns a float array (n_labels, n_agents), in which a row is 1 for the agents that have the label and 0 for the others.
+    """
+    members = np.array(list(combinations(range(n_agents), n_members)))
+    labels = np.zeros((len(members), n_agents))
+    np.put_along_axis(labels, members, 1.0, axis=1)
     return labels
 
 
-def _random_labels(K: int, n_members: int, n: int, rng: np.random.Generator) -> Floats:
-    """Draw `n` random labels of `n_members` of K agents: float array (n, n_agents), 1 for members."""
-    return (np.argsort(rng.random((n, K)), axis=1) < n_members).astype(np.float64)
+def _draw_labels(n_agents: int, n_members: int, n_labels: int, rng: np.random.Generator) -> Floats:
+    """Give a label to `n_members` random agents, `n_labels` times.
+
+    Returns a float array (n_labels, n_agents), in which a row is 1 for the agents that have the label and 0 for the others.
+    """
+    random_order = np.argsort(rng.random((n_labels, n_agents)), axis=1)
+    return (random_order < n_members).astype(np.float64)

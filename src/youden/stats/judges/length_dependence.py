@@ -61,14 +61,14 @@ def length_share(
         return float("nan")
     weight = np.where(paired, 0.5 / n_paired, 0.5 / n_independent)
     lengths = np.stack([first_length, second_length]).astype(np.float64)
-    first_class, second_class = _quantile_classes(lengths.ravel(), N_LENGTH_CLASSES).reshape(lengths.shape)
+    first_class, second_class = _assign_quantile_classes(lengths.ravel(), N_LENGTH_CLASSES).reshape(lengths.shape)
     log_ratio = np.abs(np.diff(np.log(np.maximum(lengths, 1)), axis=0))[0]
     by_length = _compute_adjusted_r2(answer, weight, first_class * N_LENGTH_CLASSES + second_class)
-    by_ratio = _compute_adjusted_r2(answer, weight, _quantile_classes(log_ratio, N_RATIO_CLASSES))
+    by_ratio = _compute_adjusted_r2(answer, weight, _assign_quantile_classes(log_ratio, N_RATIO_CLASSES))
     return max(by_length, by_ratio)
 
 
-def _quantile_classes(values: Floats, n_classes: int) -> Positions:
+def _assign_quantile_classes(values: Floats, n_classes: int) -> Positions:
     """Assign values to `n_classes` classes of about equal size by their quantiles: class numbers from 0, int64 array (n,)."""
     edges = np.quantile(values, np.linspace(0, 1, n_classes + 1)[1:-1])
     return np.searchsorted(edges, values, side="right").astype(np.int64)
@@ -77,19 +77,24 @@ def _quantile_classes(values: Floats, n_classes: int) -> Positions:
 def _compute_adjusted_r2(answer: Floats, weight: Floats, group: Positions) -> float:
     """Compute the adjusted R² of predicting each answer by the weighted mean answer of its group of trials.
 
+    The adjustment allows for the number of groups: each group mean that is fitted costs one degree of freedom.
+
     answer : float array (n_trials,)
     weight : float array (n_trials,), weights of the trials, with sum 1
     group : int64 array (n_trials,), number of the group of each trial, such as trials with similar lengths of the texts
     """
     group_weight = np.bincount(group, weight)
     has_trials = group_weight > 0
-    group_sum = np.bincount(group, weight * answer)
-    group_mean = np.divide(group_sum, group_weight, out=np.zeros(len(group_weight)), where=has_trials)
-    mean = float(weight @ answer)
+    answer_sum = np.bincount(group, weight * answer)
+    group_mean = np.divide(answer_sum, group_weight, out=np.zeros(len(group_weight)), where=has_trials)
+    overall_mean = float(weight @ answer)
 
-    # 1 − (residual squares / total squares)·(n − 1)/(n − number of groups), with the effective number n = 1/Σw² of trials
+    # weighted sums of squared deviations from the group means and from the overall mean
     residual_squares = float((weight * (answer - group_mean[group]) ** 2).sum())
-    total_squares = float((weight * (answer - mean) ** 2).sum())
+    total_squares = float((weight * (answer - overall_mean) ** 2).sum())
+
+    # degrees of freedom, with the effective number 1/Σw² of trials
     n_effective = 1 / float((weight**2).sum())
-    remaining_df = max(n_effective - int(has_trials.sum()), 1)
-    return 1 - residual_squares / total_squares * (n_effective - 1) / remaining_df
+    total_df = n_effective - 1
+    residual_df = max(n_effective - int(has_trials.sum()), 1)
+    return 1 - residual_squares / total_squares * total_df / residual_df

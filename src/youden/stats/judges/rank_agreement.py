@@ -70,11 +70,12 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
     """
     a = shift.effect_a
     K = len(a)
-    x = _normalize(a - a.mean())
-    if not x.any():
+    scaled_a = _scale_to_length_1(a - a.mean())
+    if not scaled_a.any():
         return RankAgreement(np.nan, np.nan, np.nan, shift.level, np.nan)
 
-    rho = _spearman_rows(_draw_effects(shift, x, rng=rng, n_draws=n_draws), a)
+    drawn_effects = _draw_effects(shift, scaled_a, rng=rng, n_draws=n_draws)
+    rho = _correlate_rows(drawn_effects, a)
     p_high = (1 + shift.level) / 2
     low, median, high = np.quantile(rho, [1 - p_high, 0.5, p_high]).tolist()
     if low == high:
@@ -84,11 +85,11 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
     B = shift.reliability_a
     mean, sd = a.mean() + B * (a - a.mean()), (B * (1 - B)) ** 0.5 * a.std()
     true_a = mean + sd * rng.standard_normal((n_draws, K))
-    ceiling = float(np.median(_spearman_rows(true_a, a)))
+    ceiling = float(np.median(_correlate_rows(true_a, a)))
     return RankAgreement(median, low, high, shift.level, ceiling)
 
 
-def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_draws: int) -> Floats:
+def _draw_effects(shift: JudgeShift, scaled_a: Floats, *, rng: np.random.Generator, n_draws: int) -> Floats:
     """Draw the true effects of the agents under judge B from their posterior distribution.
 
     The true effects under judge B are modelled as a line (a linear function of the effects under judge A) plus
@@ -96,37 +97,42 @@ def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_d
     that `_draw_prior_variances` draws.
 
     shift : estimated effects of the agents under both judges, with the covariance of those under judge B
-    x : float array (n_agents,), effects under judge A, centred and divided by their length √Σx²
+    scaled_a : float array (n_agents,), effects under judge A minus their mean, scaled to a sum of squares of 1
     n_draws : number of draws
 
     Returns a float array (n_draws, n_agents), effects up to a constant, which does not change ranks.
     """
-    # estimated deviations from the line in each direction of the basis; rounding may make variances negative
-    basis = _make_nonlinear_basis(shift.covariance, x)
+    # least-squares slope of the line, and the estimated deviations from the line in each direction of the basis
+    slope = float(scaled_a @ shift.effect_b)
+    basis = _make_nonlinear_basis(shift.covariance, scaled_a)
     deviation = basis.T @ shift.effect_b
-    sampling_variance = (basis * (shift.covariance @ basis)).sum(axis=0).clip(0) + 1e-12
 
-    slope = float(x @ shift.effect_b)
+    # variance of each deviation, bᵀ·covariance·b for the direction b; rounding may make it negative
+    sampling_variance = (basis * (shift.covariance @ basis)).sum(axis=0).clip(0) + 1e-12
     prior_variance = _draw_prior_variances(deviation, sampling_variance, slope, rng=rng, n_draws=n_draws)
 
-    # posterior of the deviations from the line: N(w·deviation, w·sampling variance), w = prior/(prior + sampling variance)
+    # A deviation with a normal prior around 0 has the posterior mean w·deviation and the posterior variance w·sampling
+    # variance, with the weight w = prior variance / (prior variance + sampling variance).
     data_weight = prior_variance / (prior_variance + sampling_variance)
+    posterior_sd = np.sqrt(data_weight * sampling_variance)
     noise = rng.standard_normal((n_draws, len(deviation)))
-    drawn_deviation = data_weight * deviation + np.sqrt(data_weight * sampling_variance) * noise
+    drawn_deviation = data_weight * deviation + posterior_sd * noise
 
     # posterior of the slope of the line; the intercept is left out
-    slope_sd = np.sqrt(max(float(x @ shift.covariance @ x), 0.0))
+    slope_variance = float(scaled_a @ shift.covariance @ scaled_a)
+    slope_sd = np.sqrt(max(slope_variance, 0.0))
     drawn_slope = slope + slope_sd * rng.standard_normal(n_draws)
-    return np.asarray(drawn_slope[:, None] * x + drawn_deviation @ basis.T)
+    return np.asarray(drawn_slope[:, None] * scaled_a + drawn_deviation @ basis.T)
 
 
 def _draw_prior_variances(
     deviation: Floats, sampling_variance: Floats, slope: float, *, rng: np.random.Generator, n_draws: int
 ) -> Floats:
-    """Draw the prior variances of deviations from a line, given the observed deviations.
+    """Draw the prior variances of deviations from a line from their posterior distribution, given the observed deviations.
 
     All deviations have the prior variance τ². The last deviation is in the quadratic direction, so the variance of a quadratic
-    term is added to its τ². The standard deviation of this term is proportional to the slope.
+    term is added to its τ². The standard deviation of this term is proportional to the slope. τ and the factor of
+    proportionality are unknown, and are drawn from a grid.
 
     deviation : float array (n_vectors,), observed deviations in an orthonormal basis; the last is the quadratic one
     sampling_variance : float array (n_vectors,), sampling variances of the deviations
@@ -141,27 +147,27 @@ def _draw_prior_variances(
     quadratic_prior_variance = tau_square + (_RELATIVE_QUADRATIC_SDS * slope) ** 2
 
     # log-likelihood on the grid; that of the other deviations does not depend on the column
-    other_log_densities = _log_density(deviation[:-1], sampling_variance[:-1] + tau_square)
-    quadratic_log_density = _log_density(deviation[-1], sampling_variance[-1] + quadratic_prior_variance)
+    other_log_densities = _compute_log_density(deviation[:-1], sampling_variance[:-1] + tau_square)
+    quadratic_log_density = _compute_log_density(deviation[-1], sampling_variance[-1] + quadratic_prior_variance)
     log_likelihood = other_log_densities.sum(axis=1, keepdims=True) + quadratic_log_density
 
     # draw points of the grid with probabilities proportional to their likelihood
-    weight = np.exp(log_likelihood - log_likelihood.max()).ravel()
-    point = rng.choice(weight.size, n_draws, p=weight / weight.sum())
-    row, column = np.unravel_index(point, log_likelihood.shape)
-    prior_variance = np.repeat(tau_square[row], len(deviation), axis=1)
-    prior_variance[:, -1] = quadratic_prior_variance[row, column]
+    likelihood = np.exp(log_likelihood - log_likelihood.max()).ravel()
+    flat_index = rng.choice(likelihood.size, n_draws, p=likelihood / likelihood.sum())
+    tau_index, quadratic_index = np.unravel_index(flat_index, log_likelihood.shape)
+    prior_variance = np.repeat(tau_square[tau_index], len(deviation), axis=1)
+    prior_variance[:, -1] = quadratic_prior_variance[tau_index, quadratic_index]
     return prior_variance
 
 
 def _make_nonlinear_basis(covariance: Floats, x: Floats) -> Floats:
-    """Make directions in which the effects of agents under two judges can deviate from a line.
+    """Make directions in which the effects of agents under judge B can deviate from a linear function of those under judge A.
 
-    The directions are orthonormal vectors (n_agents,) that are orthogonal to a constant and to x, so that they contain no
-    linear function of x. The last one is quadratic in x. In the other directions, sampling errors are uncorrelated.
+    The directions are orthonormal vectors (n_agents,) that are orthogonal to a constant and to x, the scaled effects under
+    judge A. The last one is quadratic in x. In the other directions, sampling errors are uncorrelated.
 
     covariance : float array (n_agents, n_agents), covariance of the sampling errors of the effects under judge B
-    x : float array (n_agents,), effects under judge A, centred and divided by their length √Σx²
+    x : float array (n_agents,), effects under judge A minus their mean, scaled to a sum of squares of 1
 
     Returns the directions as columns, float array (n_agents, n_vectors). The last column is 0 for 3 agents, and if x² is
     a linear function of x, because x has two distinct values.
@@ -172,24 +178,25 @@ def _make_nonlinear_basis(covariance: Floats, x: Floats) -> Floats:
     quadratic = np.zeros(n_agents)
     if n_agents > 3:
         linear_part = linear @ (linear.T @ x**2)
-        quadratic = _normalize(x**2 - linear_part)
-    functions = np.column_stack([linear, quadratic]) if quadratic.any() else linear
+        quadratic = _scale_to_length_1(x**2 - linear_part)
+    known_directions = np.column_stack([linear, quadratic]) if quadratic.any() else linear
 
-    # basis of the vectors orthogonal to these functions: the remaining left singular vectors
-    left, _, _ = np.linalg.svd(functions, full_matrices=True)
-    complement = left[:, functions.shape[1] :]
+    # The first left singular vectors span these columns. The remaining ones are a basis of all orthogonal vectors.
+    left_vectors, _, _ = np.linalg.svd(known_directions, full_matrices=True)
+    n_known = known_directions.shape[1]
+    complement = left_vectors[:, n_known:]
 
     # rotate the basis to the eigenvectors of the covariance, so that sampling errors are uncorrelated
     _, rotation = np.linalg.eigh(complement.T @ covariance @ complement)
     return np.column_stack([complement @ rotation, quadratic])
 
 
-def _log_density(value: Floats, variance: Floats) -> Floats:
+def _compute_log_density(value: Floats, variance: Floats) -> Floats:
     """Compute the log density of normal distributions with mean 0, without the constant −½ log 2π."""
     return np.asarray(-0.5 * (np.log(variance) + value**2 / variance))
 
 
-def _normalize(vector: Floats) -> Floats:
+def _scale_to_length_1(vector: Floats) -> Floats:
     """Scale a vector to length 1; a vector of length 0 becomes 0."""
     length = float(np.sqrt(vector @ vector))
     if length <= 1e-12:
@@ -197,15 +204,19 @@ def _normalize(vector: Floats) -> Floats:
     return vector / length
 
 
-def _spearman_rows(rows: Floats, reference: Floats) -> Floats:
+def _correlate_rows(rows: Floats, reference: Floats) -> Floats:
     """Compute Spearman's ρ of each row of a matrix with a reference: float array (n_rows,), 0 for a constant row.
 
-    rows : float array (n_rows, n)
-    reference : float array (n,)
+    rows : float array (n_rows, n_values)
+    reference : float array (n_values,), values with which each row is correlated
     """
+    # ranks minus their mean; n ranks have the mean (n + 1)/2
     rank = rankdata(rows, axis=1)
     rank -= rank.mean(axis=1, keepdims=True)
     reference_rank = rankdata(reference) - (len(reference) + 1) / 2
-    length = np.sqrt((rank**2).sum(axis=1) * (reference_rank @ reference_rank))
-    rho: Floats = np.divide(rank @ reference_rank, length, out=np.zeros(len(rows)), where=length > 0)
+
+    # ρ is the correlation of the ranks: their sum of products divided by the root of the product of their sums of squares
+    product_sum = rank @ reference_rank
+    root = np.sqrt((rank**2).sum(axis=1) * (reference_rank @ reference_rank))
+    rho: Floats = np.divide(product_sum, root, out=np.zeros(len(rows)), where=root > 0)
     return rho

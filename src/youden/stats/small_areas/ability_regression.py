@@ -103,8 +103,8 @@ class _Interpolation(NamedTuple):
     likelihood : float array (n_intercepts, n_slopes, n_agents)
         Interpolated likelihood of each agent's labels.
     lower : int64 array (n_intercepts, n_slopes, n_agents)
-        Index of the likelihood at the lower point in `_Regression.likelihood`, flattened. The index of the upper point
-        is larger by n_agents.
+        Index of the lower point in the flattened array `_Regression.likelihood`. The index of the upper point is larger
+        by n_agents.
     fraction : float array (n_intercepts, n_slopes, n_agents)
         Distance from the lower point, as a fraction of the step.
     """
@@ -118,15 +118,15 @@ class _Interpolation(NamedTuple):
 class _Regression:
     """One regression of quality on ability, logit(quality) = a + b·x + u, and the likelihood of all labels under it.
 
-    a is the intercept, b the slope, x the transformed ability, and u the deviation of an agent, with SD τ. An outlier is an
-    agent to which the regression does not apply: its quality is uniform on [0, 1].
+    In the formula, a is the intercept, b the slope, x the transformed ability, and u the deviation of an agent, with SD τ. An
+    outlier is an agent to which the regression does not apply: its quality is uniform on [0, 1].
 
     Attributes
     ----------
     curvature : float
         Curvature c of the form in which ability enters.
-    x, std_error : float array (n_agents,)
-        Transformed abilities and their standard errors.
+    transformed_ability, std_error : float array (n_agents,)
+        Transformed abilities x and their standard errors.
     likelihood : float array (n_sds, n_grid, n_agents)
         Likelihood of an agent's labels if the agent is not an outlier, for each SD and each mean of its logit quality.
     outlier_likelihood : float array (n_agents,)
@@ -140,7 +140,7 @@ class _Regression:
     """
 
     curvature: float
-    x: Floats
+    transformed_ability: Floats
     std_error: Floats
     likelihood: Floats
     outlier_likelihood: Floats
@@ -149,12 +149,11 @@ class _Regression:
     prior: float
 
     def interpolate_likelihood(self, intercepts: Floats, slopes: Floats, tau: float) -> _Interpolation:
-        """Interpolate the likelihood of each agent's labels for each intercept and slope of the regression.
+        """Interpolate the likelihood of every agent's labels under each pair of an intercept and a slope.
 
-        The regression applies to agents that are not outliers. It predicts the logit of an agent's quality with the mean
-        a + b·x and the SD √(τ² + (b·std_error)²), with a the intercept, b the slope and x the transformed ability. The
-        likelihood was computed on a grid of means and SDs. It is interpolated between the two nearest means, at the nearest
-        SD.
+        For an agent that is not an outlier, the regression predicts a normal distribution of the logit quality. Its mean is
+        intercept + slope × transformed ability, and its SD is √(τ² + (slope × std_error)²). `self.likelihood` contains the
+        likelihoods on a grid of means and SDs. The result is interpolated between the two nearest means, at the nearest SD.
 
         intercepts : float array (n_intercepts,)
         slopes : float array (n_slopes,)
@@ -166,32 +165,33 @@ class _Regression:
         sd = np.hypot(tau, slopes[:, None] * self.std_error)
         sd_index = _find_nearest_sd(sd)  # (n_slopes, n_agents)
 
-        # position of the mean on the grid of logits, below the last point: (n_intercepts, n_slopes, n_agents)
-        mean = intercepts[:, None, None] + slopes[:, None] * self.x
-        position = np.clip((mean + _MAX_LOGIT) / self.step, 0, n_grid - 1.001)
-        lower_point = position.astype(np.int64)
-        fraction = position - lower_point
+        # each mean lies between two grid points, a lower and an upper one: arrays (n_intercepts, n_slopes, n_agents)
+        mean = intercepts[:, None, None] + slopes[:, None] * self.transformed_ability
+        grid_position = (mean + _MAX_LOGIT) / self.step
+        grid_position = np.clip(grid_position, 0, n_grid - 1.001)
+        lower_point = grid_position.astype(np.int64)
+        fraction = grid_position - lower_point
 
-        # [sd_index, lower_point, agent] and [sd_index, lower_point + 1, agent] as indices in the flattened array
-        lower = (sd_index * n_grid + lower_point) * n_agents + np.arange(n_agents)
-        upper = lower + n_agents
-        flat_likelihood = self.likelihood.reshape(-1)
-        at_lower = flat_likelihood[lower]
-        at_upper = flat_likelihood[upper]
+        # the likelihoods at both points; in the flattened array, the upper point is n_agents entries after the lower one
+        agent = np.arange(n_agents)
+        lower_index = np.ravel_multi_index((sd_index, lower_point, agent), self.likelihood.shape)
+        flat_likelihood = self.likelihood.ravel()
+        at_lower = flat_likelihood[lower_index]
+        at_upper = flat_likelihood[lower_index + n_agents]
         interpolated = at_lower + (at_upper - at_lower) * fraction
-        return _Interpolation(interpolated, lower, fraction)
+        return _Interpolation(interpolated, lower_index, fraction)
 
-    def log_weights(self, intercepts: Floats, slopes: Floats) -> Floats:
-        """Compute log posterior weights for all combinations of τ, share of outliers, intercept and slope.
+    def compute_log_weights(self, intercepts: Floats, slopes: Floats) -> Floats:
+        """Compute the logarithm of the posterior weight of each combination of τ, outlier share, intercept and slope.
 
-        The model is a regression of the logit of an agent's quality on its standardized ability, with labels as data. τ is
-        the SD of the agents' deviations from it. The weight is the likelihood of all labels times the priors.
+        The posterior weight is the likelihood of all labels times the prior probabilities. Posterior probabilities are
+        proportional to these weights, with the same factor for all regressions.
 
         intercepts : float array (n_intercepts,), equidistant
         slopes : float array (n_slopes,), equidistant; [0] without a slope
 
-        Returns a float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), for the τ in `_TAUS` and the shares in
-        `_OUTLIER_SHARES`. They equal the posterior log probabilities up to a constant, the same for all regressions.
+        Returns a float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), for the τ in `_TAUS` and the shares of
+        outliers in `_OUTLIER_SHARES`.
         """
         # log likelihood of all labels; each agent is an outlier with the probability `share`
         log_weight = np.empty((len(_TAUS), len(_OUTLIER_SHARES), len(intercepts), len(slopes)))
@@ -201,21 +201,21 @@ class _Regression:
                 mixture = self.mix_with_outliers(likelihood, share)
                 log_weight[tau_index, share_index] = np.log(mixture).sum(axis=2)
 
-        self._add_intercept_and_scale_priors(log_weight, intercepts)
+        self._add_log_priors_except_slope(log_weight, intercepts)
         if self.has_slope:
-            self._add_slope_prior(log_weight, slopes)
+            self._add_log_slope_prior(log_weight, slopes)
         return log_weight
 
     def mix_with_outliers(self, likelihood: Floats, share: float) -> Floats:
         """Mix the likelihood (…, n_agents) of agents that are not outliers with that of outliers, a share of the agents."""
         return np.asarray((1 - share) * likelihood + share * self.outlier_likelihood)
 
-    def _add_intercept_and_scale_priors(self, log_weight: Floats, intercepts: Floats) -> None:
-        """Add the log priors of the regression, of τ, of the share of outliers and of the intercept, in place.
+    def _add_log_priors_except_slope(self, log_weight: Floats, intercepts: Floats) -> None:
+        """Add the log priors of the regression, of τ, of the share of outliers and of the intercept to log weights, in place.
 
-        The prior of the intercept is a normal density times the step of the grid, up to a constant.
+        The prior probability of an intercept is a normal density times the step of the grid, up to a constant factor.
 
-        log_weight : float array (n_taus, n_outlier_shares, n_intercepts, n_slopes)
+        log_weight : float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), changed in place
         intercepts : float array (n_intercepts,), equidistant
         """
         log_share_prior = np.log(_OUTLIER_PRIOR)[:, None, None]
@@ -223,20 +223,29 @@ class _Regression:
         intercept_step = intercepts[1] - intercepts[0]
         log_weight += log_share_prior + log_intercept_density + np.log(intercept_step)
 
-        tau_prior = _TAU_PRIOR_WITH_SLOPE if self.has_slope else _TAU_PRIOR_WITHOUT_SLOPE
-        prior = self.prior * tau_prior / tau_prior.sum()  # (n_taus,)
-        log_weight += np.log(prior)[:, None, None, None]
+        # prior probability that this regression holds and that τ has each of its values
+        tau_density = _TAU_PRIOR_WITH_SLOPE if self.has_slope else _TAU_PRIOR_WITHOUT_SLOPE
+        p_regression_and_tau = self.prior * tau_density / tau_density.sum()
+        log_weight += np.log(p_regression_and_tau)[:, None, None, None]
 
-    def _add_slope_prior(self, log_weight: Floats, slopes: Floats) -> None:
-        """Add the log prior of each slope, a normal density times the step of the grid, to the last axis, in place."""
-        # A normal density has half of its mass on either side of 0. In this prior, a positive slope has the probability
-        # p_positive instead.
+    def _add_log_slope_prior(self, log_weight: Floats, slopes: Floats) -> None:
+        """Add the log prior of each slope to log weights, in place.
+
+        The prior probability of a slope is a normal density times the step of the grid. It is scaled on either side of 0 such
+        that positive slopes have the total probability `_P_POSITIVE`, or `_P_POSITIVE_CURVED` in a curved form.
+
+        log_weight : float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), changed in place
+        slopes : float array (n_slopes,), equidistant
+        """
         p_positive = _P_POSITIVE if self.curvature == 0 else _P_POSITIVE_CURVED
-        p_sign = np.full(len(slopes), 0.5)
-        p_sign[slopes > 0] = p_positive
-        p_sign[slopes < 0] = 1 - p_positive
+        p_of_side = np.full(len(slopes), 0.5)
+        p_of_side[slopes > 0] = p_positive
+        p_of_side[slopes < 0] = 1 - p_positive
+
+        # a normal density has half of its mass on either side of 0, hence the factor of 2
         slope_step = slopes[1] - slopes[0]
-        log_weight += np.log(2 * p_sign * slope_step / _SLOPE_SD / np.sqrt(2 * np.pi))
+        density_at_0 = 2 * p_of_side * slope_step / _SLOPE_SD / np.sqrt(2 * np.pi)
+        log_weight += np.log(density_at_0)
         log_weight -= 0.5 * (slopes / _SLOPE_SD) ** 2
 
 
@@ -308,16 +317,18 @@ class RegressionPosterior:
         # distribution function of the slope over the regressions with a slope
         sloped_grids = [grid for grid in self.grids if grid.regression.has_slope]
         slopes = np.sort(np.concatenate([grid.slopes for grid in sloped_grids]))
-        p_below = np.sum([grid.p_slope_below(slopes) for grid in sloped_grids], axis=0)
+        p_slope_below = np.sum([grid.p_slope_below(slopes) for grid in sloped_grids], axis=0)
         p_negative = sum(float(grid.p_slope_below(0.0)) for grid in sloped_grids)
 
-        # the regressions without a slope add a jump at 0 to this distribution function, from p_negative by p_zero
+        # The slope 0 has a probability of its own, from the regressions without a slope. The distribution function of all
+        # regressions therefore jumps at 0, from p_negative to p_negative + p_zero.
         p_zero = self.p_zero_slope
         if p <= p_negative:
-            return float(np.interp(p, p_below, slopes))
+            return float(np.interp(p, p_slope_below, slopes))
         if p <= p_negative + p_zero:
             return 0.0
-        return float(np.interp(p - p_zero, p_below, slopes))
+        p_without_jump = p - p_zero
+        return float(np.interp(p_without_jump, p_slope_below, slopes))
 
     def condition_on_slope(self, slope: float) -> RegressionPosterior:
         """Condition the posterior on a value of the slope of quality on ability.
@@ -345,7 +356,7 @@ class RegressionPosterior:
         return replace(self, grids=[replace(grid, weight=grid.weight / total) for grid in grids])
 
     def mean_curve(self, ability: Floats) -> Floats:
-        """Compute the quality that is predicted at given abilities, averaged over the posterior of the regressions.
+        """Predict the quality of agents with given abilities: the posterior mean over all regressions.
 
         Parameters
         ----------
@@ -363,10 +374,13 @@ class RegressionPosterior:
 
         mean_quality = np.zeros(len(standardized))
         for grid in self.grids:
-            x, _ = _transform_abilities(standardized, grid.regression.curvature, reference)
-            logit = grid.intercepts[:, None, None] + grid.slopes[:, None] * x  # (n_intercepts, n_slopes, n_points)
+            transformed, _ = _transform_abilities(standardized, grid.regression.curvature, reference)
+            logit = grid.intercepts[:, None, None] + grid.slopes[:, None] * transformed
+            quality = expit(logit)  # (n_intercepts, n_slopes, n_points)
+
+            # add the sum of weight × quality over intercepts and slopes
             weight = grid.weight.sum(axis=(0, 1))  # (n_intercepts, n_slopes)
-            mean_quality += np.tensordot(weight, expit(logit), axes=2)
+            mean_quality += np.tensordot(weight, quality, axes=2)
         return mean_quality
 
     def predict(self) -> tuple[Floats, Floats]:
@@ -381,26 +395,69 @@ class RegressionPosterior:
 
         Notes
         -----
-        To leave out the agent's own labels, the posterior weight of each regression is divided by the likelihood of these labels.
-        The logit quality of an agent that is not an outlier is a mixture of normal distributions over the regressions.
+        Each combination of τ, intercept and slope predicts a normal distribution of the logit quality of an agent that is not an
+        outlier. The prediction is the mixture of these distributions, weighted by the posterior without the agent's own labels.
         """
-        # weights of the normal distributions in each agent's mixture, by SD, mean (a grid point) and agent, flattened
         regression = self.grids[0].regression
-        flat_weight = np.zeros(regression.likelihood.size)
-        outlier_weight = np.zeros(len(regression.x))
+        mixture = _MixtureWeights(regression)
         for grid in self.grids:
-            for tau_index, tau in enumerate(_TAUS):
+            for tau_index in range(len(_TAUS)):
                 if grid.weight[tau_index].sum() >= _NEGLIGIBLE_WEIGHT:
-                    _add_prediction_weights(flat_weight, outlier_weight, grid, tau_index, tau)
+                    mixture.add(grid, tau_index)
 
-        # density of each agent (k) at each logit (h): sum of weight × normal density over SDs (s) and means (g)
-        mixture_weight = flat_weight.reshape(regression.likelihood.shape)
-        is_used_sd = mixture_weight.any(axis=(1, 2))
-        kernels = _make_normal_kernels(regression.step)
-        density = np.einsum("sgk,sgh->kh", mixture_weight[is_used_sd], kernels[is_used_sd], optimize=True)
+        # density at each logit (n_grid, n_agents): sum of normal density × weight over the SDs (axis 0) and means (axis 1)
+        is_used_sd = mixture.normal.any(axis=(1, 2))
+        normal_density = _make_normal_kernels(regression.step)[is_used_sd]
+        density_by_logit = np.tensordot(normal_density, mixture.normal[is_used_sd], axes=((0, 1), (0, 1)))
 
-        total = density.sum(axis=1) + outlier_weight
-        return density / total[:, None], outlier_weight / total
+        density = density_by_logit.T
+        total = density.sum(axis=1) + mixture.outlier
+        return density / total[:, None], mixture.outlier / total
+
+
+class _MixtureWeights:
+    """Weights of the distributions in the mixture that predicts an agent's logit quality from the labels of other agents.
+
+    Attributes
+    ----------
+    normal : float array (n_sds, n_grid, n_agents)
+        Weight of each normal distribution, by its SD and its mean, which is a point of the grid of logits.
+    outlier : float array (n_agents,)
+        Weight of the case that the agent is an outlier.
+    """
+
+    def __init__(self, regression: _Regression) -> None:
+        self.normal = np.zeros(regression.likelihood.shape)
+        self.outlier = np.zeros(len(regression.outlier_likelihood))
+
+    def add(self, grid: _PosteriorGrid, tau_index: int) -> None:
+        """Add the posterior weights of a grid of intercepts and slopes at one value of τ.
+
+        The weights of the grid depend on the labels of all agents. To leave out an agent's own labels, each weight is divided by
+        the likelihood of these labels.
+
+        grid : intercepts and slopes with their posterior weights
+        tau_index : position of τ in `_TAUS`
+        """
+        regression = grid.regression
+        interpolation = regression.interpolate_likelihood(grid.intercepts, grid.slopes, _TAUS[tau_index])
+
+        # posterior weights without the agent's own labels: (n_intercepts, n_slopes, n_agents)
+        normal_weight = np.zeros_like(interpolation.likelihood)
+        for share, weight in zip(_OUTLIER_SHARES, grid.weight[tau_index], strict=True):
+            own_likelihood = regression.mix_with_outliers(interpolation.likelihood, share)
+            weight_without_own = weight[:, :, None] / own_likelihood
+            normal_weight += (1 - share) * weight_without_own
+            self.outlier += share * weight_without_own.sum(axis=(0, 1))
+
+        # the mean lies between two grid points: divide the weight between them
+        lower_index = interpolation.lower.ravel()
+        upper_index = lower_index + len(self.outlier)  # the next grid point of the same agent
+        lower_weight = (normal_weight * (1 - interpolation.fraction)).ravel()
+        upper_weight = (normal_weight * interpolation.fraction).ravel()
+        shape, n_weights = self.normal.shape, self.normal.size
+        self.normal += np.bincount(lower_index, lower_weight, n_weights).reshape(shape)
+        self.normal += np.bincount(upper_index, upper_weight, n_weights).reshape(shape)
 
 
 def _interpolate_slope(grid: _PosteriorGrid, slope: float) -> _PosteriorGrid:
@@ -418,40 +475,6 @@ def _find_nearest_sd(sd: Floats) -> Positions:
     log_step = np.log(_KERNEL_SDS[1] / _KERNEL_SDS[0])
     nearest = np.rint(np.log(sd / _KERNEL_SDS[0]) / log_step).astype(np.int64)
     return np.asarray(np.clip(nearest, 0, len(_KERNEL_SDS) - 1))
-
-
-def _add_prediction_weights(
-    flat_weight: Floats, outlier_weight: Floats, grid: _PosteriorGrid, tau_index: int, tau: float
-) -> None:
-    """Add the posterior weights of a grid at one value of τ to `flat_weight` and `outlier_weight`, in place.
-
-    The weights of the grid depend on the labels of all agents. To leave out an agent's own labels, each weight is divided by the
-    likelihood of these labels.
-
-    flat_weight : flattened float array (n_sds, n_grid, n_agents), weight of each normal distribution (SD and mean) of the
-        logit quality of an agent that is not an outlier
-    outlier_weight : float array (n_agents,), weights of being an outlier
-    grid : intercepts and slopes with their posterior weights
-    tau_index, tau : position of τ in the weights of the grid, and its value
-    """
-    regression = grid.regression
-    interpolation = regression.interpolate_likelihood(grid.intercepts, grid.slopes, tau)
-
-    # posterior weights without the agent's own labels: (n_intercepts, n_slopes, n_agents)
-    regular_weight = np.zeros_like(interpolation.likelihood)
-    for share, weight in zip(_OUTLIER_SHARES, grid.weight[tau_index], strict=True):
-        own_likelihood = regression.mix_with_outliers(interpolation.likelihood, share)
-        weight_without_own = weight[:, :, None] / own_likelihood
-        regular_weight += (1 - share) * weight_without_own
-        outlier_weight += share * weight_without_own.sum(axis=(0, 1))
-
-    # divide each weight between the grid points below and above the mean
-    lower = interpolation.lower.ravel()
-    upper = lower + len(outlier_weight)  # the next grid point of the same agent
-    weight_of_lower = (regular_weight * (1 - interpolation.fraction)).ravel()
-    weight_of_upper = (regular_weight * interpolation.fraction).ravel()
-    flat_weight += np.bincount(lower, weight_of_lower, flat_weight.size)
-    flat_weight += np.bincount(upper, weight_of_upper, flat_weight.size)
 
 
 def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Floats) -> RegressionPosterior:
@@ -481,7 +504,7 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     p_no_slope = _P_NO_SLOPE + _P_NO_SLOPE_FEW / likelihood.n_labelled
     without_slope = _Regression(
         curvature=0.0,
-        x=z,
+        transformed_ability=z,
         std_error=z_error,
         likelihood=_make_normal_kernels(likelihood.step) @ likelihood.value.T,
         outlier_likelihood=likelihood.value @ likelihood.uniform,
@@ -491,15 +514,19 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     )
     regressions = [without_slope]
     for curvature, form_prior in zip(_CURVATURES, _CURVATURE_PRIOR, strict=True):
-        x, derivative = _transform_abilities(z, curvature, reference)
-        prior = form_prior * (1 - p_no_slope)
+        transformed, derivative = _transform_abilities(z, curvature, reference)
         regression = replace(
-            without_slope, curvature=curvature, x=x, std_error=derivative * z_error, has_slope=True, prior=prior
+            without_slope,
+            curvature=curvature,
+            transformed_ability=transformed,
+            std_error=derivative * z_error,
+            has_slope=True,
+            prior=form_prior * (1 - p_no_slope),
         )
         regressions.append(regression)
 
     # the weights of all grids sum to 1
-    log_grids = [_make_log_weight_grid(regression) for regression in regressions]
+    log_grids = [_make_grid_with_log_weights(regression) for regression in regressions]
     max_log_weight = max(float(grid.weight.max()) for grid in log_grids)
     total = sum(float(np.exp(grid.weight - max_log_weight).sum()) for grid in log_grids)
     grids = [replace(grid, weight=np.exp(grid.weight - max_log_weight) / total) for grid in log_grids]
@@ -549,28 +576,30 @@ def _make_normal_kernels(step: float) -> Floats:
     return np.asarray(kernel / kernel.sum(axis=2, keepdims=True))
 
 
-def _make_log_weight_grid(regression: _Regression) -> _PosteriorGrid:
-    """Make a grid of intercepts and slopes around their posterior means.
+def _make_grid_with_log_weights(regression: _Regression) -> _PosteriorGrid:
+    """Make a fine grid of intercepts and slopes around their posterior means, which are estimated on a coarse grid.
 
-    The posterior means are computed beforehand on a coarse grid.
-
-    The `weight` of the grid contains logarithms of unnormalized posterior weights, float array (n_taus, n_outlier_shares,
-    n_intercepts, n_slopes).
+    In contrast to a finished grid, `weight` contains the logarithms of the posterior weights. They can be normalized only when
+    the grids of all regressions are known.
     """
     coarse_intercepts = np.linspace(-_INTERCEPT_LIMIT, _INTERCEPT_LIMIT, _N_COARSE_INTERCEPTS)
     coarse_slopes = np.zeros(1)
     if regression.has_slope:
         coarse_slopes = np.linspace(-_SLOPE_LIMIT, _SLOPE_LIMIT, _N_COARSE_SLOPES)
-    log_weight = regression.log_weights(coarse_intercepts, coarse_slopes)
-    weight = np.exp(log_weight - log_weight.max())
-    weight /= weight.sum()
+    log_weight = regression.compute_log_weights(coarse_intercepts, coarse_slopes)
+    probability = np.exp(log_weight - log_weight.max())
+    probability /= probability.sum()
 
-    # posterior probabilities of intercepts (axis 2) and of slopes (axis 3)
-    intercepts = _make_centred_grid(coarse_intercepts, weight.sum(axis=(0, 1, 3)))
+    # sum the probabilities over all axes except that of the intercepts (2) or of the slopes (3)
+    p_intercept = probability.sum(axis=(0, 1, 3))
+    intercepts = _make_centred_grid(coarse_intercepts, p_intercept)
     slopes = coarse_slopes
     if regression.has_slope:
-        slopes = _make_centred_grid(coarse_slopes, weight.sum(axis=(0, 1, 2)))
-    return _PosteriorGrid(regression, intercepts, slopes, regression.log_weights(intercepts, slopes))
+        p_slope = probability.sum(axis=(0, 1, 2))
+        slopes = _make_centred_grid(coarse_slopes, p_slope)
+
+    fine_log_weight = regression.compute_log_weights(intercepts, slopes)
+    return _PosteriorGrid(regression, intercepts, slopes, weight=fine_log_weight)
 
 
 def _make_centred_grid(coarse: Floats, probability: Floats) -> Floats:

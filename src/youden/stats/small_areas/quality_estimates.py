@@ -34,7 +34,7 @@ MIN_AGENTS = 5
 """Number of labelled agents below which no regression is fitted, and quality is estimated from labels alone."""
 _P_OUTLIER = 0.5
 """An agent is called an outlier if the posterior probability exceeds this."""
-_STEP, _FINE_STEP = 0.125, 0.05
+_GRID_STEP, _FINE_GRID_STEP = 0.125, 0.05
 """Step of the grid of logits, and its step if an agent has more than `_MANY_LABELS` labels."""
 _MANY_LABELS, _MAX_LABELS = 150, 1000
 _PRIOR_VARIANCE = 0.25
@@ -157,7 +157,7 @@ class QualityEstimates:
         ----------
         Frazier (2018), A tutorial on Bayesian optimization, arXiv:1807.02811.
         """
-        variance = _variance(self.density, self.grid)
+        variance = _compute_variances(self.density, self.grid)
         q = self.density @ self.grid
         label_variance = q * (1 - q)
 
@@ -225,7 +225,7 @@ def quality_from_labels(
             slug="labels-range",
         )
     n = np.bincount(agent, minlength=len(ability)).astype(np.float64)
-    mean = _mean_by_agent(agent, value, n)
+    mean = _average_by_agent(agent, value, n)
     relative_variance = _estimate_relative_variance(agent, value, mean)
     labels = _LabelMeans(mean, n, np.full(len(n), relative_variance))
     if (n > 0).sum() < MIN_AGENTS:
@@ -238,8 +238,8 @@ def quality_from_labels(
     correlation = residuals.correlation_beyond_chance()
     if correlation > 0:
         predicted, remaining = residuals.predict_from_others(correlation)
-        mean = np.clip(_mean_by_agent(agent, value - predicted, n), 0, 1)
-        mean_remaining = np.where(n > 0, _mean_by_agent(agent, remaining, n), 1.0)
+        mean = np.clip(_average_by_agent(agent, value - predicted, n), 0, 1)
+        mean_remaining = np.where(n > 0, _average_by_agent(agent, remaining, n), 1.0)
         relative_variance = _estimate_relative_variance(agent, value, estimates.quality)
         labels = _LabelMeans(mean, n, relative_variance * mean_remaining)
         estimates = _fit_regression(labels, ability, std_error, level)
@@ -264,37 +264,50 @@ class _LabelMeans:
     relative_variance: Floats
 
 
-def _mean_by_agent(agent: Positions, x: Floats, n: Floats) -> Floats:
-    """Compute the mean of x for each agent, 0 without labels; agent, x : arrays (n_labels,); n : float array (n_agents,)."""
-    return np.asarray(np.bincount(agent, weights=x, minlength=len(n)) / np.maximum(n, 1))
+def _average_by_agent(agent: Positions, values: Floats, n_labels: Floats) -> Floats:
+    """Average values of labels by agent: float array (n_agents,), 0 for an agent without labels.
+
+    agent, values : arrays (n_labels,), agent and value of each label
+    n_labels : float array (n_agents,), number of labels of each agent
+    """
+    total = np.bincount(agent, weights=values, minlength=len(n_labels))
+    return np.asarray(total / np.maximum(n_labels, 1))
 
 
-def _estimate_relative_variance(agent: Positions, value: Floats, mean: Floats) -> float:
-    """Estimate the variance of labels as a share of the variance of labels of 0 or 1 with the same mean.
+def _estimate_relative_variance(agent: Positions, label: Floats, mean: Floats) -> float:
+    """Estimate the variance of labels, divided by the variance that labels of 0 or 1 with the same means have.
 
     Labels of 0 or 1 have the variance mean·(1 − mean). Grades between 0 and 1 vary less.
 
     agent : int array (n_labels,), agent of each label
-    value : float array (n_labels,), the labels
+    label : float array (n_labels,), labels in [0, 1]
     mean : float array (n_agents,), mean label of each agent
 
     Returns one number from 0.02 to 1 for all agents.
     """
-    if np.isin(value, (0.0, 1.0)).all():
+    if np.isin(label, (0.0, 1.0)).all():
         return 1.0
-    n_labels = len(value)
-    n_labelled = (np.bincount(agent, minlength=len(mean)) > 0).sum()
-    correction = n_labels / max(n_labels - n_labelled, 1)  # for the degrees of freedom of the means
 
-    binary_squares = (mean * (1 - mean))[agent].sum() + _PRIOR_VARIANCE
-    squares = correction * ((value - mean[agent]) ** 2).sum() + _PRIOR_VARIANCE
-    return float(np.clip(squares / binary_squares, _MIN_RELATIVE_VARIANCE, 1.0))
+    # sums over labels of the squared deviations from the means, and of the variances of 0-or-1 labels
+    mean_of_agent = mean[agent]
+    squared_deviations = ((label - mean_of_agent) ** 2).sum()
+    binary_variances = (mean_of_agent * (1 - mean_of_agent)).sum()
+
+    # the estimated means make the deviations too small: each costs one degree of freedom
+    n_labels = len(label)
+    n_labelled_agents = (np.bincount(agent, minlength=len(mean)) > 0).sum()
+    df_correction = n_labels / max(n_labels - n_labelled_agents, 1)
+
+    # adding the same number to both sums moves their ratio towards 1
+    ratio = (df_correction * squared_deviations + _PRIOR_VARIANCE) / (binary_variances + _PRIOR_VARIANCE)
+    return float(np.clip(ratio, _MIN_RELATIVE_VARIANCE, 1.0))
 
 
 def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates:
     """Estimate the quality of agents from their labels alone, by label means with Wilson intervals.
 
-    The labels are used as if they were 0 or 1. Qualities are not predicted from abilities, and outliers are not identified.
+    Wilson's formula is for labels of 0 or 1. For grades between 0 and 1, which vary less, the intervals are too wide. Qualities
+    are not predicted from abilities, and outliers are not identified.
 
     labels : label means and numbers of labels of the agents
     level : confidence level
@@ -307,9 +320,9 @@ def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates
     intervals = [proportion(n_yes, n, level=level) for n_yes, n in zip(n_positive, n_labels, strict=True)]
 
     # if quality q is uniform, its logit has the density q·(1 − q)
-    logits = logit_grid(_STEP)
+    logits = logit_grid(_GRID_STEP)
     prior = expit(logits) * expit(-logits)
-    density = _binomial_likelihood(mean, n_labels, _STEP) * prior
+    density = _compute_binomial_likelihood(mean, n_labels, _GRID_STEP) * prior
 
     unknown = np.full(len(mean), np.nan)
     return QualityEstimates(
@@ -330,43 +343,50 @@ def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates
 def _widen_intervals(estimates: QualityEstimates, shared_variance: float) -> QualityEstimates:
     """Widen the intervals of quality by an error that the label means of all agents share.
 
-    estimates : estimates with intervals that do not contain the error
-    shared_variance : variance of the error of an agent of quality q, divided by q·(1 − q)
+    The shared error has the variance shared_variance·q·(1 − q) for an agent of quality q.
+
+    estimates : estimates with intervals that do not contain the shared error
+    shared_variance : factor of q·(1 − q) in the variance of the shared error
 
     Returns a copy with wider intervals.
     """
-    # on the scale arcsin(√q), the standard deviation of the error is √shared_variance/2 for every q
+    # on the scale arcsin(√q), the standard deviation of the shared error is √shared_variance/2 for every q
     centre = np.arcsin(np.sqrt(estimates.quality))
-    low = np.arcsin(np.sqrt(estimates.low))
-    high = np.arcsin(np.sqrt(estimates.high))
-    margin = ndtri((1 + estimates.level) / 2) * np.sqrt(shared_variance) / 2
+    distance_low = centre - np.arcsin(np.sqrt(estimates.low))
+    distance_high = np.arcsin(np.sqrt(estimates.high)) - centre
+    shared_half_width = ndtri((1 + estimates.level) / 2) * np.sqrt(shared_variance) / 2
 
-    # half-widths of independent errors add up as squares
-    low = np.maximum(centre - np.hypot(centre - low, margin), 0)
-    high = np.minimum(centre + np.hypot(high - centre, margin), np.pi / 2)
+    # the squares of half-widths add up, because the errors are independent
+    low = np.maximum(centre - np.hypot(distance_low, shared_half_width), 0)
+    high = np.minimum(centre + np.hypot(distance_high, shared_half_width), np.pi / 2)
     return replace(estimates, low=np.sin(low) ** 2, high=np.sin(high) ** 2)
 
 
-def _binomial_likelihood(mean: Floats, n: Floats, step: float) -> Floats:
+def _compute_binomial_likelihood(mean: Floats, n: Floats, step: float) -> Floats:
     """Compute the likelihood of each agent's labels at each logit of a grid: float array (n_agents, n_grid).
+
+    n labels of an agent of quality q have the likelihood q^(n·mean)·(1 − q)^(n·(1 − mean)). It is divided by its maximum.
 
     mean, n : float array (n_agents,), label means and effective numbers of labels
     step : step of the grid
-
-    The likelihood is q^(n·mean)·(1 − q)^(n·(1 − mean)), divided by its maximum.
     """
     logits = logit_grid(step)
-    log_mean_likelihood = mean[:, None] * log_expit(logits) + (1 - mean[:, None]) * log_expit(-logits)
-    log_likelihood = n[:, None] * log_mean_likelihood
-    return np.asarray(np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True)))
+    log_likelihood_per_label = mean[:, None] * log_expit(logits) + (1 - mean[:, None]) * log_expit(-logits)
+    log_likelihood = n[:, None] * log_likelihood_per_label
+    max_log_likelihood = log_likelihood.max(axis=1, keepdims=True)
+    return np.asarray(np.exp(log_likelihood - max_log_likelihood))
 
 
 def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, level: float) -> QualityEstimates:
-    """Estimate quality from labels and its regression on ability; ability, std_error : float array (n_agents,)."""
+    """Estimate the quality of agents from their labels and from a regression of quality on ability.
+
+    labels : label means and numbers of labels of the agents
+    ability, std_error : float arrays (n_agents,), abilities and their standard errors
+    """
     mean, n = labels.mean, labels.n
     n_effective = np.minimum(n / labels.relative_variance, _MAX_LABELS)
-    step = _FINE_STEP if n_effective.max() > _MANY_LABELS else _STEP
-    likelihood = LabelLikelihood(_binomial_likelihood(mean, n_effective, step), step, int((n > 0).sum()))
+    step = _FINE_GRID_STEP if n_effective.max() > _MANY_LABELS else _GRID_STEP
+    likelihood = LabelLikelihood(_compute_binomial_likelihood(mean, n_effective, step), step, int((n > 0).sum()))
     posterior = fit_regressions(likelihood, ability, std_error)
     q = expit(likelihood.logits)
 
@@ -381,7 +401,7 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
     # point estimates: the same with the slope at its posterior median
     slope = posterior.slope_quantile(0.5)
     at_median = posterior.condition_on_slope(slope)
-    quality = _posterior_means(at_median, likelihood)
+    quality = _compute_posterior_means(at_median, likelihood)
 
     # intervals, which contain the point estimates
     low, high = _compute_credible_bounds(density, likelihood, p_outlier, labels, level)
@@ -393,14 +413,14 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
         high=posterior.slope_quantile((1 + level) / 2),
         p_zero_slope=posterior.p_zero_slope,
         r2=posterior.r2,
-        equivalent_labels=_count_equivalent_labels(labels, quality, _variance(density, q)),
+        equivalent_labels=_count_labels_of_equal_precision(labels, quality, _compute_variances(density, q)),
         curve=_make_curve(at_median),
     )
     return QualityEstimates(
         quality=quality,
         low=low,
         high=high,
-        label_weight=n_effective / (n_effective + _equivalent_labels(prior, q)),
+        label_weight=n_effective / (n_effective + _compute_equivalent_labels(prior, q)),
         p_outlier=p_outlier,
         predicted=(on_line @ q) / on_line.sum(axis=1),
         regression=line,
@@ -411,8 +431,12 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
     )
 
 
-def _posterior_means(posterior: RegressionPosterior, likelihood: LabelLikelihood) -> Floats:
-    """Compute the posterior mean of each agent's quality from regressions and its own labels: float array (n_agents,)."""
+def _compute_posterior_means(posterior: RegressionPosterior, likelihood: LabelLikelihood) -> Floats:
+    """Compute the posterior mean of each agent's quality: float array (n_agents,).
+
+    The prior of an agent is the prediction of its quality from its ability and the labels of the other agents. Its own labels
+    enter through their likelihood.
+    """
     on_line, p_off_line = posterior.predict()
     prior = on_line + p_off_line[:, None] * likelihood.uniform
     density = prior * likelihood.value
@@ -434,8 +458,8 @@ def _compute_credible_bounds(
 
     Returns lower and upper bounds, float array (n_agents,) each.
     """
-    low = _quality_quantiles(density, likelihood.logits, (1 - level) / 2)
-    high = _quality_quantiles(density, likelihood.logits, (1 + level) / 2)
+    low = _compute_quality_quantiles(density, likelihood.logits, (1 - level) / 2)
+    high = _compute_quality_quantiles(density, likelihood.logits, (1 + level) / 2)
     is_labelled_outlier = (p_outlier > _P_OUTLIER) & (labels.n > 0)
     for agent in np.flatnonzero(is_labelled_outlier):
         n = labels.n[agent]
@@ -453,11 +477,11 @@ def _make_curve(posterior: RegressionPosterior) -> tuple[tuple[float, float], ..
     return tuple(zip(ability.tolist(), posterior.mean_curve(ability).tolist(), strict=True))
 
 
-def _count_equivalent_labels(labels: _LabelMeans, quality: Floats, variance: Floats) -> int:
-    """Compute the number of labels with which label means would be as precise as the estimates.
+def _count_labels_of_equal_precision(labels: _LabelMeans, quality: Floats, variance: Floats) -> int:
+    """Compute how many labels would be needed to make label means as precise as the estimates.
 
-    It is the number of labels times the variance of label means, divided by the variance of the estimates. Variances are
-    summed over the agents with labels.
+    The variance of a label mean is inversely proportional to the number of labels. The number of labels is therefore multiplied
+    by the variance of the label means, divided by the variance of the estimates, both summed over the agents with labels.
 
     labels : label means and numbers of labels
     quality, variance : float arrays (n_agents,), estimates and their posterior variances
@@ -472,16 +496,17 @@ def _count_equivalent_labels(labels: _LabelMeans, quality: Floats, variance: Flo
     return round(variance_ratio * n_labels)
 
 
-def _equivalent_labels(density: Floats, q: Floats) -> Floats:
+def _compute_equivalent_labels(density: Floats, q: Floats) -> Floats:
     """Compute the number of labels that a density is worth: a + b of a beta distribution with its mean and variance.
 
     density : float array (n_agents, n_grid), on q : float array (n_grid,). Returns a float array (n_agents,).
     """
     mean = density @ q
-    return np.asarray(np.maximum(mean * (1 - mean) / _variance(density, q) - 1, 1e-9))
+    n_labels = mean * (1 - mean) / _compute_variances(density, q) - 1
+    return np.asarray(np.maximum(n_labels, 1e-9))
 
 
-def _variance(density: Floats, q: Floats) -> Floats:
+def _compute_variances(density: Floats, q: Floats) -> Floats:
     """Compute the variance of quality for each agent: float array (n_agents,).
 
     density : float array (n_agents, n_grid), probabilities of the values q
@@ -490,7 +515,7 @@ def _variance(density: Floats, q: Floats) -> Floats:
     return np.asarray(density @ q**2 - (density @ q) ** 2)
 
 
-def _quality_quantiles(density: Floats, logits: Floats, p: float) -> Floats:
+def _compute_quality_quantiles(density: Floats, logits: Floats, p: float) -> Floats:
     """Compute the p quantile of quality for each row of probabilities of logits: float array (n_agents,).
 
     density : float array (n_agents, n_grid)

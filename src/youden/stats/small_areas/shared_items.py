@@ -83,21 +83,22 @@ class LabelResiduals:
 
         Notes
         -----
-        Let S be the sum of the products of two standardized residuals on one item, N the number of products, and e the
-        standard error of S without correlation. The estimate is (S − 1.65·e)/(N + 20). Subtracting 1.65·e removes a correlation
-        that chance may explain, and the 20 shrinks the estimate towards 0.
+        The products of two standardized residuals on one item are summed over all pairs of labels, each pair in both orders. Let
+        S be this sum, N the number of products, and e the standard error of S without correlation. The estimate is
+        (S − 1.65·e)/(N + 20). Subtracting 1.65·e removes a correlation that chance may explain. Adding 20 products of 0, those
+        of 10 pairs in both orders, shrinks the estimate towards 0.
         """
         standardized = self.value / self.sd
-        products = self._sum_products(standardized)
+        product_sum = self._sum_products(standardized)
 
-        # each pair is summed in both orders, so the variance of the sum without correlation is 2·n_pairs
-        chance_products = _CHANCE_ERRORS * np.sqrt(2 * self.n_pairs)
+        # without correlation, a pair adds 2·product to the sum, with the variance 4; n_pairs counts it twice, hence 2 for each
+        std_error = np.sqrt(2 * self.n_pairs)
+        sum_beyond_chance = product_sum - _CHANCE_ERRORS * std_error
         n_products = self.n_pairs + 2 * _PRIOR_ITEM_PAIRS
-        correlation = (products - chance_products) / n_products
-        return float(np.clip(correlation, 0, _MAX_CORRELATION))
+        return float(np.clip(sum_beyond_chance / n_products, 0, _MAX_CORRELATION))
 
     def predict_from_others(self, correlation: float) -> tuple[Floats, Floats]:
-        """Predict each residual from the other residuals on its item.
+        """Predict each residual from the residuals of the other labels on the same item.
 
         Parameters
         ----------
@@ -112,14 +113,19 @@ class LabelResiduals:
             Share of the variance of each residual that the prediction does not explain.
         """
         standardized = self.value / self.sd
+        item_sum = np.bincount(self.item_index, weights=standardized)
+        sum_of_others = item_sum[self.item_index] - standardized
         n_others = self.n_by_item[self.item_index] - 1
+
+        # Best linear prediction of a variable of variance 1 by the sum of n others, all with the same correlation ρ. Its weight
+        # is covariance/variance of the sum, n·ρ/(n + n·(n − 1)·ρ) = ρ/(1 − ρ + ρ·n), and it explains n·ρ·weight of the variance.
         weight = correlation / (1 - correlation + correlation * n_others)
-        total = np.bincount(self.item_index, weights=standardized)
-        predicted = self.sd * weight * (total[self.item_index] - standardized)
-        return predicted, np.asarray(1 - correlation * weight * n_others)
+        predicted = self.sd * weight * sum_of_others
+        unexplained_share = 1 - correlation * weight * n_others
+        return predicted, np.asarray(unexplained_share)
 
     def shared_variance(self, relative_variance: float) -> float:
-        """Estimate the variance of the error that all label means share because labelled items may be easier than others.
+        """Estimate the variance of an error that all label means share: the labelled items may be easier than other items.
 
         Parameters
         ----------
@@ -133,24 +139,27 @@ class LabelResiduals:
 
         Notes
         -----
-        The variance is the covariance of two labels on one item, in units of q·(1 − q), times the share of pairs of
-        labels that are on one item.
+        Two labels on one item have a covariance, two labels on different items have none. The variance is this covariance, in
+        units of q·(1 − q), times the share of all pairs of labels whose two labels are on one item.
 
         The covariance is estimated by a ratio of sums over pairs of labels, because a mean of ratios is biased towards 0.
         It is then averaged with a usual value of 0.25, or half of `relative_variance` if this is smaller. The weight of the
         estimate is the effective number of items; the weight of the usual value is 20. The result is limited to at least the
         usual value and at most 0.8.
         """
-        n_labels = len(self.value)
         usual_covariance = min(_USUAL_COVARIANCE, _MAX_SHARE * relative_variance)
-        n_effective_items = n_labels**2 / float((self.n_by_item**2).sum())
         estimated_covariance = self._sum_products(self.value) / self._sum_products(self.sd)
 
-        # one item is subtracted from the denominator, because the qualities were estimated from the same labels
+        # weighted mean of both; one item is subtracted from the total weight, because the qualities, from which the residuals
+        # are measured, were estimated from the same labels
+        n_labels = len(self.value)
+        n_effective_items = n_labels**2 / float((self.n_by_item**2).sum())
         weighted_sum = n_effective_items * estimated_covariance + _PRIOR_ITEMS * usual_covariance
         weighted_mean = weighted_sum / (n_effective_items - 1 + _PRIOR_ITEMS)
         covariance = max(usual_covariance, min(_MAX_CORRELATION, weighted_mean))
-        return covariance * self.n_pairs / n_labels**2
+
+        share_of_pairs_on_one_item = self.n_pairs / n_labels**2
+        return covariance * share_of_pairs_on_one_item
 
     def _sum_products(self, x: Floats) -> float:
         """Sum the products x_k·x_l over all ordered pairs of labels on one item; x : float array (n_labels,)."""

@@ -32,7 +32,7 @@ _MAX_CELL_CHUNKS = 50
 """Number of chunks of sums by cell above which they are summed, so that memory does not grow with the trials."""
 
 
-def _kappa_prior() -> Floats:
+def _make_kappa_prior() -> Floats:
     """Compute the prior of κ on the grid, a half-t distribution: float array (n_kappa,)."""
     edges = np.concatenate([[0.0], (_KAPPA[1:] + _KAPPA[:-1]) / 2, _KAPPA[-1:]])
     density = (1 + (_KAPPA / _PRIOR_SCALE) ** 2 / _PRIOR_DF) ** (-(_PRIOR_DF + 1) / 2)
@@ -40,7 +40,7 @@ def _kappa_prior() -> Floats:
     return np.asarray(mass / mass.sum())
 
 
-_PRIOR = _kappa_prior()
+_PRIOR = _make_kappa_prior()
 _SHRINKING_PRIOR = (1 - _ZERO_MASS) * _PRIOR + _ZERO_MASS * (_KAPPA == 0)
 
 
@@ -114,7 +114,8 @@ class AgentRates(ReadOnly):
         covariance : CentredCovariance
             Covariance of the agents' mean answers. It is not changed.
         reference : bool array (n_agents,), optional
-            Agents whose mean is subtracted from the rates. Default: for each agent, all that can be compared with it.
+            Agents whose mean rate is subtracted from every rate. Default: from the rate of each agent, the mean rate of all
+            agents that can be compared with it.
 
         Returns
         -------
@@ -132,13 +133,14 @@ class AgentRates(ReadOnly):
         """
         if not self.squared_error_variance.any():
             return covariance
-        added = self.centred_covariance(covariance, reference=reference)
-        variance = np.diag(covariance.covariance)
-        total = variance + np.diag(added)
-        denominator = variance**2 / covariance.df + self.squared_error_variance / 2
-        df = np.divide(total**2, denominator, out=covariance.df.copy(), where=denominator > 0)
+        rate_covariance = self.centred_covariance(covariance, reference=reference)
+        answer_variance = np.diag(covariance.covariance)
+        ability_variance = answer_variance + np.diag(rate_covariance)
+        # df = (v + r)²/(v²/ν_v + var(squared error)/2); without any variance, the df of the mean answers are kept
+        denominator = answer_variance**2 / covariance.df + self.squared_error_variance / 2
+        df = np.divide(ability_variance**2, denominator, out=covariance.df.copy(), where=denominator > 0)
         df = np.maximum(df, np.minimum(MIN_DF, covariance.df))
-        return CentredCovariance(covariance.covariance + added, df)
+        return CentredCovariance(covariance.covariance + rate_covariance, df)
 
     def centred_covariance(self, covariance: CentredCovariance, *, reference: Bools | None = None) -> Floats:
         """Compute the covariance of the errors of these false-positive rates, each measured from a mean of rates.
@@ -146,10 +148,11 @@ class AgentRates(ReadOnly):
         Parameters
         ----------
         covariance : CentredCovariance
-            Covariance of the abilities. Only its NaN entries are used: they mark pairs of agents that cannot be compared.
+            Covariance of the abilities. It only shows which agents can be compared: the entry of two agents is NaN if they
+            cannot be compared.
         reference : bool array (n_agents,), optional
-            Agents over which the mean is taken. For each agent, only those that can be compared with it are used. Default:
-            for each agent, all that can be compared with it.
+            Agents over which the mean is taken. For each agent, only those that can be compared with it are used. Default: all
+            agents.
 
         Returns
         -------
@@ -158,12 +161,13 @@ class AgentRates(ReadOnly):
             rate.
         """
         is_comparable = ~np.isnan(covariance.covariance)
-        in_mean = is_comparable if reference is None else is_comparable & reference
-        weight = in_mean / np.maximum(in_mean.sum(axis=1, keepdims=True), 1)
+        is_in_mean = is_comparable if reference is None else is_comparable & reference
+        n_in_mean = is_in_mean.sum(axis=1, keepdims=True)
+        weight_in_mean = is_in_mean / np.maximum(n_in_mean, 1)  # row i: weights of all rates in the mean for agent i
 
-        # the matrix that subtracts the mean of each agent's reference from its rate
-        centring = np.eye(len(self.rate)) - weight
-        return np.asarray(centring @ self.covariance @ centring.T)
+        # the errors e become M·e with M = 1 − weight_in_mean, so that their covariance C becomes M·C·Mᵀ
+        subtract_mean = np.eye(len(self.rate)) - weight_in_mean
+        return np.asarray(subtract_mean @ self.covariance @ subtract_mean.T)
 
     def difference_variance(self, first: int, second: int) -> tuple[float, float]:
         """Compute the variance of the difference between the rates of two agents, and its degrees of freedom.
@@ -203,20 +207,20 @@ class IndependentTotals:
 
     Attributes
     ----------
-    n, total, squares : float array (n_agents,)
+    n_by_agent, sum_by_agent, square_sum_by_agent : float array (n_agents,)
         Number of trials that count for each agent, the sum of their answers and of the squared answers. Only trials
         that training scores may use count.
-    n_trials, total_all : float
+    n_trials, answer_sum : float
         Number of all trials and the sum of their answers.
-    training_n, training_total, training_squares : float
+    n_training, training_sum, training_square_sum : float
         Number, sum and sum of squares of the answers that training scores may use.
     """
 
     def __init__(self, n_agents: int, n_items: int) -> None:
         self._n_items = n_items
-        self.n, self.total, self.squares = np.zeros((3, n_agents))
-        self.n_trials, self.total_all = 0, 0.0
-        self.training_n, self.training_total, self.training_squares = 0, 0.0, 0.0
+        self.n_by_agent, self.sum_by_agent, self.square_sum_by_agent = np.zeros((3, n_agents))
+        self.n_trials, self.answer_sum = 0, 0.0
+        self.n_training, self.training_sum, self.training_square_sum = 0, 0.0, 0.0
         self._cell_chunks: list[tuple[Positions, Floats, Floats]] = []
 
     def add(
@@ -241,10 +245,11 @@ class IndependentTotals:
         item, other_item : int array (n_trials,)
             Items of the first and of the second agent's text.
         is_training : bool array (n_trials,), optional
-            Whether training scores may use a trial; other trials change only `n_trials` and `total_all`. Default: all.
+            Whether training scores may use a trial; other trials change only `n_trials` and `answer_sum`. Default: all.
         counts_for : pair of bool arrays (n_trials,), optional
             In the sums by agent, whether each trial counts for its first agent (first array), and whether it counts for its
-            second agent (second array). Other sums do not depend on this. Default: each trial counts for both agents.
+            second agent (second array). The sums over all trials do not depend on this. Default: each trial counts for both
+            agents.
 
         Raises
         ------
@@ -253,35 +258,39 @@ class IndependentTotals:
         """
         check_trials(first, second, item, other_item, answer=answer)
         self.n_trials += len(answer)
-        self.total_all += float(answer.sum())
+        self.answer_sum += float(answer.sum())
 
-        training_answer = answer if is_training is None else answer[is_training]
-        self.training_n += len(training_answer)
-        self.training_total += float(training_answer.sum())
-        self.training_squares += float((training_answer**2).sum())
+        if is_training is None:
+            is_training = np.ones(len(answer), dtype=np.bool_)
+        training_answer = answer[is_training]
+        self.n_training += len(training_answer)
+        self.training_sum += float(training_answer.sum())
+        self.training_square_sum += float((training_answer**2).sum())
 
-        is_used = np.full(len(answer), True) if is_training is None else is_training
-        for_first, for_second = (True, True) if counts_for is None else counts_for
-        self._add_by_agent(first, item, answer, is_counted=is_used & for_first)
-        self._add_by_agent(second, other_item, answer, is_counted=is_used & for_second)
+        counts_for_first = counts_for_second = is_training
+        if counts_for is not None:
+            counts_for_first = is_training & counts_for[0]
+            counts_for_second = is_training & counts_for[1]
+        self._add_by_agent(first, item, answer, is_counted=counts_for_first)
+        self._add_by_agent(second, other_item, answer, is_counted=counts_for_second)
 
     def _add_by_agent(
         self, agent: Ids | Positions, item: Ids | Positions, answer: Floats, *, is_counted: Bools
     ) -> None:
-        """Add the answers of trials to the sums of one of their two agents, and of the agent's cell, in place.
+        """Add the answers of trials to the sums by agent, and to the sums by cell (an agent on an item), in place.
 
-        A trial compares two texts. Each text was written by an agent in response to an item, and this agent and item
-        are a cell. The method is called once for the first and once for the second texts.
+        A trial compares two texts, each of which is the response of an agent to an item. One call adds the answers to the sums
+        of the agents of either the first or the second texts.
 
-        agent, item : int arrays (n_trials,), agent and item of the text
+        agent, item : int arrays (n_trials,), agent and item of each trial's first or second text
         answer : float array (n_trials,)
         is_counted : bool array (n_trials,), whether the answer is added for this agent
         """
-        n_agents = len(self.n)
+        n_agents = len(self.n_by_agent)
         agent, item, answer = agent[is_counted], item[is_counted], answer[is_counted]
-        self.n += np.bincount(agent, minlength=n_agents)
-        self.total += np.bincount(agent, answer, n_agents)
-        self.squares += np.bincount(agent, answer**2, n_agents)
+        self.n_by_agent += np.bincount(agent, minlength=n_agents)
+        self.sum_by_agent += np.bincount(agent, answer, n_agents)
+        self.square_sum_by_agent += np.bincount(agent, answer**2, n_agents)
 
         cell = agent * np.int64(self._n_items) + item
         self._append_cell_sums(cell, answer)
@@ -316,7 +325,7 @@ class IndependentTotals:
         return distinct_cells, n_by_cell, total_by_cell
 
     def merged(self, added: IndependentTotals) -> IndependentTotals:
-        """Return the sums over these trials and others; neither object is changed.
+        """Return the sums over the trials of both objects; neither object is changed.
 
         Parameters
         ----------
@@ -328,27 +337,27 @@ class IndependentTotals:
         IndependentTotals
             Sums over both sets of trials.
         """
-        totals = IndependentTotals(len(self.n), self._n_items)
-        totals.n = self.n + added.n
-        totals.total = self.total + added.total
-        totals.squares = self.squares + added.squares
+        totals = IndependentTotals(len(self.n_by_agent), self._n_items)
+        totals.n_by_agent = self.n_by_agent + added.n_by_agent
+        totals.sum_by_agent = self.sum_by_agent + added.sum_by_agent
+        totals.square_sum_by_agent = self.square_sum_by_agent + added.square_sum_by_agent
         totals.n_trials = self.n_trials + added.n_trials
-        totals.total_all = self.total_all + added.total_all
-        totals.training_n = self.training_n + added.training_n
-        totals.training_total = self.training_total + added.training_total
-        totals.training_squares = self.training_squares + added.training_squares
+        totals.answer_sum = self.answer_sum + added.answer_sum
+        totals.n_training = self.n_training + added.n_training
+        totals.training_sum = self.training_sum + added.training_sum
+        totals.training_square_sum = self.training_square_sum + added.training_square_sum
         totals._cell_chunks = [*self._cell_chunks, *added._cell_chunks]
         return totals
 
     @property
     def rate(self) -> float | None:
         """Mean answer to all trials; None without a trial."""
-        return self.total_all / self.n_trials if self.n_trials else None
+        return self.answer_sum / self.n_trials if self.n_trials else None
 
     @property
     def training_rate(self) -> float:
         """Mean answer to the trials that training scores may use; 0 without one."""
-        return self.training_total / self.training_n if self.training_n else 0.0
+        return self.training_sum / self.n_training if self.n_training else 0.0
 
     def estimate_rates(self, *, items_vary: bool = True) -> AgentRates:
         """Estimate the false-positive rate of each agent.
@@ -378,14 +387,14 @@ class IndependentTotals:
         ----------
         Efron (2010), Large-Scale Inference, ch. 1 (empirical Bayes). Kish (1965), Survey Sampling (design effect).
         """
-        return self._fit_rates(items_vary=items_vary).to_rates()
+        return self._fit_rates(items_vary=items_vary).estimate_rates_of_fitted_agents()
 
     def _fit_rates(self, *, items_vary: bool) -> _RateFit:
         """Fit the distribution of rates, with a design effect if answers to an agent's text on one item correlate."""
         fit = _RateFit(self, design_effect=1.0)
-        if not items_vary or self.training_total <= 0:
+        if not items_vary or self.training_sum <= 0:
             return fit
-        design_effect = self._design_effect(fit.shrunk_rate)
+        design_effect = self._compute_design_effect(fit.shrunk_rate)
         return _RateFit(self, design_effect=design_effect) if design_effect > 1 else fit
 
     def first_agents(self, n: int) -> IndependentTotals:
@@ -401,8 +410,10 @@ class IndependentTotals:
         IndependentTotals
             A copy for these agents.
         """
-        totals = self.merged(IndependentTotals(len(self.n), self._n_items))
-        totals.n, totals.total, totals.squares = self.n[:n], self.total[:n], self.squares[:n]
+        totals = self.merged(IndependentTotals(len(self.n_by_agent), self._n_items))
+        totals.n_by_agent = self.n_by_agent[:n]
+        totals.sum_by_agent = self.sum_by_agent[:n]
+        totals.square_sum_by_agent = self.square_sum_by_agent[:n]
         return totals
 
     def link_rates(
@@ -429,17 +440,18 @@ class IndependentTotals:
             get 0. An agent in `agents` without a trial gets the mean of the fitted distribution. All rates are 0, with
             NaN as bounds, if the anchors have no training trial.
         """
-        n_agents, n_anchors = len(self.n), len(anchors.n)
-        if not anchors.training_n:
+        n_agents, n_anchors = len(self.n_by_agent), len(anchors.n_by_agent)
+        if not anchors.n_training:
             return AgentRates.unknown(n_agents)
-        linked = anchors._fit_rates(items_vary=items_vary).estimate_linked_rates(self.n[agents], self.total[agents])
+        fit = anchors._fit_rates(items_vary=items_vary)
+        linked = fit.estimate_rates_of_added_agents(self.n_by_agent[agents], self.sum_by_agent[agents])
 
         def combine(of_anchors: Floats, of_linked: Floats) -> Floats:
             """Put values of the anchors and of the linked agents into one array (n_agents,), 0 for other agents."""
-            column = np.zeros(n_agents)
-            column[:n_anchors] = of_anchors
-            column[agents] = of_linked
-            return column
+            combined = np.zeros(n_agents)
+            combined[:n_anchors] = of_anchors
+            combined[agents] = of_linked
+            return combined
 
         # the errors of a linked agent are independent of those of all others
         covariance = np.zeros((n_agents, n_agents))
@@ -456,30 +468,34 @@ class IndependentTotals:
             pooled=rates.pooled,
         )
 
-    def _design_effect(self, rate: Floats) -> float:
+    def _compute_design_effect(self, rate: Floats) -> float:
         """Compute the factor, at least 1, by which correlation within cells inflates the variance of a rate.
 
         A cell is an agent on an item.
 
-        rate : float array (n_agents,), rates from which residuals are measured
+        rate : float array (n_agents,), rate of each agent, with which its answers are compared
         """
-        cell, n, total = self._sum_by_cell()
-        agent = cell // self._n_items
+        cell, n_by_cell, answer_sum_by_cell = self._sum_by_cell()
+        agent_of_cell = cell // self._n_items
 
-        # Σ_cells (Σe)² / Σe², with e the residual of an answer
-        cell_residual = total - n * rate[agent]
-        residual_squares = float((self.squares - 2 * rate * self.total + self.n * rate**2).sum())
-        if residual_squares <= 0:
+        # A residual is an answer minus the rate of the agent. The sum of its squares is Σ(y − rate)² = Σy² − 2·rate·Σy + n·rate².
+        residual_sum_by_cell = answer_sum_by_cell - n_by_cell * rate[agent_of_cell]
+        squares_by_agent = self.square_sum_by_agent - 2 * rate * self.sum_by_agent + self.n_by_agent * rate**2
+        sum_of_squares = float(squares_by_agent.sum())
+        if sum_of_squares <= 0:
             return 1.0
-        return max(1.0, float((cell_residual**2).sum()) / residual_squares)
+
+        # if the residuals of a cell are uncorrelated, the square of their sum is, on average, the sum of their squares
+        squares_of_cell_sums = float((residual_sum_by_cell**2).sum())
+        return max(1.0, squares_of_cell_sums / sum_of_squares)
 
 
 def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> float:
     """Forecast the variance that false-positive rates add to an ability.
 
     An ability is a true-positive rate minus a false-positive rate. The false-positive rate is estimated from independent trials,
-    which compare responses to different items: each yes is a false positive. The forecast shows how precise this estimate will be
-    before the trials are judged.
+    which compare responses to different items, so that a yes is always false. The forecast shows how precise this estimate will
+    be before the trials are judged.
 
     Parameters
     ----------
@@ -504,13 +520,14 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
     """
     # expected number of yes answers by agent
     totals = IndependentTotals(n_agents, n_items=1)
-    totals.n += n_trials
-    totals.total += n_trials * rate
+    totals.n_by_agent += n_trials
+    totals.sum_by_agent += n_trials * rate
 
     # The same sums over all trials. Each trial has two agents, so that the number of trials is half of the sum over agents. A yes
-    # answer is 1, so that the sum of the squared answers is the sum of the answers.
-    totals.training_n = max(1, round(n_agents * n_trials / 2))
-    totals.training_total = totals.training_squares = totals.training_n * rate
+    # is the answer 1, so that the sum of the squared answers is the number of yes answers, too.
+    totals.n_training = max(1, round(n_agents * n_trials / 2))
+    n_yes = totals.n_training * rate
+    totals.training_sum = totals.training_square_sum = n_yes
 
     # variance of the difference from the mean rate, averaged over agents
     covariance = totals.estimate_rates(items_vary=False).covariance
@@ -549,19 +566,21 @@ class _Posterior(NamedTuple):
         return np.asarray(self.variance + (self.mean - rate) ** 2)
 
     def compute_squared_error_variance(self, rate: Floats, weight: Floats) -> Floats:
-        """Compute the variance of the squared error of each estimated rate. Both κ and the rate itself are uncertain.
+        """Compute the variance of the squared error of each estimated rate.
 
-        By the law of total variance, the result is the variance over κ of the expected squared error, plus the mean over κ
-        of the variance of the squared error.
+        The coefficient of variation κ of the rates is unknown. By the law of total variance, the result is the variance over
+        κ of the expected squared error given κ, plus the mean over κ of the variance of the squared error given κ.
 
         rate : float array (n_agents,), estimated rates
         weight : float array (n_kappa, 1) or (n_kappa, n_agents), probabilities of κ
 
         Returns a float array (n_agents,).
         """
-        expected_square = self.expect_squared_errors(rate)
-        mean_square = (weight * expected_square).sum(axis=0)
-        variance_of_expectation = (weight * expected_square**2).sum(axis=0) - mean_square**2
+        # the variance over κ is the mean of the squares minus the square of the mean
+        expected_error = self.expect_squared_errors(rate)
+        mean_over_kappa = (weight * expected_error).sum(axis=0)
+        mean_of_squares = (weight * expected_error**2).sum(axis=0)
+        variance_of_expectation = mean_of_squares - mean_over_kappa**2
         mean_variance = (weight * self.squared_error_variance).sum(axis=0)
         return np.asarray(variance_of_expectation + mean_variance)
 
@@ -590,61 +609,65 @@ class _RateFit:
 
     def __init__(self, totals: IndependentTotals, *, design_effect: float) -> None:
         self._totals = totals
-        n_answers, answer_sum = max(totals.training_n, 1), totals.training_total
-        K = int((totals.n > 0).sum())
+        n_answers, answer_sum = max(totals.n_training, 1), totals.training_sum
+        K = int((totals.n_by_agent > 0).sum())
 
         # dispersion c = Σy²/Σy − ȳ, which is 1 − ȳ for answers yes and no
         dispersion = 1.0
         if answer_sum > 0:
-            dispersion = max(totals.training_squares / answer_sum - answer_sum / n_answers, _MIN_DISPERSION)
+            dispersion = max(totals.training_square_sum / answer_sum - answer_sum / n_answers, _MIN_DISPERSION)
         self._n_effective_yes = answer_sum / dispersion + 0.5
         self._mean = dispersion * self._n_effective_yes / n_answers
-        self._linked_dispersion = dispersion * design_effect
-        self._dispersion = self._linked_dispersion
+        self._dispersion_of_added = dispersion * design_effect
+        self._dispersion = self._dispersion_of_added
         if K > 2:  # a trial counts for both agents, and only the distance from their mean matters
             self._dispersion *= (K - 2) / (K - 1)
 
         # likelihood of each κ, with the REML term −½·log Σ_i 1/var(rate_i) for the estimated mean
-        self._posterior = self._compute_posterior(totals.n, totals.total, self._dispersion)
-        answer_variance = self._dispersion * self._mean / np.maximum(totals.n, 1e-9)
+        self._posterior = self._compute_posterior(totals.n_by_agent, totals.sum_by_agent, self._dispersion)
+        answer_variance = self._dispersion * self._mean / np.maximum(totals.n_by_agent, 1e-9)
         rate_variance = (_KAPPA[:, None] * self._mean) ** 2 + answer_variance
         reml_term = 0.5 * np.log((1 / rate_variance).sum(axis=1))
         log_likelihood = self._posterior.log_likelihood.sum(axis=1) - reml_term
         self._likelihood = np.exp(log_likelihood - log_likelihood.max())
 
-        self._is_equal = K <= 2  # two agents have the same trials
+        self._has_equal_rates = K <= 2  # two agents have the same trials
         self.shrunk_rate = self._compute_kappa_weights(_SHRINKING_PRIOR) @ self._posterior.mean
-        if self._is_equal:
-            self.shrunk_rate = np.full(len(totals.n), self._mean)
+        if self._has_equal_rates:
+            self.shrunk_rate = np.full(len(totals.n_by_agent), self._mean)
 
-    def _compute_posterior(self, n: Floats, answer_sum: Floats, dispersion: float) -> _Posterior:
-        """Compute the posterior distribution of each agent's rate, for each κ on the grid.
+    def _compute_posterior(self, n_trials: Floats, answer_sum: Floats, dispersion: float) -> _Posterior:
+        """Compute the posterior distribution of each agent's rate, given each coefficient of variation κ of all rates.
 
-        The prior probability of an outlier is small.
+        A rate is regular, with a gamma distribution around the mean rate, or an outlier, which has a small prior probability.
 
-        n, answer_sum : float arrays (n_agents,), number and sum of the answers to each agent's trials
+        n_trials, answer_sum : float arrays (n_agents,), number and sum of the answers to each agent's trials
         dispersion : variance of an answer divided by its mean
 
         Returns arrays (n_kappa, n_agents), one row for each κ in `_KAPPA`.
         """
-        # answer_sum/dispersion, a number of yes answers, is modelled as a Poisson variable of mean n·rate/dispersion
+        # answer_sum/dispersion, a number of yes answers, is modelled as a Poisson variable of mean n_trials·rate/dispersion
         n_yes = answer_sum / dispersion
-        expected_n_yes = np.maximum(n * self._mean / dispersion, 1e-300)
-        log_regular, log_outlier = _log_likelihoods(n_yes, expected_n_yes)
+        expected_n_yes = np.maximum(n_trials * self._mean / dispersion, 1e-300)
+        log_regular, log_outlier = _compute_log_likelihoods(n_yes, expected_n_yes)
         log_likelihood = np.logaddexp(log_regular, log_outlier)
         p_outlier = np.exp(log_outlier - log_likelihood)
 
-        # For κ = 0, the first row, regular rates equal the mean rate. For other κ, their prior is a gamma distribution of
-        # shape 1/κ² with this mean.
-        exposure = n / dispersion
-        prior_shape = 1 / _KAPPA[1:, None] ** 2
-        gamma = _update_gamma(self._mean, prior_shape, n_yes, exposure)
-        zero = np.zeros((1, len(n)))
-        regular = _Moments(np.vstack([zero + self._mean, gamma.mean]), np.vstack([zero, gamma.variance]))
-        squared_error_variance = np.vstack([zero, 2 * gamma.variance**2 / (prior_shape + n_yes)])
+        # the first row is κ = 0: regular rates equal the mean rate, without any error
+        no_variance = np.zeros((1, len(n_trials)))
+        mean_without_variation = np.full_like(no_variance, self._mean)
 
-        outlier = _update_gamma(_OUTLIER_FACTOR * self._mean, _OUTLIER_SHAPE, n_yes, exposure)
-        mixture = _mix_moments(regular, outlier, p_outlier)
+        # for the other κ, the prior of regular rates is a gamma distribution of shape 1/κ² around the mean rate
+        n_effective_trials = n_trials / dispersion
+        prior_shape = 1 / _KAPPA[1:, None] ** 2
+        gamma = _update_gamma(self._mean, prior_shape, n_yes, n_effective_trials)
+        gamma_error_variance = 2 * gamma.variance**2 / (prior_shape + n_yes)
+        regular_mean = np.vstack([mean_without_variation, gamma.mean])
+        regular_variance = np.vstack([no_variance, gamma.variance])
+        squared_error_variance = np.vstack([no_variance, gamma_error_variance])
+
+        outlier = _update_gamma(_OUTLIER_FACTOR * self._mean, _OUTLIER_SHAPE, n_yes, n_effective_trials)
+        mixture = _mix_moments(_Moments(regular_mean, regular_variance), outlier, p_outlier)
         return _Posterior(mixture.mean, mixture.variance, squared_error_variance, log_likelihood)
 
     def _compute_kappa_weights(self, prior: Floats) -> Floats:
@@ -652,78 +675,85 @@ class _RateFit:
         weight = self._likelihood * prior
         return np.asarray(weight / weight.sum())
 
-    def to_rates(self) -> AgentRates:
+    def estimate_rates_of_fitted_agents(self) -> AgentRates:
         """Estimate the false-positive rates of all agents, with the covariance of their errors.
 
-        Rates and covariance are averages over the posterior distribution of κ. The prior probability that all rates are equal
-        (κ = 0) shrinks the rates, but not the covariance.
+        Rates and covariance are averages over the posterior distribution of κ, the coefficient of variation of the rates. The
+        prior of the rates gives the case that all rates are equal, κ = 0, a large probability. The prior of the covariance
+        does not, so that the covariance is not too small if the rates differ.
 
         Without training trials, all rates are 0. For at most two agents, all rates are equal, with a covariance of 0.
         """
         totals = self._totals
-        n_agents = len(totals.n)
-        if not totals.training_n:
+        n_agents = len(totals.n_by_agent)
+        if not totals.n_training:
             return AgentRates.unknown(n_agents)
-        if self._is_equal:
-            return self._make_agent_rates(
-                self.shrunk_rate, np.zeros((n_agents, n_agents)), np.zeros(n_agents), totals.n
+        if self._has_equal_rates:
+            return self._add_mean_error_and_intervals(
+                self.shrunk_rate, np.zeros((n_agents, n_agents)), np.zeros(n_agents), totals.n_by_agent
             )
 
-        # given κ, the errors of different agents are independent, and have the mean `bias`: (n_kappa, n_agents)
+        # Given κ, the true rates of different agents are independent, and differ from the estimates by `bias` on average,
+        # (n_kappa, n_agents). The covariance is the mean over κ of the products of these biases, plus the mean variances.
         posterior = self._posterior
         kappa_weight = self._compute_kappa_weights(_PRIOR)[:, None]
         bias = posterior.mean - self.shrunk_rate
+        weighted_bias = kappa_weight * bias
+        mean_bias_product = weighted_bias.T @ bias
         mean_variance = (kappa_weight * posterior.variance).sum(axis=0)
-        mean_bias_product = (kappa_weight * bias).T @ bias
         covariance = np.diag(mean_variance) + mean_bias_product
 
         squared_error_variance = posterior.compute_squared_error_variance(self.shrunk_rate, kappa_weight)
-        return self._make_agent_rates(self.shrunk_rate, covariance, squared_error_variance, totals.n)
+        return self._add_mean_error_and_intervals(
+            self.shrunk_rate, covariance, squared_error_variance, totals.n_by_agent
+        )
 
-    def estimate_linked_rates(self, n: Floats, answer_sum: Floats) -> AgentRates:
+    def estimate_rates_of_added_agents(self, n_trials: Floats, answer_sum: Floats) -> AgentRates:
         """Estimate the false-positive rates of agents that joined later, with the fitted distribution as their prior.
 
-        Each rate depends only on the agent's own trials and on the fit to the first agents. It is averaged over the
-        posterior distribution of κ, which the agent's own trials update.
+        Each rate depends only on the agent's own trials and on the fit to the first agents. It is averaged over the posterior
+        distribution of κ, the coefficient of variation of the rates, which the agent's own trials update.
 
-        n, answer_sum : float arrays (n_linked,), number and sum of the answers to the independent trials of each agent that
-            joined later
+        n_trials, answer_sum : float arrays (n_added,), number and sum of the answers to the independent trials of each agent
+            that joined later
 
-        Returns rates (n_linked,) with independent errors. The rate of an agent with n = 0 is the mean of the prior.
+        Returns rates (n_added,) with independent errors. The rate of an agent without a trial is the mean of the prior.
         """
-        posterior = self._compute_posterior(n, answer_sum, self._linked_dispersion)
-        likelihood = np.exp(posterior.log_likelihood - posterior.log_likelihood.max(axis=0))
+        posterior = self._compute_posterior(n_trials, answer_sum, self._dispersion_of_added)
+        max_log_likelihood = posterior.log_likelihood.max(axis=0)
+        likelihood = np.exp(posterior.log_likelihood - max_log_likelihood)
 
-        def kappa_weights(prior: Floats) -> Floats:
-            """Compute the posterior of κ for each agent, given its trials and those of the first agents: (n_kappa, n_linked)."""
+        def compute_kappa_weights(prior: Floats) -> Floats:
+            """Compute the posterior of κ for each agent, given its trials and those of the first agents: (n_kappa, n_added)."""
             weight = self._compute_kappa_weights(prior)[:, None] * likelihood
             return np.asarray(weight / weight.sum(axis=0))
 
-        # as in `to_rates`, the prior probability of equal rates (κ = 0) shrinks the rates, but not their error variances
-        rate = (kappa_weights(_SHRINKING_PRIOR) * posterior.mean).sum(axis=0)
-        weight = kappa_weights(_PRIOR)
-        error_variance = (weight * posterior.expect_squared_errors(rate)).sum(axis=0)
-        squared_error_variance = posterior.compute_squared_error_variance(rate, weight)
-        return self._make_agent_rates(rate, np.diag(error_variance), squared_error_variance, n)
+        # only the prior of the rates, not that of their errors, gives equal rates (κ = 0) a large probability
+        rate_weight = compute_kappa_weights(_SHRINKING_PRIOR)
+        rate = (rate_weight * posterior.mean).sum(axis=0)
+        error_weight = compute_kappa_weights(_PRIOR)
+        squared_error = posterior.expect_squared_errors(rate)
+        error_variance = (error_weight * squared_error).sum(axis=0)
+        squared_error_variance = posterior.compute_squared_error_variance(rate, error_weight)
+        return self._add_mean_error_and_intervals(rate, np.diag(error_variance), squared_error_variance, n_trials)
 
-    def _make_agent_rates(
+    def _add_mean_error_and_intervals(
         self, rate: Floats, covariance: Floats, squared_error_variance: Floats, n_trials: Floats
     ) -> AgentRates:
-        """Make the result for false-positive rates: shift them to the mean answer, and add 95% intervals.
+        """Complete estimated false-positive rates: shift their mean, add the error of the mean, and add 95% intervals.
 
-        Shrinkage changes the mean of the rates. The shift is the same for all agents. It makes the mean rate of the fitted agents
-        equal to the mean answer of all training trials again, but it is limited so that the fitted rates remain in [0, 1]. The
-        uncertainty of the mean rate is added to the given errors.
+        Shrinkage changes the mean of the rates. The shift, equal for all agents, makes the mean of the fitted rates equal to the
+        mean answer of all training trials again. It is reduced if a fitted rate would leave [0, 1].
 
         rate : float array (n_agents,), posterior means of the rates
         covariance : float array (n_agents, n_agents), covariance of the errors of the rates, given their mean
         squared_error_variance : float array (n_agents,), variances of the squared errors
-        n_trials : float array (n_agents,), independent trials of each agent
+        n_trials : float array (n_agents,), number of independent trials of each agent
         """
         # the relative variance of the mean rate is 1/number of yes answers
         covariance_factor = 1 + 1 / self._n_effective_yes
-        n_answers = max(self._totals.training_n, 1)
-        mean_variance = self._linked_dispersion * self._mean / n_answers
+        n_answers = max(self._totals.n_training, 1)
+        mean_variance = self._dispersion_of_added * self._mean / n_answers
 
         # interval of a gamma distribution with the mean and the variance of the rate
         variance = covariance_factor * np.diag(covariance) + mean_variance
@@ -733,8 +763,9 @@ class _RateFit:
         high = scale * gammaincinv(shape, 0.975)
 
         # the shift is the same for all agents, so that it cancels in differences; it leaves the fitted rates in [0, 1]
-        fitted = self.shrunk_rate
-        shift = np.clip(self._totals.training_rate - fitted.mean(), -fitted.min(), 1 - fitted.max())
+        fitted_rate = self.shrunk_rate
+        full_shift = self._totals.training_rate - fitted_rate.mean()
+        shift = np.clip(full_shift, -fitted_rate.min(), 1 - fitted_rate.max())
         shifted_rate = np.clip(rate + shift, 0.0, 1.0)
 
         # the bounds are not shifted, but contain the shifted rate
@@ -759,35 +790,43 @@ def _update_gamma(prior_mean: float, prior_shape: Floats | float, n_yes: Floats,
 
 
 def _mix_moments(regular: _Moments, outlier: _Moments, p_outlier: Floats) -> _Moments:
-    """Compute mean and variance of each rate from the means and variances of regular rates and of outliers.
+    """Compute the mean and the variance of each rate, which is regular or an outlier.
 
+    regular, outlier : moments (n_kappa, n_agents) and (n_agents,) of the rate in either case; regular rates depend on κ, the
+        coefficient of variation of the rates
     p_outlier : float array (n_kappa, n_agents), probability that the rate is an outlier
+
+    Returns the moments of the mixture of both cases, float arrays (n_kappa, n_agents).
     """
     p_regular = 1 - p_outlier
     mean = p_regular * regular.mean + p_outlier * outlier.mean
+
+    # the expected squared distance from this mean, in either case
     regular_square = regular.variance + (regular.mean - mean) ** 2
     outlier_square = outlier.variance + (outlier.mean - mean) ** 2
-    return _Moments(mean, p_regular * regular_square + p_outlier * outlier_square)
+    variance = p_regular * regular_square + p_outlier * outlier_square
+    return _Moments(mean, variance)
 
 
-def _log_likelihoods(n_yes: Floats, expected_n_yes: Floats) -> tuple[Floats, Floats]:
-    """Compute log likelihoods of numbers of yes answers, plus the log prior probabilities, up to a common constant.
+def _compute_log_likelihoods(n_yes: Floats, expected_n_yes: Floats) -> tuple[Floats, Floats]:
+    """Compute, for each agent, the log probabilities of two cases: a regular rate and an outlier, each with the observed answers.
+
+    Regular rates are distributed around the mean rate with the coefficient of variation κ. Both results omit the same constant.
 
     n_yes, expected_n_yes : float array (n_agents,), observed numbers of yes answers, and the numbers expected at the mean rate
 
-    Returns the log likelihoods if the rates are regular, float array (n_kappa, n_agents), and if they are outliers, float
-    (n_agents,).
+    Returns the log probabilities of a regular rate, float array (n_kappa, n_agents), and of an outlier, float (n_agents,).
     """
-    # the distribution is Poisson for κ = 0, which comes first, and negative binomial for the other κ
+    # the number of yes answers is Poisson for κ = 0, which comes first, and negative binomial for the other κ
     log_poisson = n_yes * np.log(expected_n_yes) - expected_n_yes
-    log_binomial = _log_negative_binomial(n_yes, 1 / _KAPPA[1:, None] ** 2, expected_n_yes)
-    log_regular = np.vstack([log_poisson, log_binomial]) + np.log1p(-_OUTLIER_FRACTION)
+    shape = 1 / _KAPPA[1:, None] ** 2
+    log_binomial = _compute_log_negative_binomial(n_yes, shape, expected_n_yes)
+    log_likelihood_regular = np.vstack([log_poisson, log_binomial])
+    log_likelihood_outlier = _compute_log_negative_binomial(n_yes, _OUTLIER_SHAPE, _OUTLIER_FACTOR * expected_n_yes)
+    return log_likelihood_regular + np.log1p(-_OUTLIER_FRACTION), log_likelihood_outlier + np.log(_OUTLIER_FRACTION)
 
-    log_outlier = _log_negative_binomial(n_yes, _OUTLIER_SHAPE, _OUTLIER_FACTOR * expected_n_yes)
-    return log_regular, log_outlier + np.log(_OUTLIER_FRACTION)
 
-
-def _log_negative_binomial(count: Floats, shape: Floats | float, mean: Floats) -> Floats:
+def _compute_log_negative_binomial(count: Floats, shape: Floats | float, mean: Floats) -> Floats:
     """Compute the log probability of counts under a negative binomial distribution, up to a constant in the count.
 
     The arguments are broadcast against each other; `shape` is that of the gamma distribution of the Poisson mean.

@@ -63,7 +63,7 @@ class _HasItems(Protocol):
 C = TypeVar("C", bound=_HasItems)
 
 
-def _with_items(chunks: Iterable[C]) -> Iterator[tuple[slice, C]]:
+def _iter_chunks_with_items(chunks: Iterable[C]) -> Iterator[tuple[slice, C]]:
     """Yield each chunk with the slice of its items."""
     start = 0
     for chunk in chunks:
@@ -121,14 +121,14 @@ class AnchorScale:
 
         # Both agents add the cell variance to a trial. It counts twice, as an agent's two answers in a block share it.
         self.cell_variance, self.pair_variance = self._estimate_shared_variances(chunks)
-        fpc = float(_item_fpc((self.item_share**2).sum(), n_items))
+        fpc = float(_compute_item_fpc((self.item_share**2).sum(), n_items))
         trial_variance = self.residual_variance - 2 * self.cell_variance + 4 * self.cell_variance * fpc
         self.centre_variance = trial_variance / max(n_trials, 1)
 
     def _fit_items(self, chunks: ChunkSource, n_items: int) -> int:
         """Estimate the effects of items and their variances from the residuals of the anchors' answers.
 
-        Sets the attributes that begin with `item_`, and `residual_variance`.
+        The results become the attributes with names that begin with `item_`, and `residual_variance`.
 
         chunks : function that yields the answers in chunks of items at each call
         n_items : number of items of the run
@@ -145,28 +145,28 @@ class AnchorScale:
             self.residual_variance = squares_within / df
             between_variance = _estimate_effect_variance(item_mean, n_by_item, self.residual_variance)
 
-        # Item means are shrunk by their reliability, σ²_b/(σ²_b + σ²/n), with the variances σ²_b between items and σ² of an
-        # answer.
-        n_times_between = between_variance * n_by_item
-        total_variance = n_times_between + self.residual_variance
-        reliability = np.divide(n_times_between, total_variance, out=np.zeros(n_items), where=total_variance > 0)
+        # The mean of n residuals has the reliability σ²_b/(σ²_b + σ²/n) = n·σ²_b/(n·σ²_b + σ²), with the variances σ²_b between
+        # items and σ² of an answer. The effect of an item is this mean times its reliability.
+        scaled_between_variance = between_variance * n_by_item.astype(np.float64)
+        scaled_total_variance = scaled_between_variance + self.residual_variance
+        reliability = _divide_or_0(scaled_between_variance, scaled_total_variance)
         self.item_residual = item_mean
         self.item_share = n_by_item / max(n_trials, 1)
         self.item_effect: Floats = reliability * item_mean
         self.item_effect_variance: Floats = between_variance * (1 - reliability)
         return n_trials
 
-    def _residuals(self, chunk: PairChunk) -> Floats:
+    def _compute_residuals(self, chunk: PairChunk) -> Floats:
         """Subtract the centre and the effects of both agents from answers: float array (n_trials,)."""
         return np.asarray(chunk.value - self.centre - self.effect[chunk.first] - self.effect[chunk.second])
 
     def _summarize_residuals_by_item(self, chunks: ChunkSource, n_items: int) -> tuple[Positions, Floats, float]:
         """Compute the number and the mean of the residuals of each item, and their variation within items.
 
-        The residual of an answer is what the effects of the two anchors do not explain. Its variation within and between items
-        determines how well the effect of an item is known.
+        A trial compares two anchors, the agents that define the scale. Its residual is the answer minus the value that is
+        expected from the effects of these two agents.
 
-        chunks : function that yields the answers in chunks of items
+        chunks : function that yields the answers in chunks of items at each call
         n_items : number of items of the run
 
         Returns numbers and means, arrays (n_items,), and the sum of the squared deviations of the residuals from these means.
@@ -174,8 +174,8 @@ class AnchorScale:
         n_by_item = np.zeros(n_items, dtype=np.int64)
         item_mean = np.zeros(n_items)
         squares_within = 0.0
-        for items, chunk in _with_items(chunks()):
-            residual = self._residuals(chunk)
+        for items, chunk in _iter_chunks_with_items(chunks()):
+            residual = self._compute_residuals(chunk)
             n_trials = np.bincount(chunk.item, minlength=chunk.n_items)
             mean = np.bincount(chunk.item, residual, chunk.n_items) / np.maximum(n_trials, 1)
             squares_within += float(((residual - mean[chunk.item]) ** 2).sum())
@@ -184,56 +184,62 @@ class AnchorScale:
         return n_by_item, item_mean, squares_within
 
     def _estimate_shared_variances(self, chunks: ChunkSource) -> tuple[float, float]:
-        """Estimate the variance of effects of agents in blocks (cell variance) and of effects of pairs (pair variance).
+        """Estimate two covariances of answers that share agents: the cell variance and the pair variance.
 
-        The cell variance is the covariance of two answers about one agent in one block. The pair variance is the
-        covariance of two answers about the same two agents. In a block (a set of trials on one item), each anchor appears once
-        first and once second.
+        The cell variance is the covariance of two answers about one agent in one block, a set of trials on one item in which each
+        anchor appears once first and once second. The pair variance is the covariance of two answers about the same two agents.
 
         chunks : function that yields the anchors' answers in chunks of items at each call
 
         Returns the cell variance and the pair variance, at least 0.
         """
         n_anchors = len(self.effect)
-        pair_sums = np.zeros((3, n_anchors, n_anchors))
-        product_sums = np.zeros(2)
-        for items, chunk in _with_items(chunks()):
-            residual = self._residuals(chunk) - self.item_effect[items][chunk.item]
-            pair_sums += _sum_residuals_by_pair(chunk, residual, n_anchors)
+        sums_by_pair = np.zeros((3, n_anchors, n_anchors))  # number, sum and sum of squares of residuals
+        product_sum_and_number = np.zeros(2)
+        for items, chunk in _iter_chunks_with_items(chunks()):
+            residual = self._compute_residuals(chunk) - self.item_effect[items][chunk.item]
+            sums_by_pair += _sum_residuals_by_pair(chunk, residual, n_anchors)
             if chunk.effect_group is not None:
-                product_sums += _sum_products_in_blocks(chunk, residual, n_anchors)
-        pair_variance = _estimate_pair_variance(*pair_sums)
+                product_sum_and_number += _sum_products_in_blocks(chunk, residual, n_anchors)
+        pair_variance = _estimate_pair_variance(*sums_by_pair)
 
-        product_sum, n_products = product_sums.tolist()
+        product_sum, n_products = product_sum_and_number.tolist()
         if not n_products:
             return 0.0, pair_variance
 
-        # The variance of a residual contains two cell variances, one for each agent. Their sum is limited to half of this
-        # variance.
-        mean_product = product_sum / n_products
+        # The variance of a residual contains the cell variances of both agents. Together, they are limited to half of it.
         max_cell_variance = self.residual_variance / 4
-        return min(max(0.0, mean_product), max_cell_variance), pair_variance
+        mean_product = product_sum / n_products
+        cell_variance = min(max(0.0, mean_product), max_cell_variance)
+        return cell_variance, pair_variance
+
+
+def _divide_or_0(numerator: Floats, denominator: Floats) -> Floats:
+    """Divide two arrays of one shape; the result is 0 where the denominator is 0."""
+    return np.divide(numerator, denominator, out=np.zeros(len(numerator)), where=denominator != 0)
 
 
 def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) -> Floats:
-    """Multiply the two residuals of each anchor in each block, and sum the products.
+    """Multiply the two residuals of each anchor in each block, and sum the products over all anchors and blocks.
 
-    An anchor appears at most twice in a block. If it appears only once, it has no product.
+    An anchor has at most two trials in a block. With a single trial in a block, it has no product there.
 
-    chunk : trials between anchors, whose effect groups are the blocks
+    chunk : trials between anchors; `effect_group` is the block of each trial, a set of trials on one item
     residual : float array (n_trials,), residual of each trial
     n_anchors : number of anchors
 
     Returns the sum and the number of the products, float array (2,).
     """
-    n_in_block = sum_by_effect_group(chunk, np.ones(len(residual)), n_anchors)
-    has_two = n_in_block == 2
-
-    # e₁·e₂ = ((e₁ + e₂)² − e₁² − e₂²)/2
-    square_of_sum = sum_by_effect_group(chunk, residual, n_anchors) ** 2
+    # sums of the residuals of each anchor in each block
+    n_residuals = sum_by_effect_group(chunk, np.ones(len(residual)), n_anchors)
+    residual_sum = sum_by_effect_group(chunk, residual, n_anchors)
     sum_of_squares = sum_by_effect_group(chunk, residual**2, n_anchors)
-    twice_product = square_of_sum - sum_of_squares
-    return np.array([twice_product[has_two].sum() / 2, has_two.sum()])
+
+    # the product of two residuals follows from these sums: 2·e₁·e₂ = (e₁ + e₂)² − (e₁² + e₂²)
+    twice_product = residual_sum**2 - sum_of_squares
+    has_two = n_residuals == 2
+    product_sum = twice_product[has_two].sum() / 2
+    return np.array([product_sum, has_two.sum()])
 
 
 def _sum_residuals_by_pair(chunk: PairChunk, residual: Floats, n_anchors: int) -> Floats:
@@ -253,7 +259,7 @@ def _sum_residuals_by_pair(chunk: PairChunk, residual: Floats, n_anchors: int) -
     return np.array([sum_by_pair(pair, power, n_anchors) for power in powers])
 
 
-def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
+def _compute_item_fpc(share_squares: Floats, n_items: int) -> Floats:
     """Compute the finite population correction of the variance of items, Σ_j (w_j − 1/J)² / Σ_j w_j².
 
     share_squares : float array (...), the sums Σ_j w_j² of the shares w_j of all J items
@@ -361,44 +367,38 @@ class LinkedEffects:
         finite : bool, default True
             Whether variances are for exactly these items; else they are for items like these.
         """
-        n_items, n_anchors = len(scale.item_effect), len(scale.effect)
+        n_anchors = len(scale.effect)
 
         # first pass over the trials: the mean residual of each agent, and its partners
-        n, total = np.zeros((2, n_agents))
-        partner_counts = np.zeros((n_agents, n_anchors))
-        for items, chunk in _with_items(chunks()):
+        n_trials, residual_sum = np.zeros((2, n_agents))
+        n_with_partner = np.zeros((n_agents, n_anchors))
+        for items, chunk in _iter_chunks_with_items(chunks()):
             check_trials(chunk.item, chunk.agent, chunk.partner, chunk.block, answer=chunk.answer)
-            n += np.bincount(chunk.agent, minlength=n_agents)
-            total += np.bincount(chunk.agent, _linking_residuals(chunk, items, scale), n_agents)
-            partner_counts += _count_by_agent(chunk.agent, chunk.partner, n_agents, n_anchors)
-        self.effect = np.divide(total, n, out=np.full(n_agents, np.nan), where=n > 0)
-        self.partner_share: Floats = partner_counts / np.maximum(n, 1)[:, None]
+            residual = _compute_linking_residuals(chunk, items, scale)
+            n_trials += np.bincount(chunk.agent, minlength=n_agents)
+            residual_sum += np.bincount(chunk.agent, residual, n_agents)
+            n_with_partner += _count_by_agent(chunk.agent, chunk.partner, n_agents, n_anchors)
+        has_trials = n_trials > 0
+        self.effect = np.divide(residual_sum, n_trials, out=np.full(n_agents, np.nan), where=has_trials)
+        self.partner_share: Floats = n_with_partner / np.maximum(n_trials, 1)[:, None]
 
-        # second pass: u = S/(S − 1)·ΣE²/n, shrunk towards the anchors' residual variance and divided by n
-        sums = _sum_clusters(chunks, scale, self.effect, n)
-        variance = np.full(n_agents, np.nan)
-        is_estimated = sums.n_blocks >= 2
-        df = sums.n_blocks[is_estimated] - 1
-        trial_variance = sums.squares[is_estimated] / n[is_estimated] * (df + 1) / df
-        shrunk = (trial_variance * df + _PRIOR_BLOCKS * scale.residual_variance) / (df + _PRIOR_BLOCKS)
-        variance[is_estimated] = shrunk / n[is_estimated]
+        # second pass: the variance of the mean residual
+        sums = _sum_blocks_and_items(chunks, scale, self.effect, n_trials)
+        variance = _estimate_variance_of_mean(sums, n_trials, prior_variance=scale.residual_variance)
+        if finite:
+            variance *= _compute_trial_fpc(sums, n_trials, scale)
 
         # linking variance: of the effects of items, of partners, and of the centre
-        linking = sums.item_linking_variance + (self.partner_share - 1 / n_anchors) ** 2 @ scale.effect_variance
-        linking[n_anchors:] += scale.centre_variance
-        self.linking_variance = np.where(n > 0, linking, np.nan)
+        share_difference = self.partner_share - 1 / n_anchors
+        linking_variance = sums.item_linking_variance + share_difference**2 @ scale.effect_variance
+        linking_variance[n_anchors:] += scale.centre_variance
+        self.linking_variance = np.where(has_trials, linking_variance, np.nan)
 
-        # An agent has 2·J·K possible trials. The part of the variance that answers in one block share shrinks only with
-        # the number of items.
-        fpc = np.maximum(0.0, 1 - n / (2 * n_items * n_anchors)) if finite else np.ones(n_agents)
-        if finite and scale.cell_variance > 0:
-            cell_share = 2 * scale.cell_variance / (scale.residual_variance + scale.cell_variance)
-            fpc *= 1 - cell_share + cell_share * _item_fpc(sums.share_squares, n_items)
-        self.variance: Floats = variance * fpc + self.linking_variance
-        self.n_trials, self.n_blocks = n.astype(np.int32), sums.n_blocks.astype(np.int32)
+        self.variance: Floats = variance + self.linking_variance
+        self.n_trials, self.n_blocks = n_trials.astype(np.int32), sums.n_blocks.astype(np.int32)
 
 
-class _ClusterSums(NamedTuple):
+class _BlockAndItemSums(NamedTuple):
     """Sums over the blocks and the items of each agent that is linked to the scale of the anchors.
 
     Attributes
@@ -420,29 +420,31 @@ class _ClusterSums(NamedTuple):
     share_squares: Floats
 
 
-def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats, n: Floats) -> _ClusterSums:
+def _sum_blocks_and_items(
+    chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats, n_trials: Floats
+) -> _BlockAndItemSums:
     """Compute the sums over blocks and items that are needed for the variances of agents' effects on the anchors' scale.
 
     chunks : function that yields the anchor trials in chunks of items at each call
     scale : scale of the anchors, with the effects of the items
-    effect, n : float arrays (n_agents,), effects of the agents on this scale, and their numbers of trials
+    effect, n_trials : float arrays (n_agents,), effects of the agents on this scale, and their numbers of anchor trials
     """
-    n_agents = len(n)
+    n_agents = len(n_trials)
     item_linking_variance, share_squares = np.zeros((2, n_agents))
     block_sums = np.zeros((2, n_agents))
-    for items, chunk in _with_items(chunks()):
-        residual = _linking_residuals(chunk, items, scale) - effect[chunk.agent]
+    for items, chunk in _iter_chunks_with_items(chunks()):
+        residual = _compute_linking_residuals(chunk, items, scale) - effect[chunk.agent]
         block_sums += _sum_squares_over_blocks(chunk, residual, n_agents)
 
-        # The error of an item's effect is multiplied by the difference between two shares: the item's share of the agent's
-        # trials, and the item's share of the trials that define the scale.
-        item_counts = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items)
-        item_share = item_counts / np.maximum(n, 1)[:, None]
+        # The estimated effect of an item has an error. It cancels from the agent's effect if the item has the same share of the
+        # agent's trials and of the trials that define the scale. Otherwise, it is multiplied by the difference of both shares.
+        n_trials_on_item = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items)
+        item_share = n_trials_on_item / np.maximum(n_trials, 1)[:, None]
         share_difference = item_share - scale.item_share[items]
         item_linking_variance += share_difference**2 @ scale.item_effect_variance[items]
         share_squares += (item_share**2).sum(axis=1)
     squares, n_blocks = block_sums
-    return _ClusterSums(squares, n_blocks, item_linking_variance, share_squares)
+    return _BlockAndItemSums(squares, n_blocks, item_linking_variance, share_squares)
 
 
 def _sum_squares_over_blocks(chunk: LinkingChunk, residual: Floats, n_agents: int) -> Floats:
@@ -464,7 +466,43 @@ def _sum_squares_over_blocks(chunk: LinkingChunk, residual: Floats, n_agents: in
     return np.array([squares, n_blocks], dtype=np.float64)
 
 
-def _linking_residuals(chunk: LinkingChunk, items: slice, scale: AnchorScale) -> Floats:
+def _estimate_variance_of_mean(sums: _BlockAndItemSums, n_trials: Floats, *, prior_variance: float) -> Floats:
+    """Estimate the variance of each agent's mean residual from the sums of its residuals in blocks.
+
+    The variance of a trial is shrunk towards a prior variance, which has the weight of `_PRIOR_BLOCKS` blocks.
+
+    n_trials : float array (n_agents,), number of anchor trials of each agent
+
+    Returns a float array (n_agents,), NaN for an agent with trials in fewer than 2 blocks.
+    """
+    is_estimated = sums.n_blocks >= 2
+    df = sums.n_blocks[is_estimated] - 1
+    n = n_trials[is_estimated]
+    trial_variance = sums.squares[is_estimated] / n * (df + 1) / df
+    shrunk_variance = (trial_variance * df + _PRIOR_BLOCKS * prior_variance) / (df + _PRIOR_BLOCKS)
+
+    variance = np.full(len(n_trials), np.nan)
+    variance[is_estimated] = shrunk_variance / n
+    return variance
+
+
+def _compute_trial_fpc(sums: _BlockAndItemSums, n_trials: Floats, scale: AnchorScale) -> Floats:
+    """Compute the finite population correction: the factor, from 0 to 1, of each agent's variance for exactly these items.
+
+    An agent can have 2·J·K trials, on J items with K anchors in both orders. Each trial that is judged reduces the variance. The
+    part of the variance that the two answers in a block share is reduced only by further items.
+
+    n_trials : float array (n_agents,), number of anchor trials of each agent
+    """
+    n_items, n_anchors = len(scale.item_effect), len(scale.effect)
+    fpc = np.maximum(0.0, 1 - n_trials / (2 * n_items * n_anchors))
+    if scale.cell_variance > 0:
+        cell_share = 2 * scale.cell_variance / (scale.residual_variance + scale.cell_variance)
+        fpc *= 1 - cell_share + cell_share * _compute_item_fpc(sums.share_squares, n_items)
+    return fpc
+
+
+def _compute_linking_residuals(chunk: LinkingChunk, items: slice, scale: AnchorScale) -> Floats:
     """Subtract from answers the centre of the scale and the effects of partner and item: float array (n_rows,).
 
     items : the items of the chunk
@@ -529,41 +567,42 @@ def compute_linked_influence(
     n_agents, n_anchors = len(linked.effect), len(scale.effect)
     n_trials = np.maximum(linked.n_trials, 1)[:, None]
     has_trials = linked.n_trials[:, None] > 0
-
-    mean_beta = _average_item_shrinkage(chunks, scale, n_trials)
+    ability_per_effect = effect_scale(n_anchors)
+    mean_shrinkage = _average_item_shrinkage(chunks, scale, n_trials)[:, None]
 
     def iter_influence() -> Iterator[tuple[slice, Floats, Floats]]:
         """Yield, for each chunk, the slice of its items, their influence on each ability, and their share in its trials.
 
-        An item has influence on an ability in three ways. Each way is a term of the formula in the notes of the enclosing
-        function. All arrays are float arrays (n_agents, n_chunk_items).
+        An item has influence on an ability in three ways: through the agent's own trials, through the centre of the scale, and
+        through the anchors. Influence and share are float arrays (n_agents, n_chunk_items).
         """
-        for items, chunk in _with_items(chunks()):
+        for items, chunk in _iter_chunks_with_items(chunks()):
             # through the residuals of the agent's own trials on the item
-            residual = _linking_residuals(chunk, items, scale) - linked.effect[chunk.agent]
+            residual = _compute_linking_residuals(chunk, items, scale) - linked.effect[chunk.agent]
             through_trials = _sum_by_agent_and_item(chunk, residual, n_agents) / n_trials
 
             # through the centre of the scale, which contains the anchors' mean residual on the item
             influence_on_centre = scale.item_share[items] * scale.item_residual[items]
-            through_centre = (1 - mean_beta)[:, None] * influence_on_centre
+            through_centre = (1 - mean_shrinkage) * influence_on_centre
 
             # through the effects of the anchors, measured from their mean, with which the agent was compared
             influence_on_anchors = anchors(items)
             centred_influence = influence_on_anchors - influence_on_anchors.mean(axis=0)
             through_anchors = linked.partner_share @ centred_influence
 
-            influence = effect_scale(n_anchors) * (through_trials - through_centre) - through_anchors
+            influence = ability_per_effect * (through_trials - through_centre) - through_anchors
+            influence = np.where(has_trials, influence, 0.0)
             item_share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_trials
-            yield items, np.where(has_trials, influence, 0.0), item_share
+            yield items, influence, item_share
 
     return iter_influence
 
 
 def _average_item_shrinkage(chunks: LinkingChunkSource, scale: AnchorScale, n_trials: Positions) -> Floats:
-    """Compute, for each linked agent, the mean shrinkage factor β of the items in its trials.
+    """Compute, for each agent, the shrinkage factor of the items' effects, averaged over the items of its anchor trials.
 
-    The effect of an item is estimated as β times the mean residual of the anchors' answers to it. The factor, in [0, 1], is
-    larger for items with more trials; it is set to 0 if the mean residual is 0.
+    The effect of an item is the mean residual of the anchors' answers on it times a shrinkage factor in [0, 1]. The factor is
+    larger for items with more trials, and counts as 0 if the mean residual is 0.
 
     chunks : function that yields the anchor trials in chunks of items
     scale : scale of the anchors, with the effect and the mean residual of each item
@@ -572,15 +611,14 @@ def _average_item_shrinkage(chunks: LinkingChunkSource, scale: AnchorScale, n_tr
     Returns a float array (n_agents,).
     """
     n_agents = len(n_trials)
-    has_residual = scale.item_residual != 0
-    beta = np.divide(scale.item_effect, scale.item_residual, out=np.zeros(len(scale.item_effect)), where=has_residual)
+    shrinkage = _divide_or_0(scale.item_effect, scale.item_residual)
 
-    # Σ_j p_ij·β_j, with p_ij the share of item j in the trials of agent i
-    mean_beta = np.zeros(n_agents)
-    for items, chunk in _with_items(chunks()):
+    # sum of share × shrinkage factor, with the share of each item in the trials of each agent
+    mean_shrinkage = np.zeros(n_agents)
+    for items, chunk in _iter_chunks_with_items(chunks()):
         item_share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_trials
-        mean_beta += item_share @ beta[items]
-    return mean_beta
+        mean_shrinkage += item_share @ shrinkage[items]
+    return mean_shrinkage
 
 
 @dataclass(frozen=True, eq=False)
@@ -648,7 +686,7 @@ def estimate_block_drift(chunks: ChunkSource, *, scale: AnchorScale) -> Drift | 
     """
     n_anchors = len(scale.effect)
     sums, n_blocks, means_by_chunk = _ResidualSums(n_anchors), 0, list[Floats]()
-    for items, chunk in _with_items(chunks()):
+    for items, chunk in _iter_chunks_with_items(chunks()):
         fitted = scale.effect[chunk.first] + scale.effect[chunk.second] + scale.item_effect[items][chunk.item]
         residual = chunk.value - scale.centre - fitted
         _, block, size = np.unique(chunk.effect_groups, return_inverse=True, return_counts=True)
@@ -715,9 +753,9 @@ def estimate_partner_drift(chunks: LinkingChunkSource, *, effect: Floats, scale:
     """
     n_anchors, n_agents = len(scale.effect), len(effect)
     sums, n_trials = _ResidualSums(n_anchors), np.zeros((n_anchors, n_agents))
-    for items, chunk in _with_items(chunks()):
+    for items, chunk in _iter_chunks_with_items(chunks()):
         check_trials(chunk.item, chunk.agent, chunk.partner, answer=chunk.answer)
-        residual = _linking_residuals(chunk, items, scale) - effect[chunk.agent]
+        residual = _compute_linking_residuals(chunk, items, scale) - effect[chunk.agent]
         sums.add(chunk.partner, residual)
         n_trials += _count_by_agent(chunk.partner, chunk.agent, n_anchors, n_agents)
     if not sums.count:
@@ -754,7 +792,7 @@ class _ResidualSums:
 
         The variance is the residual variance, pooled over all agents, divided by the agent's number of residuals.
 
-        df_share : degrees of freedom of the residuals, as a fraction of their number
+        df_share : degrees of freedom of the residuals divided by the number of residuals
         centred : whether the mean over all agents is subtracted from the residuals
 
         Returns means and variances, float arrays (n_agents,), NaN for an agent without a residual.
@@ -763,8 +801,8 @@ class _ResidualSums:
         mean_square = self._squares / self.count - overall_mean**2
         residual_variance = mean_square / max(df_share, 1e-9)
 
-        has_residuals = self._n > 0
-        unknown = np.full(len(self._n), np.nan)
-        agent_mean = np.divide(self._total, self._n, out=unknown.copy(), where=has_residuals)
-        variance_of_mean = np.divide(residual_variance, self._n, out=unknown.copy(), where=has_residuals)
+        # NaN for agents without a residual, because a division by NaN is NaN
+        n_or_nan = np.where(self._n > 0, self._n, np.nan)
+        agent_mean = self._total / n_or_nan
+        variance_of_mean = residual_variance / n_or_nan
         return agent_mean - overall_mean, variance_of_mean

@@ -235,7 +235,8 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 
     df = np.max(differences.df, axis=1, where=~diagonal, initial=1.0)
     if top == 1:
-        quantile = _compute_t_quantiles(_split_std_errors(differences), df, level)
+        std_error_of_agent = _derive_std_errors_of_agents(differences)
+        quantile = _compute_dunnett_critical_values(std_error_of_agent, df, level)
     else:
         tail = ndtr(-_compute_range_quantile(n_agents, level))
         quantile = np.tile(stdtrit(df, 1 - tail), (n_agents, 1))
@@ -250,12 +251,12 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
     return np.asarray(bounds)
 
 
-def _compute_t_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
-    """Compute critical values of Dunnett's test, which compares all other agents with a control.
+def _compute_dunnett_critical_values(std_error: Floats, df: Floats, level: float) -> Floats:
+    """Compute critical values of Dunnett's test, which compares one agent, the control, with all others.
 
-    Each agent is the control in turn. The test assumes normal errors with known standard errors. Because they are estimated,
-    its quantile is replaced by the quantile of Student's t with the same tail probability and the degrees of freedom of the
-    other agent.
+    The test is made with each agent as the control. It assumes that standard errors are known. Because they are estimated, its
+    normal quantile is replaced by the quantile of Student's t with the same tail probability and the degrees of freedom of the
+    agent that is compared with the control.
 
     std_error, df : float arrays (n_agents,), standard errors and degrees of freedom
     level : confidence level of all comparisons with one control
@@ -268,12 +269,13 @@ def _compute_t_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
     tail_probabilities = ndtr(-normal_quantiles)
     t_quantiles = np.array([stdtrit(df, 1 - tail) for tail in tail_probabilities])
 
-    # linear interpolation between them, at the standard error of each agent as the control
-    position = np.interp(std_error, control_errors, np.arange(len(control_errors), dtype=np.float64))
-    lower = np.floor(position).astype(np.int64)
-    upper = np.minimum(lower + 1, len(control_errors) - 1)
-    fraction = (position % 1)[:, None]
-    return np.asarray(t_quantiles[lower] * (1 - fraction) + t_quantiles[upper] * fraction)
+    # linear interpolation between the rows of t_quantiles, at the standard error of each agent as the control
+    row_numbers = np.arange(len(control_errors), dtype=np.float64)
+    row_of_agent = np.interp(std_error, control_errors, row_numbers)
+    lower_row = np.floor(row_of_agent).astype(np.int64)
+    upper_row = np.minimum(lower_row + 1, len(control_errors) - 1)
+    fraction = (row_of_agent % 1)[:, None]
+    return np.asarray(t_quantiles[lower_row] * (1 - fraction) + t_quantiles[upper_row] * fraction)
 
 
 def next_allocation(
@@ -339,27 +341,28 @@ def next_allocation(
     return is_active, min(max(increase, MIN_INCREASE), 1.0), increase <= 1
 
 
-def _split_std_errors(differences: Differences) -> Floats:
+def _derive_std_errors_of_agents(differences: Differences) -> Floats:
     """Derive a standard error of each ability from those of pairwise differences, as if abilities were independent.
 
-    The standard errors e satisfy √(e_i² + e_k²) ≈ SE of the difference of agents i and k, by least squares. If there are only two
-    agents, they get the same standard error, because their difference does not show how much each of them contributes to its
-    variance.
+    For independent abilities with the standard errors e, the difference of agents i and k has the variance e_i² + e_k². The
+    squares e² are fitted to the variances of all differences by least squares. Two agents get the same standard error, because
+    the variance of a single difference does not show how much each of them contributes.
 
     differences : pairwise differences of the abilities, all of which can be compared
 
     Returns a float array (n_agents,).
     """
-    K = len(differences.std_error)
+    n_agents = len(differences.std_error)
     difference_variance = differences.std_error**2
     np.fill_diagonal(difference_variance, 0.0)
     row_sum = difference_variance.sum(axis=1)
-    if K == 2:
+    if n_agents == 2:
         return np.asarray(np.sqrt(row_sum / 2))
 
-    # least squares: row_sum_i = (K − 2)·e_i² + Σ_k e_k², and Σ_k e_k² = Σ_i row_sum_i/(2K − 2)
-    sum_of_squares = row_sum.sum() / (2 * K - 2)
-    squared_error = (row_sum - sum_of_squares) / (K - 2)
+    # The least-squares solution satisfies row_sum_i = (n − 2)·e_i² + Σ_k e_k² for all n agents i. The sum of these equations
+    # gives Σ_k e_k² = Σ_i row_sum_i/(2n − 2).
+    sum_of_squared_errors = row_sum.sum() / (2 * n_agents - 2)
+    squared_error = (row_sum - sum_of_squared_errors) / (n_agents - 2)
 
     # the solution may be negative for an agent with a small error, so that it needs a minimum
     min_squared_error = 1e-3 * difference_variance.mean()
@@ -369,23 +372,23 @@ def _split_std_errors(differences: Differences) -> Floats:
 def best_probabilities(ability: Floats, differences: Differences) -> tuple[Floats, float]:
     """Estimate each agent's probability of being the best, and the expected regret of selecting the highest estimate.
 
-    Agents are independent given the prior, which is estimated from all abilities. Without sampling error, agents with the
-    highest ability share the probability equally.
+    The regret is the true ability of the best agent minus that of the selected agent. Agents are independent given the prior,
+    which is estimated from all abilities. Without sampling error, agents with the highest ability share the probability equally.
 
     ability : float array (n_agents,), without NaN
     differences : pairwise differences of the same abilities, all of which can be compared
 
-    Returns the posterior probabilities, float array (n_agents,) with sum 1; and the posterior mean of the best ability
-    minus the posterior mean of the agent with the highest estimate, at least 0.
+    Returns the posterior probabilities, float array (n_agents,) with sum 1; and the posterior mean of the regret, at least 0.
     """
-    std_error = _split_std_errors(differences)
+    std_error = _derive_std_errors_of_agents(differences)
     if not std_error.any():
         is_highest = ability == ability.max()
         return np.asarray(is_highest / is_highest.sum()), 0.0
 
     grid, posterior = _estimate_posteriors(ability, std_error)
-    mean_of_highest_estimate = float(posterior[np.argmax(ability)] @ grid)
-    expected_regret = _compute_mean_of_best(grid, posterior) - mean_of_highest_estimate
+    selected_agent = np.argmax(ability)
+    mean_of_selected = float(posterior[selected_agent] @ grid)
+    expected_regret = _compute_mean_of_best(grid, posterior) - mean_of_selected
     return _compute_p_best(posterior), max(expected_regret, 0.0)
 
 
@@ -418,12 +421,12 @@ def _compute_mean_of_best(grid: Floats, posterior: Floats) -> float:
 
 
 def expected_selection_bias(differences: Differences, selected: Bools) -> Floats:
-    """Estimate how much the abilities of agents are too high because these agents were selected for high estimates.
+    """Estimate by how much the estimated abilities of selected agents are too high, because the highest ones were selected.
 
     Parameters
     ----------
     differences : Differences
-        Differences of all abilities, which can be compared pairwise.
+        Differences of the abilities of all agents. It must be possible to compare every pair of agents.
     selected : bool array (n_agents,)
         Whether each agent was selected. The prior is estimated from the selected agents.
 
@@ -438,7 +441,7 @@ def expected_selection_bias(differences: Differences, selected: Bools) -> Floats
         return bias
 
     among_selected = differences.subset(agents)
-    std_error = _split_std_errors(among_selected)
+    std_error = _derive_std_errors_of_agents(among_selected)
     if not std_error.any():
         return bias
 
@@ -471,7 +474,7 @@ def reliability(differences: Differences) -> float:
     if variance == 0:
         return 0.0
 
-    error_variance = float((_split_std_errors(differences) ** 2).mean())
+    error_variance = float((_derive_std_errors_of_agents(differences) ** 2).mean())
     return max(1 - error_variance / variance, 0.0)
 
 
@@ -491,9 +494,9 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
 
     Returns the grid of abilities, float array (n_grid,), and the posterior probabilities, float array (n_agents, n_grid).
 
-    The prior starts as a normal distribution, and a few EM steps adapt its shape. After many steps, it would be discrete
-    (Laird 1978, J. American Statistical Association 73; Jiang & Zhang 2009, Annals of Statistics 37), and the expected
-    regret would be too small.
+    The prior starts as a normal distribution, and a few EM steps adapt its shape. After many steps, it would be concentrated
+    at a few points (Laird 1978, J. American Statistical Association 73; Jiang & Zhang 2009, Annals of Statistics 37), and
+    the expected regret would be too small.
     """
     margin = std_error.mean()
     grid = np.linspace(ability.min() - margin, ability.max() + margin, _N_GRID)
@@ -501,11 +504,12 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
     prior_variance = _estimate_prior_variance(ability, std_error)
     prior = np.exp(-((grid - ability.mean()) ** 2) / (2 * prior_variance))
 
-    # in an EM step, the mean of the agents' posterior distributions becomes the prior
+    # In an EM step, the mean of the agents' posterior distributions, likelihood × prior / marginal, becomes the prior. The
+    # ratio of the new to the old prior is thus the mean of likelihood / marginal over agents.
     for _ in range(_N_PRIOR_STEPS):
         marginal = likelihood @ prior
-        mean_posterior_per_prior = (1 / marginal) @ likelihood / len(ability)
-        prior = prior * mean_posterior_per_prior
+        prior_ratio = (1 / marginal) @ likelihood / len(ability)
+        prior = prior * prior_ratio
 
     marginal = likelihood @ prior
     return grid, likelihood * prior / marginal[:, None]
@@ -529,40 +533,44 @@ def _compute_normal_likelihood(ability: Floats, std_error: Floats, grid: Floats)
 
 
 def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level: float) -> Floats:
-    """Compute the `level` quantile of the largest standardized difference between a control and the other agents.
+    """Compute quantiles of the largest standardized difference between the error of a control and those of other agents.
 
-    The errors e of all agents are independent and normal. A difference is standardized by its standard deviation:
-    (e_control − e_agent)/√(variance_control + variance_agent).
+    The errors of all agents are independent and normal. A difference of two errors is divided by its standard deviation,
+    √(variance of the control + variance of the agent). One quantile is computed for each assumed standard error of the control.
 
-    control_errors : float array (n_sizes,), standard errors of the control; one quantile is computed for each
+    control_errors : float array (n_control_errors,), assumed standard errors of the control
     std_error : float array (n_agents,), standard errors of all agents
     level : probability of the quantile
 
-    Returns the quantiles, float array (n_sizes,).
+    Returns the quantiles, float array (n_control_errors,).
     """
     n_agents = len(std_error)
     n_others = n_agents - 1
 
     # A standardized difference is control_factor·z − agent_factor·z_agent, with independent standard normal z and z_agent.
-    # The squared factors are shares of the variance, and sum to 1. Axes: size, node, agent.
+    # The squared factors are shares of the variance, and sum to 1. Axes: control error, node of z, agent.
     control_factor = _divide_by_total_errors(control_errors, std_error)[:, None, :]
     agent_factor = np.sqrt(np.maximum(1 - control_factor**2, 1e-12))
 
-    def cdf(d: Floats) -> Floats:
-        """Compute the probability that all differences are at most d, by numerical integration over z."""
+    def compute_probability(max_difference: Floats) -> Floats:
+        """Compute the probability that no standardized difference exceeds `max_difference`, by integration over z.
+
+        max_difference : float array (n_control_errors,); the result has the same shape
+        """
         # Given z, the differences are independent, and P(difference ≤ d) = Φ((d − control_factor·z)/agent_factor). The sign
         # of z does not matter, because its nodes are symmetric around 0.
-        limit = d[:, None, None] + control_factor * _NODES[:, None]
+        limit = max_difference[:, None, None] + control_factor * _NODES[:, None]
         log_p_by_agent = log_ndtr(limit / agent_factor)
 
-        # this sum includes the control; it is scaled to the number of other agents
-        log_p = log_p_by_agent.sum(axis=2) * (n_others / n_agents)
-        return np.asarray(np.exp(log_p) @ _WEIGHTS / _WEIGHTS.sum())
+        # the sum over all agents includes the control; it is scaled to the number of the other agents
+        share_of_others = n_others / n_agents
+        log_p_given_z = log_p_by_agent.sum(axis=2) * share_of_others
+        return np.asarray(np.exp(log_p_given_z) @ _WEIGHTS / _WEIGHTS.sum())
 
     # lower and upper limits of the quantile: for one comparison, and by Bonferroni's correction for all others
     one_comparison = np.full(len(control_errors), ndtri(level))
     bonferroni = np.full(len(control_errors), -ndtri((1 - level) / n_others))
-    return _bisect(cdf, one_comparison, bonferroni, level)
+    return _bisect(compute_probability, one_comparison, bonferroni, level)
 
 
 def _divide_by_total_errors(control_errors: Floats, std_error: Floats) -> Floats:
@@ -578,40 +586,43 @@ def _divide_by_total_errors(control_errors: Floats, std_error: Floats) -> Floats
     return np.asarray(np.divide(control_errors[:, None], total_error, out=equal_shares, where=total_error > 0))
 
 
-def _compute_range_quantile(K: int, level: float) -> float:
-    """Compute the `level` quantile of the largest standardized difference of K agents, the studentized range / √2.
+def _compute_range_quantile(n_agents: int, level: float) -> float:
+    """Compute the `level` quantile of the largest standardized difference of agents, the studentized range / √2.
 
-    The agents have equal abilities, and independent normal errors of equal variance. With such errors, the largest of all
-    pairwise differences is the range: the largest minus the smallest estimate.
+    The agents have equal abilities, and independent normal errors of equal variance. The largest of all pairwise differences
+    is then the range of the estimates: the largest minus the smallest one.
 
-    K : number of agents
+    n_agents : number of agents
     level : probability of the quantile
     """
     grid = np.linspace(-8, 8, _N_GRID)
     grid_step = grid[1] - grid[0]
-    normal_factor = np.exp(-(grid**2) / 2)  # the normal density without its constant 1/√(2π)
+    unscaled_density = np.exp(-(grid**2) / 2)  # normal density · √(2π)
 
-    def cdf(d: Floats) -> Floats:
-        """Compute P(range/√2 ≤ d) = K·∫ φ(x)·(Φ(x) − Φ(x − √2·d))^(K − 1) dx, with x the largest of K values."""
-        p_in_range = ndtr(grid) - ndtr(grid - np.sqrt(2) * d[:, None])
-        p_others_in_range = np.maximum(p_in_range, 0.0) ** (K - 1)
-        integral = (normal_factor * p_others_in_range).sum(axis=1) * grid_step
-        return np.asarray(K * integral / np.sqrt(2 * np.pi))
+    def compute_probability(max_difference: Floats) -> Floats:
+        """Compute P(range/√2 ≤ d) = K·∫ φ(x)·(Φ(x) − Φ(x − √2·d))^(K − 1) dx, with x the largest of K estimates."""
+        # K − 1 agents are below the largest estimate, by at most the range √2·d
+        smallest_in_range = grid - np.sqrt(2) * max_difference[:, None]
+        p_in_range = ndtr(grid) - ndtr(smallest_in_range)
+        p_others_in_range = np.maximum(p_in_range, 0.0) ** (n_agents - 1)
+        integral = (unscaled_density * p_others_in_range).sum(axis=1) * grid_step
+        return np.asarray(n_agents * integral / np.sqrt(2 * np.pi))
 
-    # lower and upper limits of the quantile: for one comparison, and by Bonferroni's correction for all
-    one_comparison = np.full(1, ndtri(level))
-    bonferroni = np.full(1, -ndtri((1 - level) / (K * (K - 1))))
-    return float(_bisect(cdf, one_comparison, bonferroni, level)[0])
+    # lower and upper limits of the quantile, arrays (1,): for one comparison, and by Bonferroni's correction for all
+    n_comparisons = n_agents * (n_agents - 1)
+    one_comparison = np.array([ndtri(level)])
+    bonferroni = np.array([-ndtri((1 - level) / n_comparisons)])
+    return float(_bisect(compute_probability, one_comparison, bonferroni, level)[0])
 
 
-def _bisect(cdf: Callable[[Floats], Floats], low: Floats, high: Floats, level: float) -> Floats:
+def _bisect(compute_probability: Callable[[Floats], Floats], low: Floats, high: Floats, level: float) -> Floats:
     """Find the arguments between `low` and `high` at which an increasing function is `level`, by bisection.
 
-    low, high : float arrays (n,), bounds of the arguments; `cdf` takes and returns such arrays
+    low, high : float arrays (n,), bounds of the arguments; `compute_probability` takes and returns such arrays
     """
     for _ in range(_N_BISECTIONS):
         mid = (low + high) / 2
-        is_below = cdf(mid) < level
+        is_below = compute_probability(mid) < level
         low = np.where(is_below, mid, low)
         high = np.where(is_below, high, mid)
     return np.asarray((low + high) / 2)

@@ -57,25 +57,26 @@ def agent_components(agent: Ids | Positions, item: Ids | Positions, *, n_agents:
 
 
 def describe_components(component: Ids, *, by_pairs: bool = False) -> str:
-    """Write a warning about agents in several components.
+    """Describe in a warning that the agents fall into several components, which cannot be compared with each other.
 
-    A component is a set of agents that are linked, directly or through other agents. Agents of different components cannot be
-    compared.
+    A component is a set of agents that are connected, directly or through other agents. Two agents are connected by a shared
+    item, or by comparisons with each other.
 
     Parameters
     ----------
     component : int array (n_agents,)
-        Component of each agent, −1 for an agent without a cell.
+        Component of each agent, −1 for an agent without a score or comparison.
     by_pairs : bool, default False
-        Whether agents are linked by comparisons with each other, instead of by items that they share.
+        True if comparisons connect the agents, False if shared items do.
 
     Returns
     -------
     str
-        Number and sizes of the components, and a remedy: comparisons or items that link them. Empty if there is at most one
-        component.
+        Number and sizes of the components, and a remedy: comparisons or items that connect them. Empty if there is at most
+        one component.
     """
-    sizes = np.sort(np.bincount(component[component >= 0]))[::-1]
+    sizes = np.bincount(component[component >= 0])
+    sizes = np.sort(sizes)[::-1]  # the largest first
     if len(sizes) < 2:
         return ""
     largest_sizes = ", ".join(map(str, sizes[:5]))
@@ -245,9 +246,9 @@ class Differences(ReadOnly):
         The lowest rank is 1 plus the number of better agents. The highest rank is n_agents minus the number of worse
         agents. An agent is better than another one in any of three cases:
 
-        - Their difference is shrunk towards 0, and still exceeds the half-width of its interval. The difference is multiplied
-          by √(1 − Σ SE²/Σ value²), at least 0, with sums over all pairs. This factor is near 1 if agents differ widely, and
-          small if differences are mostly sampling error.
+        - Their difference still exceeds the half-width of its interval after it was shrunk towards 0. Shrinkage multiplies all
+          differences by one factor from 0 to 1. The factor is near 1 if agents differ widely, and small if the differences
+          between agents are mostly due to sampling errors.
         - It is better at the confidence level for all pairs jointly.
         - It is the unique best agent.
 
@@ -255,19 +256,20 @@ class Differences(ReadOnly):
         ----------
         Gelman, Hill & Yajima (2012), J. Research on Educational Effectiveness 5 (shrinkage instead of correction).
         """
-        shrunk_value = self.value * self._compute_shrinkage_factor()
-        is_better = (shrunk_value > self.half_width) | self.simultaneously_better
+        shrunk_difference = self.value * self._compute_shrinkage_factor()
+        is_better = (shrunk_difference > self.half_width) | self.simultaneously_better
 
-        # the unique best agent is better than all others
-        best = self.unique_best
-        if best is not None:
-            is_better[best] = np.arange(len(is_better)) != best
-        return _ranks_from(is_better)
+        best_agent = self.unique_best
+        if best_agent is not None:
+            is_better[best_agent] = True
+            is_better[best_agent, best_agent] = False
+        return _compute_rank_range(is_better)
 
     def _compute_shrinkage_factor(self) -> float:
-        """Compute the factor √(1 − Σ SE²/Σ value²), which removes the part of differences that is due to sampling errors.
+        """Compute the factor that shrinks differences between agents by the part that is due to sampling errors.
 
-        The sums are over all pairs of agents that can be compared. The factor is 0 if the errors outweigh the differences.
+        It is √(1 − Σ SE²/Σ difference²), with sums over all pairs of agents that can be compared, or 0 if the errors outweigh
+        the differences.
         """
         is_estimated = ~np.isnan(self.half_width)
         sum_of_squared_errors = float((self.std_error[is_estimated] ** 2).sum())
@@ -292,7 +294,7 @@ class Differences(ReadOnly):
         ----------
         Mogstad, Romano, Shaikh & Wilhelm (2024), Review of Economic Studies 91 (here with Holm's critical values).
         """
-        return _ranks_from(self.simultaneously_better)
+        return _compute_rank_range(self.simultaneously_better)
 
     @property
     def unique_best(self) -> int | None:
@@ -383,7 +385,7 @@ def rank_with_ties(ability: Floats) -> Ids:
     return np.asarray(1 + is_better.sum(axis=1), dtype=np.int32)
 
 
-def _ranks_from(is_better: Bools) -> RankRange:
+def _compute_rank_range(is_better: Bools) -> RankRange:
     """Convert significant differences to the ranges of ranks that they allow.
 
     is_better : bool array (n_agents, n_agents), whether the agent of the row is better than the agent of the column

@@ -249,7 +249,7 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
     # v, and v shrunk towards v̄; the larger one is used
     difference = influence.influence[new] - influence.influence[old]
     observed = float((difference**2).sum())
-    predicted = _predict_variance(influence, pair)
+    predicted = _predict_difference_variance(influence, pair)
     shrunk = (observed * (n - 1) + _PRIOR_ITEMS * predicted) / (n - 1 + _PRIOR_ITEMS)
     variance = n / (n - 1) * max(observed, shrunk)
 
@@ -260,7 +260,8 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
     residual_variance = min((K - 2) / (K - 1) * float(within_variance), variance)
 
     # effect of each item on the difference, if items had equal weights
-    n_effective = 1 / float((influence.weight[pair].mean(axis=0) ** 2).sum())
+    mean_item_share = influence.weight[pair].mean(axis=0)
+    n_effective = 1 / float((mean_item_share**2).sum())
     effect = (difference * n_effective)[None]
     unseen = float(unseen_effect_square(effect, np.array([n]), floor=_UNSEEN_FLOOR / n)[0])
     return ConservativeDifference(
@@ -274,25 +275,28 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
     )
 
 
-def _predict_variance(table: InfluenceTable, pair: list[int]) -> float:
-    """Predict the variance of the difference of two abilities as σ²·(1/n_new + 1/n_old).
+def _predict_difference_variance(table: InfluenceTable, compared_agents: list[int]) -> float:
+    """Predict the variance of the difference of two abilities from their numbers of trials and the variance of a trial.
 
-    σ² is the variance per trial, averaged over all agents. n_new and n_old are the numbers of trials of the two agents.
+    With the variance σ² of a trial, averaged over all agents, and the numbers n and m of trials of the two agents, the result
+    is σ²·(1/n + 1/m).
 
     table : influence of each item on each ability, with numbers of trials
-    pair : positions of the two agents
+    compared_agents : positions of the two agents
     """
     n_trials = table.n_trials.sum(axis=1)
-    has_trials = table.n_trials.any(axis=1)
-    n_agents = int(has_trials.sum())
+    has_trials = n_trials > 0
 
-    # the variance of an ability is the sum over items of the squared influences, measured from the mean of the agents
+    # The influence of an item is its contribution to the error of an ability. After the mean error of all agents is
+    # subtracted, the variance of an ability is the sum over items of the squared contributions.
     influence = table.influence[has_trials]
-    ability_variance = ((influence - influence.mean(axis=0)) ** 2).sum(axis=1)
+    centred_influence = influence - influence.mean(axis=0)
+    ability_variance = (centred_influence**2).sum(axis=1)
 
-    # σ² is the mean over agents of this variance times the number of trials; the subtracted mean costs 1 degree of freedom
-    variance_per_trial = float((ability_variance * n_trials[has_trials]).sum()) / (n_agents - 1)
-    return variance_per_trial * float((1 / n_trials[pair]).sum())
+    # an agent estimates the variance of a trial by n × ability variance; the subtracted mean costs 1 degree of freedom
+    trial_variance_by_agent = ability_variance * n_trials[has_trials]
+    trial_variance = float(trial_variance_by_agent.sum()) / (len(influence) - 1)
+    return trial_variance * float((1 / n_trials[compared_agents]).sum())
 
 
 def required_n_items(difference: ConservativeDifference, *, margin: float, alpha: float) -> int | None:

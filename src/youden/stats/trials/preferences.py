@@ -160,14 +160,14 @@ def fit_preferences(
     total = np.maximum(n_trials, 1).astype(np.float64)
 
     # effective numbers of items of the abilities and, last, of the position effect
-    component = _find_linked_agents(first, second, n_agents)
+    component = _find_linked_sets(first, second, n_agents)
     n_items_of_agent = np.bincount(agent_of_cell, minlength=n_agents)
     n_effective_items = _count_effective_items(design, item, _centre_abilities(inverse, n_trials, component))
     n_effective_items[:n_agents] = np.minimum(n_effective_items[:n_agents], n_items_of_agent)
     n_effective_of_agent = n_effective_items[:n_agents]
 
     # smallest variance of each estimate, and largest degrees of freedom
-    min_variance = _min_error_variance(value, n_effective_items, has_position=has_position) * np.diag(inverse)
+    min_variance = _compute_min_error_variance(value, n_effective_items, has_position=has_position) * np.diag(inverse)
     n_agents_with_trials = (n_trials > 0).sum()
     residual_df = len(value) - leverage.sum()
     max_df = min(residual_df, (n_agents_with_trials - 1) * (n_items - 1))
@@ -205,12 +205,12 @@ def _iter_influence(
 ) -> Iterator[InfluenceChunk]:
     """Yield the influence of the items of each chunk on the abilities, and the number of trials of each agent on them.
 
+    The arrays over n_agents + 1 estimates contain the abilities of the agents and, last, the position effect.
+
     design : sparse array (n_trials, n_agents + 1), the rows x of the trials, sorted by item
     item : int array (n_trials,), item of each trial, in ascending order without gaps
     adjusted_residual : float array (n_trials,), residuals with the correction for leverage
     inverse : float array (n_agents + 1, n_agents + 1), pseudo-inverse P of the normal matrix
-
-    The last row or column over agents is that of the position effect.
     """
     n_agents = len(inverse) - 1
     n_items = int(item.max(initial=-1)) + 1
@@ -219,14 +219,18 @@ def _iter_influence(
         end_item = min(first_item + items_per_chunk, n_items)
         trials = slice(*np.searchsorted(item, [first_item, end_item]))  # trials are sorted by item
         chunk_design = design[trials]
-        is_on_item = _make_item_indicators(item[trials] - first_item, end_item - first_item)
+        item_in_chunk = item[trials] - first_item
+        is_on_item = _make_item_indicators(item_in_chunk, end_item - first_item)  # (n_chunk_trials, n_chunk_items)
 
-        # P·Σ x·residual of each item, and Σ |x|, which counts the trials of an agent
+        # the influence of an item on the estimates is P·Σ x·residual over its trials
         weighted_design = chunk_design.multiply(adjusted_residual[trials, None])
-        influence = inverse @ (weighted_design.T @ is_on_item).toarray()
+        sum_by_item = (weighted_design.T @ is_on_item).toarray()
+        influence = inverse @ sum_by_item
+        ability_influence = influence[:n_agents]
+
+        # x is 1 or −1 for the agents of a trial, so that Σ |x| counts the trials of each agent
         n_trials = (abs(chunk_design).T @ is_on_item).toarray()
-        influence_on_abilities = influence[:n_agents]
-        yield InfluenceChunk(influence_on_abilities, influence_on_abilities, weight=n_trials[:n_agents])
+        yield InfluenceChunk(ability_influence, ability_influence, weight=n_trials[:n_agents])
 
 
 def _make_item_indicators(item: Ids | Positions, n_items: int) -> csr_array:
@@ -244,8 +248,9 @@ def _estimate_position_effect(
 ) -> Metric:
     """Return a position effect, the advantage of the response that is shown first, with its confidence interval.
 
-    The half-width is that of Student's t. If the same position wins all trials, no error was observed. The half-width is
-    then twice the upper bound of the probability that the other position wins.
+    The half-width is that of Student's t. If the same position wins all trials, the residuals show no error. The other position
+    then wins with an unknown, small probability p, so that the size of the effect is 1 − 2p. Its half-width is twice the upper
+    bound of p.
 
     effect : estimate, in [−1, 1]
     influence : float array (n_items,), influence of each item on the estimate
@@ -266,11 +271,12 @@ def _estimate_position_effect(
     if one_position_wins_all:
         from youden.stats.trials.noninferiority import zero_event_upper_bound  # takes long to load
 
-        half_width = 2 * float(zero_event_upper_bound((1 - level) / 2, np.asarray(n_effective_items)))
+        p_upper_bound = zero_event_upper_bound((1 - level) / 2, np.asarray(n_effective_items))
+        half_width = 2 * float(p_upper_bound)
 
     has_too_few_items = n_effective_items < MIN_ITEMS - ROUNDING
     if has_too_few_items or half_width < ROUNDING:
-        half_width = np.nan
+        return Metric(effect, np.nan, np.nan, level, _POSITION_METHOD)
     low, high = np.clip([effect - half_width, effect + half_width], -1, 1).tolist()
     return Metric(effect, low, high, level, _POSITION_METHOD)
 
@@ -285,13 +291,17 @@ def _make_design(first: Ids | Positions, second: Ids | Positions, n_agents: int)
 
 def _compute_leverages(first: Ids | Positions, second: Ids | Positions, inverse: Floats) -> Floats:
     """Compute the leverage h = xᵀPx of each trial, float (n_trials,); `inverse` is P, float (n_agents + 1, n_agents + 1)."""
+    # x is 1 for the first agent, −1 for the second agent, and 1 for the position effect
     diagonal, with_position = np.diag(inverse), inverse[-1]
     squares = diagonal[first] + diagonal[second] + diagonal[-1]
-    return np.asarray(squares + 2 * (with_position[first] - with_position[second] - inverse[first, second]))
+    products = with_position[first] - with_position[second] - inverse[first, second]
+    return np.asarray(squares + 2 * products)
 
 
-def _find_linked_agents(first: Ids | Positions, second: Ids | Positions, n_agents: int) -> Ids:
+def _find_linked_sets(first: Ids | Positions, second: Ids | Positions, n_agents: int) -> Ids:
     """Find the sets of agents that trials link, directly or through other agents.
+
+    For example, trials of A against B and of B against C link A, B and C.
 
     first, second : int arrays (n_trials,), positions of the two agents of each trial
 
@@ -301,17 +311,20 @@ def _find_linked_agents(first: Ids | Positions, second: Ids | Positions, n_agent
     pair_codes = np.unique(first.astype(np.int64) * n_agents + second)
     first_of_pair, second_of_pair = np.divmod(pair_codes, n_agents)
 
-    # `agent_components` links agents that share an item; each pair counts as an item that its two agents share
+    # `agent_components` links agents that share an item; here, the number of a pair plays the role of the item
+    n_pairs = len(pair_codes)
+    pair_number = np.arange(n_pairs)
     agent = np.append(first_of_pair, second_of_pair)
-    pair = np.tile(np.arange(len(pair_codes)), 2)
-    return agent_components(agent, pair, n_agents=n_agents, n_items=len(pair_codes))
+    shared_item = np.append(pair_number, pair_number)
+    return agent_components(agent, shared_item, n_agents=n_agents, n_items=n_pairs)
 
 
 def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> Floats:
-    """Change the pseudo-inverse P so that it gives abilities relative to a mean over linked agents.
+    """Measure the abilities that a pseudo-inverse P yields from the mean ability of all linked agents.
 
-    The mean row of all linked agents is subtracted from the row of each agent. The mean is weighted by numbers of trials, so that
-    agents with few trials hardly influence it.
+    Row i of P, multiplied by a vector of answer sums, is the ability of agent i. The mean row of all agents in the same set of
+    linked agents is subtracted from it. The mean is weighted by numbers of trials, so that agents with few trials hardly
+    influence it.
 
     inverse : float array (n_agents + 1, n_agents + 1), the pseudo-inverse P; its last row is that of the position effect
     n_trials : int array (n_agents,), number of trials of each agent
@@ -319,36 +332,42 @@ def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> F
 
     Returns a changed copy of `inverse`; the last row is unchanged.
     """
-    is_same_component = component[:, None] == component
-    weight = np.where(is_same_component, n_trials, 0.0)
-    weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1)
+    is_linked = component[:, None] == component
+    n_trials_of_linked = np.where(is_linked, n_trials, 0.0)
+    total = n_trials_of_linked.sum(axis=1, keepdims=True)
+    mean_weight = n_trials_of_linked / np.maximum(total, 1)
+
+    ability_rows = inverse[:-1]
     centred = inverse.copy()
-    centred[:-1] -= weight @ inverse[:-1]
+    centred[:-1] -= mean_weight @ ability_rows
     return centred
 
 
 def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Floats) -> Floats:
     """Compute the effective number of items of each estimate, m = (Σ_j ω_j)²/Σ_j ω_j².
 
-    ω_j is the sum of the squared influences of the trials of item j. If all items have the same ω, m is their number.
+    The weight ω_j of item j is the sum of the squared influences of its trials on the estimate. If all items have the same
+    weight, m is their number.
 
     design : sparse array (n_trials, n_agents + 1), the rows x of the trials, sorted by item
     item : int array (n_trials,), item of each trial, in ascending order without gaps
-    inverse : float array (n_agents + 1, n_agents + 1), whose product with x is the influence of a trial's error
+    inverse : float array (n_agents + 1, n_agents + 1), the pseudo-inverse; its product with the row x of a trial is the
+        influence of this trial's error on the estimates
 
     Returns float array (n_agents + 1,), for the abilities and, last, the position effect; 0 for an estimate that no trial
     influences.
     """
     trials_per_chunk = max(1, _MAX_CELLS_PER_CHUNK // len(inverse))
-    sum_of_omega, sum_of_squared_omega = np.zeros((2, len(inverse)))
+    weight_sum, squared_weight_sum = np.zeros((2, len(inverse)))
     for trials in _divide_between_items(item, trials_per_chunk):
         squared_influence = (design[trials] @ inverse.T) ** 2  # (n_chunk_trials, n_agents + 1)
-        omega = np.add.reduceat(squared_influence, _find_first_positions(item[trials]), axis=0)  # by item
-        sum_of_omega += omega.sum(axis=0)
-        sum_of_squared_omega += (omega**2).sum(axis=0)
+        first_trial_of_item = _find_first_positions(item[trials])
+        item_weight = np.add.reduceat(squared_influence, first_trial_of_item)  # sums over the trials of each item
+        weight_sum += item_weight.sum(axis=0)
+        squared_weight_sum += (item_weight**2).sum(axis=0)
 
     zeros = np.zeros(len(inverse))
-    return np.divide(sum_of_omega**2, sum_of_squared_omega, out=zeros, where=sum_of_squared_omega > 0)
+    return np.divide(weight_sum**2, squared_weight_sum, out=zeros, where=squared_weight_sum > 0)
 
 
 def _divide_between_items(item: Ids | Positions, trials_per_chunk: int) -> list[slice]:
@@ -361,7 +380,8 @@ def _divide_between_items(item: Ids | Positions, trials_per_chunk: int) -> list[
     """
     first_trial_of_item = _find_first_positions(item)
     chunk_of_item = first_trial_of_item // trials_per_chunk
-    starts = first_trial_of_item[_find_first_positions(chunk_of_item)]
+    first_item_of_chunk = _find_first_positions(chunk_of_item)
+    starts = first_trial_of_item[first_item_of_chunk]
     stops = np.append(starts[1:], len(item))
     return [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
 
@@ -371,13 +391,13 @@ def _find_first_positions(values: Ids | Positions) -> Positions:
     return np.flatnonzero(np.diff(values, prepend=-1))
 
 
-def _min_error_variance(value: Floats, n_effective_items: Floats, *, has_position: bool) -> Floats:
-    """Compute the minimum variance of a trial's error for each estimate: min(1, 12/m)·s².
+def _compute_min_error_variance(value: Floats, n_effective_items: Floats, *, has_position: bool) -> Floats:
+    """Compute the variance that the error of a trial has at least, for each estimate: min(1, 12/m)·s².
 
-    s² is the variance of the errors if all abilities are equal, and m is the effective number of items. For equal
-    abilities, the expected value of a trial is the position effect, or 0 in a model without a position effect.
+    In the formula, s² is the variance of the errors if all abilities are equal, and m is the effective number of items of the
+    estimate. If all abilities are equal, the expected value of a trial is the position effect, or 0 in a model without one.
 
-    value : float array (n_trials,), 2y − 1 for the answers y
+    value : float array (n_trials,), value 2y − 1 of each trial with the answer y
     n_effective_items : float array (n_agents + 1,), effective number of items of each ability and, last, of the position effect
     has_position : whether the model has a position effect
 
@@ -385,7 +405,8 @@ def _min_error_variance(value: Floats, n_effective_items: Floats, *, has_positio
     """
     expected_if_equal = value.mean() if has_position else 0.0
     sum_of_squares = float(((value - expected_if_equal) ** 2).sum())
-    variance_if_equal = sum_of_squares / max(len(value) - has_position, 1)
+    df = len(value) - 1 if has_position else len(value)
+    variance_if_equal = sum_of_squares / max(df, 1)
     factor = np.minimum(1, _EQUAL_ABILITY_ITEMS / np.maximum(n_effective_items, 1))
     return np.asarray(variance_if_equal * factor)
 
@@ -403,9 +424,10 @@ def _limit_covariance(
     Returns a covariance with the same correlations. Its entries and degrees of freedom are NaN for agents with fewer than
     `MIN_ITEMS` effective items.
     """
-    variance = np.maximum(np.diag(estimate.covariance), np.finfo(np.float64).tiny)  # so that no variance divides by 0
-    factor = np.maximum(min_variance / variance, 1.0)
-    covariance = estimate.with_scaled_variances(factor).covariance.copy()
+    variance = np.maximum(np.diag(estimate.covariance), np.finfo(np.float64).tiny)  # avoids a division by 0
+    variance_factor = np.maximum(min_variance / variance, 1.0)
+    raised = estimate.with_scaled_variances(variance_factor)
+    covariance = raised.covariance.copy()
     df = np.minimum(estimate.df, max(max_df, 1))
 
     # the tolerance `ROUNDING` keeps agents whose effective number of items is `MIN_ITEMS` except for rounding errors

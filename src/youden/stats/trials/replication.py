@@ -213,42 +213,31 @@ def estimate_self_consistency(
     answered = ~np.isnan(answer)
     agent, item, other_item, answer = agent[answered], item[answered], other_item[answered], answer[answered]
     is_paired = other_item < 0
-    tpr, n_paired = _mean_by_agent(agent, answer, is_paired, n_agents)
-    fpr, n_independent = _mean_by_agent(agent, answer, ~is_paired, n_agents)
+    tpr, n_paired = _average_selected_answers(agent, answer, is_paired, n_agents)
+    fpr, n_independent = _average_selected_answers(agent, answer, ~is_paired, n_agents)
 
     # e_t, the influence of each trial on J
     of_paired_trials = (answer - tpr[agent]) / np.maximum(n_paired, 1)[agent]
     of_independent_trials = (fpr[agent] - answer) / np.maximum(n_independent, 1)[agent]
     influence = np.where(is_paired, of_paired_trials, of_independent_trials)
 
-    # sums over the trials that show an item, and over the independent trials of two items
-    shape = (n_agents, n_items)
-    independent_agent, independent_influence = agent[~is_paired], influence[~is_paired]
-    low, high = np.sort([item[~is_paired], other_item[~is_paired]], axis=0)
-    of_paired = _sum_by_cell(influence[is_paired], agent[is_paired], item[is_paired], shape)
-    of_independent = _sum_by_cell(independent_influence, independent_agent, low, shape)
-    of_independent = of_independent + _sum_by_cell(independent_influence, independent_agent, high, shape)
-    by_item = (of_paired + of_independent).toarray()
-    by_dyad = _sum_by_cell(
-        independent_influence, independent_agent, low * np.int64(n_items) + high, (n_agents, n_items**2)
-    )
-
     # number of items of each agent
-    is_shown = np.zeros(shape, dtype=np.bool_)
+    is_shown = np.zeros((n_agents, n_items), dtype=np.bool_)
     is_shown[agent, item] = True
-    is_shown[independent_agent, other_item[~is_paired]] = True
+    is_shown[agent[~is_paired], other_item[~is_paired]] = True
     n_shown = is_shown.sum(axis=1)
     n_or_1 = np.maximum(n_shown, 1)
     has_interval = (n_shown > 1) & (n_paired > 0) & (n_independent > 0)
 
-    gram = by_item @ by_item.T - (by_dyad @ by_dyad.T).toarray()
-    min_variance = (of_paired @ of_paired.T + by_dyad @ by_dyad.T).diagonal()
-    covariance = _with_variances(gram, np.maximum(np.diag(gram), min_variance))
+    # the clustered covariance times n/(n − 1), plus the variance of effects that no item has shown yet
+    sums = _sum_influence(influence, agent, (item, other_item), (n_agents, n_items))
     scale = np.sqrt(np.where(has_interval, n_shown / np.maximum(n_shown - 1, 1), np.nan))
-    unseen = UNSEEN_CLUSTERS * unseen_effect_square(by_item * n_shown[:, None], n_or_1) / n_or_1**2
-    covariance = covariance * np.outer(scale, scale) + np.diag(unseen)
+    unseen_square = unseen_effect_square(sums.by_item * n_shown[:, None], n_or_1)
+    unseen_variance = UNSEEN_CLUSTERS * unseen_square / n_or_1**2
+    covariance = sums.compute_covariance() * np.outer(scale, scale) + np.diag(unseen_variance)
+
     min_std_error = _MIN_DIFFERENT_ITEMS * np.nan_to_num(fpr) / n_or_1
-    covariance = _with_variances(covariance, np.maximum(covariance.diagonal(), min_std_error**2))
+    covariance = _replace_variances(covariance, np.maximum(covariance.diagonal(), min_std_error**2))
     return SelfConsistency(
         value=tpr - fpr,
         tpr=tpr,
@@ -260,11 +249,78 @@ def estimate_self_consistency(
     )
 
 
-def _mean_by_agent(agent: Ids | Positions, answer: Floats, rows: Bools, n_agents: int) -> tuple[Floats, Positions]:
-    """Return the mean answer of each agent over some trials, NaN without a trial, and the numbers of these trials."""
-    n = np.bincount(agent[rows], minlength=n_agents)
-    total = np.bincount(agent[rows], answer[rows], n_agents)
-    return np.divide(total, n, out=np.full(n_agents, np.nan), where=n > 0), n
+def _average_selected_answers(
+    agent: Ids | Positions, answer: Floats, is_selected: Bools, n_agents: int
+) -> tuple[Floats, Positions]:
+    """Compute the mean answer and the number of the selected trials of each agent.
+
+    agent : int array (n_trials,), agent of each trial
+    answer : float array (n_trials,)
+    is_selected : bool array (n_trials,), trials to average
+
+    Returns means, float array (n_agents,), NaN for an agent without a selected trial, and numbers, int array (n_agents,).
+    """
+    n_trials = np.bincount(agent[is_selected], minlength=n_agents)
+    answer_sum = np.bincount(agent[is_selected], answer[is_selected], n_agents)
+    mean = np.divide(answer_sum, n_trials, out=np.full(n_agents, np.nan), where=n_trials > 0)
+    return mean, n_trials
+
+
+class _InfluenceSums(NamedTuple):
+    """Sums of the influence of trials on J, for each agent.
+
+    Attributes
+    ----------
+    by_item : float array (n_agents, n_items)
+        Sums over all trials that show an item.
+    of_paired : csr_array (n_agents, n_items)
+        Sums over the paired trials on an item.
+    by_item_pair : csr_array (n_agents, n_items²)
+        Sums over the independent trials that show the same two items.
+    """
+
+    by_item: Floats
+    of_paired: csr_array
+    by_item_pair: csr_array
+
+    def compute_covariance(self) -> Floats:
+        """Compute the covariance of J, clustered by the items of the trials, without the factor n/(n − 1) for n items.
+
+        The sums by item are multiplied between agents. Because an independent trial is in the sums of both of its items, the
+        products of the sums by item pair would be counted twice, and are subtracted once. A variance is at least that of
+        independent pairs of items.
+
+        Returns a float array (n_agents, n_agents).
+        """
+        pair_products = self.by_item_pair @ self.by_item_pair.T
+        products = self.by_item @ self.by_item.T - pair_products.toarray()
+        min_variance = (self.of_paired @ self.of_paired.T + pair_products).diagonal()
+        return _replace_variances(products, np.maximum(np.diag(products), min_variance))
+
+
+def _sum_influence(
+    influence: Floats, agent: Ids | Positions, items: tuple[Ids | Positions, Ids | Positions], shape: tuple[int, int]
+) -> _InfluenceSums:
+    """Sum the influence of trials on the J of their agents by item, and by pair of items.
+
+    influence, agent : arrays (n_trials,), influence and agent of each trial
+    items : int arrays (n_trials,), items of both responses of a trial; the second one is −1 for a paired trial
+    shape : numbers of agents and of items
+    """
+    item, other_item = items
+    n_agents, n_items = shape
+    is_paired = other_item < 0
+    of_paired = _sum_by_cell(influence[is_paired], agent[is_paired], item[is_paired], shape)
+
+    # an independent trial counts for both of its items, and once for the pair of items
+    value, row = influence[~is_paired], agent[~is_paired]
+    low_item, high_item = np.sort([item[~is_paired], other_item[~is_paired]], axis=0)
+    of_independent = _sum_by_cell(value, row, low_item, shape) + _sum_by_cell(value, row, high_item, shape)
+    item_pair = low_item * np.int64(n_items) + high_item
+    by_item_pair = _sum_by_cell(value, row, item_pair, (n_agents, n_items**2))
+
+    by_item = (of_paired + of_independent).toarray()
+    return _InfluenceSums(by_item, of_paired, by_item_pair)
 
 
 def _sum_by_cell(value: Floats, row: Ids | Positions, column: Ids | Positions, shape: tuple[int, int]) -> csr_array:
@@ -272,8 +328,14 @@ def _sum_by_cell(value: Floats, row: Ids | Positions, column: Ids | Positions, s
     return csr_array((value, (row, column)), shape=shape)
 
 
-def _with_variances(covariance: Floats, variance: Floats) -> Floats:
-    """Replace the variances of a covariance matrix, and limit its correlations to [−1, 1]."""
+def _replace_variances(covariance: Floats, variance: Floats) -> Floats:
+    """Replace the variances of a covariance matrix, and limit its correlations to [−1, 1].
+
+    covariance : float array (n_agents, n_agents)
+    variance : float array (n_agents,), new variances, at least 0
+
+    Returns a new matrix.
+    """
     limit = np.sqrt(np.outer(variance, variance))
     limited = np.clip(covariance, -limit, limit)
     np.fill_diagonal(limited, variance)

@@ -175,9 +175,9 @@ def remaining_variance(n_blocks: Positions, *, n_current: int, n_items: int) -> 
 
     Notes
     -----
-    A cyclic plan assigns its blocks to the items in turn: block s is on item s mod J, for J items. In each block, each
-    agent has two trials. With m_j of the S blocks on item j, the agent × item component is proportional to Σ_j (m_j/S)²,
-    and the residual component to 1/S.
+    A cyclic plan assigns its blocks to the J items in turn: the first J blocks are on items 1 to J, the next J blocks again on
+    items 1 to J, and so on. In each block, each agent has two trials. With m_j of the S blocks on item j, the agent × item
+    component is proportional to Σ_j (m_j/S)², and the residual component to 1/S.
 
     Examples
     --------
@@ -187,10 +187,13 @@ def remaining_variance(n_blocks: Positions, *, n_current: int, n_items: int) -> 
     all_n_blocks = np.append(n_current, n_blocks)  # the current number comes first
     blocks_per_item, n_items_with_one_more = np.divmod(all_n_blocks.astype(np.float64), n_items)
 
-    # Σ_j m_j², over items with m_j = blocks_per_item and items with one block more
+    # Σ_j m_j²: the items have blocks_per_item blocks, and some of them one block more
     n_other_items = n_items - n_items_with_one_more
-    square_sum = n_other_items * blocks_per_item**2 + n_items_with_one_more * (blocks_per_item + 1) ** 2
-    agent_item = square_sum / all_n_blocks**2.0
+    squares_of_other_items = n_other_items * blocks_per_item**2
+    squares_with_one_more = n_items_with_one_more * (blocks_per_item + 1) ** 2
+    agent_item = (squares_of_other_items + squares_with_one_more) / all_n_blocks**2.0
+
+    # relative to the current number of blocks
     return RemainingVariance(agent_item=agent_item[1:] / agent_item[0], residual=n_current / n_blocks)
 
 
@@ -333,22 +336,23 @@ def unknown_covariance(n_agents: int) -> CentredCovariance:
     return CentredCovariance(np.full((n_agents, n_agents), np.nan), np.full(n_agents, np.nan))
 
 
-def _iter_influence_of_means(chunks: ChunkSource, mean: Floats, n: Floats) -> Iterator[InfluenceChunk]:
+def _iter_influence_of_means(chunks: ChunkSource, mean_answer: Floats, n_trials: Floats) -> Iterator[InfluenceChunk]:
     """Yield the influence of the items of each chunk on the agents' mean answers, and the numbers of trials.
 
     The influence of an item on a mean answer is the sum of the residuals of the agent's trials on the item, divided by the number
-    of all trials of the agent. The direct influence is the same, because a mean contains the agent's own trials only.
+    of all trials of the agent. A mean answer depends on the agent's own trials only. Its direct influence, without the influence
+    through the abilities of partners, is therefore the same.
 
     chunks : function that yields the trials in chunks of items at each call; all weights are 1
-    mean : float array (n_agents,), mean answer to the trials of each agent
-    n : float array (n_agents,), number of these trials, at least 1
+    mean_answer : float array (n_agents,), mean answer to the trials of each agent
+    n_trials : float array (n_agents,), number of these trials, at least 1
     """
-    n_agents = len(mean)
+    n_agents = len(mean_answer)
     for chunk in chunks():
-        residual = compute_residuals(chunk.first, chunk.second, chunk.item, chunk.value, ability=mean)
-        influence = sum_by_item(chunk, residual, n_agents) / n[:, None]
-        n_trials = sum_by_item(chunk, chunk.weight, n_agents)
-        yield InfluenceChunk(influence, direct_influence=influence, weight=n_trials)
+        residual = compute_residuals(chunk.first, chunk.second, chunk.item, chunk.value, ability=mean_answer)
+        influence = sum_by_item(chunk, residual, n_agents) / n_trials[:, None]
+        n_trials_on_item = sum_by_item(chunk, chunk.weight, n_agents)
+        yield InfluenceChunk(influence, direct_influence=influence, weight=n_trials_on_item)
 
 
 _MIN_PAIR_PRODUCTS = 2
@@ -390,7 +394,7 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
     sums = _BlockSums(ability)
     for chunk in chunks():
         sums.add(chunk)
-    n = np.maximum(sums.n, 1)
+    n = np.maximum(sums.n_trials, 1)
     by_block = covariance_of_chunks(
         sums.iter_influence(chunks()),
         n_clusters=sums.n_blocks,
@@ -400,12 +404,12 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
     block_variance = np.diag(by_block.covariance)
 
     # f_i
-    n_partners = max(int((sums.n > 0).sum()) - 1, 1)
+    n_partners = max(int((sums.n_trials > 0).sum()) - 1, 1)
     n_pairs = 2 * n_partners
     fpc = np.maximum(0.0, 1 - n / (n_pairs * n_items + 1))
 
     # τ²_i, σ²c_i and σ²g_i
-    trial_variance = _shrink_trial_variance(sums.squares / n, df=by_block.df)
+    trial_variance = _shrink_trial_variance(sums.residual_squares / n, df=by_block.df)
     relative_variance = trial_variance / max(float(np.nanmean(trial_variance)), ROUNDING)
     components = sums.estimate_components(relative_variance)
     if components is None:
@@ -432,13 +436,13 @@ class _BlockSums:
 
     Attributes
     ----------
-    n, squares : float array (n_agents,)
+    n_trials, residual_squares : float array (n_agents,)
         Number of each agent's trials, and the sum of their squared residuals.
     n_blocks : int64 array (n_agents,)
         Number of blocks with a trial of the agent.
     block_squares, item_squares : float array (n_agents,)
         Sum over blocks (over items) of the square of the agent's number of trials in the block (on the item).
-    products, n_products : float array (n_agents,)
+    residual_products, n_products : float array (n_agents,)
         Sum and number of the products of an agent's two residuals in one block.
     n_by_pair, sum_by_pair, squares_by_pair : float array (n_agents, n_agents)
         Number of trials, sum of residuals, and sum of squared residuals of each ordered pair of agents.
@@ -447,18 +451,19 @@ class _BlockSums:
     def __init__(self, ability: Floats) -> None:
         n_agents = len(ability)
         self._ability = ability
-        self.n, self.squares, self.block_squares, self.item_squares = np.zeros((4, n_agents))
+        self.n_trials, self.residual_squares, self.block_squares, self.item_squares = np.zeros((4, n_agents))
         self.n_blocks = np.zeros(n_agents, dtype=np.int64)
-        self.products, self.n_products = np.zeros((2, n_agents))
+        self.residual_products, self.n_products = np.zeros((2, n_agents))
         self.n_by_pair, self.sum_by_pair, self.squares_by_pair = np.zeros((3, n_agents, n_agents))
         self._sum_of_inverse_sizes, self._n_all_blocks = 0.0, 0  # Σ 1/m over blocks of m trials, and number of blocks
 
     def add(self, chunk: PairChunk) -> None:
         """Add the trials of a chunk to all sums, in place.
 
-        chunk : trials whose effect groups are blocks; all trials of a block must be in the same chunk
+        chunk : trials whose attribute `effect_group` contains the block of each trial; all trials of a block must be in the
+            same chunk
 
-        Raises StatisticsError [block-missing] if the chunk has no blocks.
+        Raises StatisticsError [block-missing] if `effect_group` is None.
         """
         if chunk.effect_group is None:
             raise StatisticsError(
@@ -470,40 +475,48 @@ class _BlockSums:
         self._add_residuals_by_agent(chunk, residual)
         self._add_residuals_by_pair(chunk, residual)
 
+        # the mean of 1/size over all blocks corrects the products of residuals in `estimate_components`
         block_size = np.bincount(chunk.effect_group)
         self._sum_of_inverse_sizes += float((1 / block_size).sum())
         self._n_all_blocks += len(block_size)
 
     def _add_numbers_of_trials(self, chunk: PairChunk) -> None:
-        """For each agent, add the numbers of its trials, of its blocks, and of its pairs of trials in one block.
+        """Count the trials of each agent, in each block and on each item, and add the counts to the sums, in place.
 
-        The squared numbers of its trials in each block and on each item are also added.
+        These sums are the numbers of trials, the numbers of blocks with a trial, the numbers of products of two residuals in one
+        block, and the sums of the squared numbers of trials in each block and on each item.
         """
-        n_agents = len(self.n)
+        n_agents = len(self.n_trials)
         ones = np.ones(len(chunk.value))
         n_by_block = sum_by_effect_group(chunk, ones, n_agents)  # by agent (row) and block (column)
         n_by_item = sum_by_item(chunk, ones, n_agents)
-        self.n += n_by_block.sum(axis=1)
+        self.n_trials += n_by_block.sum(axis=1)
         self.n_blocks += (n_by_block > 0).sum(axis=1)
-        self.n_products += (n_by_block * (n_by_block - 1)).sum(axis=1) / 2
         self.block_squares += (n_by_block**2).sum(axis=1)
         self.item_squares += (n_by_item**2).sum(axis=1)
 
-    def _add_residuals_by_agent(self, chunk: PairChunk, residual: Floats) -> None:
-        """Add the squared residuals of each agent, and the products of its two residuals in a block, in place.
+        # n trials in a block have n(n − 1)/2 products of two residuals
+        n_products_by_block = n_by_block * (n_by_block - 1)
+        self.n_products += n_products_by_block.sum(axis=1) / 2
 
-        residual : float array (n_trials,), residual of each trial of `chunk`
+    def _add_residuals_by_agent(self, chunk: PairChunk, residual: Floats) -> None:
+        """Add the squared residuals of each agent, and the products of its two residuals in each block, to the sums, in place.
+
+        residual : float array (n_trials,), residual of each trial of `chunk`, whose effect groups are blocks
         """
-        # by agent (row) and block (column); the product is e₁·e₂ = ((e₁ + e₂)² − e₁² − e₂²)/2
-        n_agents = len(self.n)
-        sum_of_squares = sum_by_effect_group(chunk, residual**2, n_agents)
-        square_of_sum = sum_by_effect_group(chunk, residual, n_agents) ** 2
-        self.squares += sum_of_squares.sum(axis=1)
-        self.products += (square_of_sum - sum_of_squares).sum(axis=1) / 2
+        # sums by agent (row) and block (column)
+        n_agents = len(self.n_trials)
+        squares_by_block = sum_by_effect_group(chunk, residual**2, n_agents)
+        sum_by_block = sum_by_effect_group(chunk, residual, n_agents)
+        self.residual_squares += squares_by_block.sum(axis=1)
+
+        # the product of two residuals follows from these sums: 2·e₁·e₂ = (e₁ + e₂)² − (e₁² + e₂²)
+        twice_product = sum_by_block**2 - squares_by_block
+        self.residual_products += twice_product.sum(axis=1) / 2
 
     def _add_residuals_by_pair(self, chunk: PairChunk, residual: Floats) -> None:
         """Add number, sum and sum of squares of the residuals, float array (n_trials,), of each ordered pair of agents."""
-        n_agents = len(self.n)
+        n_agents = len(self.n_trials)
         pair = index_pairs(chunk, n_agents)
         self.n_by_pair += sum_by_pair(pair, np.ones(len(residual)), n_agents)
         self.sum_by_pair += sum_by_pair(pair, residual, n_agents)
@@ -516,16 +529,17 @@ class _BlockSums:
         the agent's residuals in the block, divided by the number of all trials of the agent. The variance of the ability is
         estimated from the squared influences.
 
-        chunks : the chunks that were passed to `add`; the first one may be used here only after the last one was added
+        chunks : the chunks that were passed to `add`; all of them must have been added before, because the numbers of all trials
+            are needed
 
         Yields two float arrays (n_agents, n_chunk_blocks).
         """
-        n_agents = len(self.n)
-        n_trials = np.maximum(self.n, 1)[:, None]
+        n_agents = len(self.n_trials)
+        n_trials = np.maximum(self.n_trials, 1)[:, None]
         for chunk in chunks:
             residual_sum = sum_by_effect_group(chunk, self._residuals(chunk), n_agents)
-            n_by_block = sum_by_effect_group(chunk, np.ones(len(chunk.value)), n_agents)
-            yield residual_sum / n_trials, n_by_block / n_trials
+            n_trials_in_block = sum_by_effect_group(chunk, np.ones(len(chunk.value)), n_agents)
+            yield residual_sum / n_trials, n_trials_in_block / n_trials
 
     def _residuals(self, chunk: PairChunk) -> Floats:
         """Compute residuals of the additive model, which subtracts agent effects and block means: float array (n_trials,)."""
@@ -535,8 +549,8 @@ class _BlockSums:
         """Estimate the variances of each agent's effects on items and on partners.
 
         The item variance is the mean product of an agent's two residuals in a block. The partner variance is the mean
-        product of two residuals of one ordered pair of agents. Each variance is shrunk towards its average over all agents,
-        multiplied by the relative variance of the agent.
+        product of two residuals of one ordered pair of agents. The estimates of both are shrunk towards the average over all
+        agents times the agent's relative variance.
 
         relative_variance : float array (n_agents,), residual variance of each agent divided by the mean over agents
 
@@ -546,33 +560,38 @@ class _BlockSums:
         if not self.n_products.any():
             return None
 
-        # Because residuals are measured from the mean of their block of m trials, their mean product is too low by
-        # variance/m. The correction is the mean of variance/m over the blocks.
+        # Residuals are measured from the mean of their block, which contains them. In a block of m trials, the expected
+        # product of two residuals is therefore too low by variance/m. The mean of variance/m over the blocks is added.
         residual_variance = self.squares_by_pair.sum() / self.n_by_pair.sum()
         correction = float(residual_variance * self._sum_of_inverse_sizes / self._n_all_blocks)
-        item_variance = shrink_component(self.products, self.n_products, relative_variance, correction=correction)
-        return item_variance, self._estimate_partner_variance(relative_variance)
+        item_variance = shrink_component(
+            self.residual_products, self.n_products, relative_variance, correction=correction
+        )
+        partner_variance = self._estimate_partner_variance(relative_variance)
+        return item_variance, partner_variance
 
     def _estimate_partner_variance(self, relative_variance: Floats) -> Floats:
-        """Estimate, for each agent, the variance of its effects on partners, the agents that it is compared with.
+        """Estimate how much each agent's answers vary between its partners, the agents with which it is compared.
 
-        Two residuals of one ordered pair of agents share this effect, so the mean of their products estimates its variance. The
-        estimates are shrunk towards their average over all agents, times `relative_variance`.
+        Two residuals of one ordered pair of agents share the effect of this pair. Their mean product therefore estimates the
+        variance of the effects. The estimate of an agent is shrunk towards the average over all agents times the relative
+        variance of the agent.
 
         relative_variance : float array (n_agents,), residual variance of each agent divided by the mean over agents
 
         Returns a float array (n_agents,), 0 for all agents if there are too few products.
         """
-        # sum of the products of two residuals of each ordered pair, Σ_{s<t} e_s·e_t = ((Σe)² − Σe²)/2, and their number
-        pair_products = (self.sum_by_pair**2 - self.squares_by_pair) / 2
-        n_pair_products = self.n_by_pair * (self.n_by_pair - 1) / 2
-        if n_pair_products.sum() < _MIN_PAIR_PRODUCTS * len(self.n):
-            return np.zeros(len(self.n))
+        # Sum and number of the products of two residuals of each ordered pair: first agent (row), second agent (column). The
+        # sum follows from Σ_{s<t} e_s·e_t = ((Σe)² − Σe²)/2.
+        product_sum = (self.sum_by_pair**2 - self.squares_by_pair) / 2
+        n_products = self.n_by_pair * (self.n_by_pair - 1) / 2
+        if n_products.sum() < _MIN_PAIR_PRODUCTS * len(self.n_trials):
+            return np.zeros(len(self.n_trials))
 
-        # sums over the pairs that contain an agent, as the second (axis 0) or as the first one (axis 1)
-        agent_products = pair_products.sum(axis=0) + pair_products.sum(axis=1)
-        n_agent_products = n_pair_products.sum(axis=0) + n_pair_products.sum(axis=1)
-        return shrink_component(agent_products, n_agent_products, relative_variance)
+        # add the pairs in which an agent is the second one (sum over rows) and the first one (sum over columns)
+        agent_product_sum = product_sum.sum(axis=0) + product_sum.sum(axis=1)
+        n_agent_products = n_products.sum(axis=0) + n_products.sum(axis=1)
+        return shrink_component(agent_product_sum, n_agent_products, relative_variance)
 
 
 def _shrink_trial_variance(mean_square: Floats, *, df: Floats) -> Floats:

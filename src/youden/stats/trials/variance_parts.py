@@ -124,7 +124,7 @@ class VarianceComponents:
         components[0] += variance + (0.0 if self.pair is None else self.pair.value / (K - 1))
 
         columns = zip(components.tolist(), std_error.tolist(), t.tolist(), strict=True)
-        parts = [_variance_interval(*column) for column in columns]
+        parts = [_make_variance_interval(*column) for column in columns]
         self.agent_item, self.residual = parts[0], parts[-1]
         self.response = parts[1] if has_response else None
 
@@ -237,7 +237,7 @@ def _compute_component_coefficient(
     return float(coefficient[has_trials].mean()), float(own_share[has_trials].mean())
 
 
-def _variance_interval(value: float, std_error: float, t: float) -> Part:
+def _make_variance_interval(value: float, std_error: float, t: float) -> Part:
     """Make the interval of a variance, longer above because the error of a variance grows with it.
 
     The upper half is the second-order expansion of value·(exp(half/value) − 1).
@@ -251,8 +251,8 @@ def _can_estimate_response_variance(
 ) -> bool:
     """Return whether the trials allow an estimate of the variance between an agent's responses to one item.
 
-    The estimate needs two things: some agents have several responses to an item, and some responses are shown more than
-    once.
+    The estimate needs two things: some agents have several responses to an item, and some responses are shown in more than
+    one trial.
 
     first, second, item : int arrays (n_trials,), agents and item of each trial
     responses : int arrays (n_trials,), numbers of the responses of the first and of the second agent; different agents
@@ -261,12 +261,13 @@ def _can_estimate_response_variance(
     # each trial shows two responses
     shown_agents = np.append(first, second).astype(np.int64)
     shown_responses = np.append(*responses).astype(np.int64)
-    items = np.tile(item, 2)
+    items = np.append(item, item)
 
-    n_cells = len(np.unique(shown_agents * n_items + items))  # agents on items
+    n_pairs_of_agent_and_item = len(np.unique(shown_agents * n_items + items))
     n_responses = len(np.unique(shown_responses * n_items + items))
-    n_shown = len(shown_agents)
-    return n_cells < n_responses < n_shown
+    some_agents_have_several = n_responses > n_pairs_of_agent_and_item
+    some_are_shown_again = n_responses < len(shown_responses)
+    return some_agents_have_several and some_are_shown_again
 
 
 def _compute_sums_of_squares(
@@ -282,35 +283,39 @@ def _compute_sums_of_squares(
     """Compute sums of squares of residuals for each item, and how their expected values depend on the variance components.
 
     The variance components are the variances between agents on an item, between an agent's responses to an item (only if
-    `responses` is given), and between trials (residual), in this order. There is one sum of squares for each component: the
-    squared sums of the residuals of each agent, the squared sums of the residuals of each response, and the squared
-    residuals. The expected value of a sum of squares is a linear function of the components.
+    `responses` is given), and between trials (residual), in this order. Each component has a sum of squares. For agents, the
+    residuals of each agent are summed, and these sums are squared and added. For responses, the same is done with the residuals
+    of each response. For trials, the residuals themselves are squared and added. The expected value of a sum of squares is a
+    linear function of the components.
 
     first, second, item : int arrays (n_trials,), agents and item of each trial
     residual : float array (n_trials,), residual of each trial
-    responses : pair of int arrays (n_trials,), or None; each response has its own number
+    responses : pair of int arrays (n_trials,), or None; numbers of the responses that the first and the second agent show
     n_repeats : largest number of responses of an agent to an item
 
     Returns the sums, float array (n_items, n_components), and the coefficients of the linear functions, float array
     (n_items, n_components, n_components), by item, sum and component. To limit the time, large plans are represented by a
     random sample of their items.
     """
-    units = [(first, second)]
-    max_units = n_agents
-    if responses is not None:
-        units.append(responses)
-        max_units *= n_repeats
-    max_items = max(20, MAX_DESIGN_ENTRIES // max(max_units**2, 1))
+    n_columns = n_agents if responses is None else n_agents * n_repeats  # of the largest design matrix
+    max_items = max(20, MAX_DESIGN_ENTRIES // max(n_columns**2, 1))
 
     squares, expectations = [], []
     for trials in _group_by_item(item, max_items):
-        # centred design matrices Z (n_trials_of_item, n_units), one by agents and one by responses
-        designs = [_make_centred_design(of_first[trials], of_second[trials]) for of_first, of_second in units]
+        # centred design matrices: (n_trials_of_item, n_agents), and (n_trials_of_item, n_responses) if responses are given
+        designs = [_make_centred_design(first[trials], second[trials])]
+        if responses is not None:
+            first_response, second_response = responses
+            designs.append(_make_centred_design(first_response[trials], second_response[trials]))
 
-        # Σ(Zᵀe)² over the units of each design, and Σe² over the trials, with the residuals e
         item_residual = residual[trials]
-        sums = [design.T @ item_residual for design in designs]
-        squares.append([float((values**2).sum()) for values in (*sums, item_residual)])
+        item_squares = []
+        for design in designs:
+            residual_sum = design.T @ item_residual  # of each agent, or of each response
+            item_squares.append((residual_sum**2).sum())
+        item_squares.append((item_residual**2).sum())
+
+        squares.append(item_squares)
         expectations.append(_compute_expectation_coefficients(designs, len(trials)))
     return np.array(squares), np.array(expectations)
 
@@ -334,24 +339,26 @@ def _group_by_item(item: Ids, max_items: int) -> list[Positions]:
 
 
 def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
-    """Make a centred design matrix of the trials of one item, by agents or by responses (units).
+    """Make a centred design matrix of the trials of one item, with one column for each agent or for each response.
 
-    An entry is first 1 if the trial shows the unit, and 0 if it does not. The mean of each column is then subtracted. The product
-    of the matrix and the effects of the units is what the units add to the answers, relative to the mean of the item.
+    A unit is an agent or a response; each trial shows two. Before centring, an entry is 1 if the trial shows the unit of the
+    column, and 0 if it does not. Centring subtracts the mean of each column, so that the matrix describes differences from the
+    mean answer on the item.
 
     first_unit, second_unit : int arrays (n_trials,), numbers of the two agents, or of the two responses, of each trial
 
     Returns a float array (n_trials, n_units), with one column for each different unit.
     """
     n_trials = len(first_unit)
-    units, column = np.unique(np.append(first_unit, second_unit), return_inverse=True)
-    first_column, second_column = np.split(column, 2)
+    shown_units = np.append(first_unit, second_unit)
+    distinct_units, column = np.unique(shown_units, return_inverse=True)
+    first_column, second_column = column[:n_trials], column[n_trials:]
 
     trial = np.arange(n_trials)
-    n_shown = np.zeros((n_trials, len(units)))
-    n_shown[trial, first_column] += 1
-    n_shown[trial, second_column] += 1
-    return np.asarray(n_shown - n_shown.mean(axis=0))
+    design = np.zeros((n_trials, len(distinct_units)))
+    design[trial, first_column] += 1
+    design[trial, second_column] += 1
+    return np.asarray(design - design.mean(axis=0))
 
 
 def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> Floats:
@@ -362,15 +369,17 @@ def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> F
     Returns a float array (n_components, n_components): rows are sums of squares, columns are components. The last row is
     for the sum of squared residuals, and the last column for the residual variance.
     """
-    # With ‖ ‖² for a sum of squared entries, the expected values of the sums of squares of the residuals e are:
-    # - effects of design Z_b and variance 1: ‖Z_aᵀZ_b‖² for ‖Z_aᵀe‖², and ‖Z_b‖² for ‖e‖²
-    # - residual errors of variance 1: ‖Z_a‖² for ‖Z_aᵀe‖², and n_trials − 1 for ‖e‖²
+    # Independent errors of variance 1 have the residuals e = error − mean error. The expected value of Σ(Zᵀe)² is then the sum of
+    # the squared entries of Z, and that of Σe² is n_trials − 1. Independent effects u of variance 1 of the units of a design Y
+    # have the residuals e = Yu. The expected values are then the sums of the squared entries of ZᵀY and of Y.
     n_components = len(designs) + 1
     coefficients = np.empty((n_components, n_components))
-    for row, Z_a in enumerate(designs):
-        for column, Z_b in enumerate(designs):
-            coefficients[row, column] = ((Z_a.T @ Z_b) ** 2).sum()
-        coefficients[row, -1] = coefficients[-1, row] = (Z_a**2).sum()
+    for row, design in enumerate(designs):
+        for column, other_design in enumerate(designs):
+            coefficients[row, column] = ((design.T @ other_design) ** 2).sum()
+        design_squares = (design**2).sum()
+        coefficients[row, -1] = design_squares
+        coefficients[-1, row] = design_squares
     coefficients[-1, -1] = n_trials - 1
     return coefficients
 
@@ -449,12 +458,7 @@ def _estimate_pair_component(
     if total_n < 4 * n_agents:
         return None
 
-    # jackknife: mean products without the pairs of each agent
-    products_of_agent = products.sum(axis=0) + products.sum(axis=1)
-    n_of_agent = n_products.sum(axis=0) + n_products.sum(axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        jackknife = (total_products - products_of_agent) / (total_n - n_of_agent)
-    jackknife = jackknife[np.isfinite(jackknife)]
+    jackknife = _compute_means_without_each_agent(products, n_products)
     n_values = len(jackknife)
     std_error = float("nan")
     if n_values > 4:
@@ -467,4 +471,20 @@ def _estimate_pair_component(
     pair_share = 1 - 2 / max(n_values - 2, 3)
     value = (mean_product + 2 * ability_variance) / pair_share
     df = max((n_values - 1) / 2, 1)  # a pair has two agents
-    return _variance_interval(value, std_error, float(stdtrit(df, 0.975)))
+    return _make_variance_interval(value, std_error, float(stdtrit(df, 0.975)))
+
+
+def _compute_means_without_each_agent(product_sum: Floats, n_products: Floats) -> Floats:
+    """Compute the mean product of residuals without the pairs of one agent, for each agent in turn (jackknife).
+
+    product_sum, n_products : float arrays (n_agents, n_agents), sum and number of the products of each unordered pair of agents,
+        in one of its two entries
+
+    Returns a float array (n_values,). An agent without which no product is left has no value.
+    """
+    sum_of_agent = product_sum.sum(axis=0) + product_sum.sum(axis=1)
+    n_of_agent = n_products.sum(axis=0) + n_products.sum(axis=1)
+    remaining_sum = product_sum.sum() - sum_of_agent
+    n_remaining = n_products.sum() - n_of_agent
+    has_products = n_remaining > 0
+    return np.asarray(remaining_sum[has_products] / n_remaining[has_products])
