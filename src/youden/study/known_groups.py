@@ -143,7 +143,7 @@ def compute_group_auc(
     ranking : rows of a ranking, with groups and intervals
     above, below : names of the two groups
     level : confidence level of the intervals in the ranking and of the interval of the AUC
-    rng : random numbers for the interval of the AUC. The interval is computed from abilities that are drawn within their errors.
+    rng : random generator. The interval of the AUC is computed from abilities that are drawn with their standard errors.
 
     Returns the AUC with its interval, and the numbers of agents of both groups. The bounds are NaN if an ability has no
     interval, or if nearly all draws give the same AUC, as for clearly separated groups.

@@ -113,8 +113,8 @@ def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
 def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
     """Read the answers of a judge from a run's folder, so that a study can answer the trials of other plans with them.
 
-    folder : folder of a judged and fitted run, or of an imported one, which has only the difference of the true-positive and the
-        false-positive rate of each pair
+    folder : folder of a judged and fitted run, or of an imported run. An imported run has only the difference of the
+        true-positive and the false-positive rate of each pair.
 
     Returns the mean answer to each ordered pair of agents on each item, NaN if the run has no answer.
 

@@ -365,7 +365,7 @@ def _observe_cells(fold: Fold, chosen: Bools) -> _Observation:
 
 
 def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
-    """Describe how well the paper's main regime, the n log n design with c = 1.6, predicts held-out cells, and its cost.
+    """Describe how well the paper's main regime (the n log n design with c = 1.6) predicts held-out cells, and how many calls it costs.
 
     Parameters
     ----------

@@ -101,7 +101,7 @@ class CalibrationTrials(ReadOnly):
 
 
 def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> CalibrationTrials:
-    """Draw trials with known answers, from the trials of a run as far as possible.
+    """Draw trials with known answers, preferably from the trials of a run.
 
     Parameters
     ----------
@@ -124,9 +124,10 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
 
     Notes
     -----
-    "paired" and "independent" trials are random samples of those of the plan, without probes and without a second
-    comparison of two agents on an item. Missing independent trials are new random ones, except for self-trials. Planted texts are
-    made of responses of at least median length.
+    "paired" and "independent" trials are random samples of the trials of the plan. The samples contain no probe (a trial of
+    unusually similar texts) and no second paired trial of the same two agents on an item. If the plan has too few independent
+    trials, new random ones are added, except in a plan of self-trials (comparisons of two responses of one agent). Planted texts
+    are made of responses of at least median length.
     """
     pool = plan.pool
     n_wanted = {kind: round(calls * details.per_150_calls / 150) for kind, details in KIND_DETAILS.items()}
@@ -375,8 +376,8 @@ def _draw_planted(
     """Draw paired trials in which a random response is compared with a copy of itself or with a meaningless text.
 
     The second text is the response itself ("identical"), its sentences in another order ("clone"), or a text that has nothing to
-    do with any item ("template"). Two new agents have the texts of the last two kinds: the first one, at position
-    `pool.n_agents`, those of the kind "clone", and the second one those of "template". `_add_planted_agents` adds both agents.
+    do with any item ("template"). Texts of the kind "clone" belong to a new agent at position `pool.n_agents`, and texts of the
+    kind "template" to a new agent at the next position. `_add_planted_agents` adds both agents.
 
     is_long : bool array (n_agents, n_items), responses that are long enough to be drawn
     n_wanted : maximum number of trials of each kind

@@ -142,8 +142,8 @@ def _draw_curl_figure(
 def draw_false_positive_rates(data: ReportData) -> Iterator[Figure]:
     """Draw the false-positive rates of agents with simultaneous confidence intervals, highest rate first.
 
-    Agents with an alarm have another colour: their rate is much higher than those of other agents. Yields nothing if the run has
-    no independent trials (of responses to different items), which the rates need.
+    Agents with an alarm have another colour: their rate is much higher than the rates of other agents. The rates are estimated
+    from independent trials, which compare responses to different items. Yields nothing if the run has no independent trials.
     """
     if not data.alarms:
         return

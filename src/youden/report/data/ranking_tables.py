@@ -360,7 +360,11 @@ def rates_table(rates: RateFacts) -> Table:
 
 
 def moved_table(moves: Sequence[AgentChange]) -> Table:
-    """Return a table of abilities and ranks before and after the last extension, and of drift, one row per agent."""
+    """Return a table of the changes since the last extension of a run, one row per agent.
+
+    The columns are the ability and the rank before and after the extension, the drift of the agent, and its p-value. Drift is
+    the ability by the new answers alone minus the ability by the earlier answers.
+    """
     rows = [
         [
             move.agent,

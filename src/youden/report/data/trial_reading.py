@@ -204,7 +204,7 @@ class _JudgedTrials(NamedTuple):
     def select_worst_by_pair_of_texts(self) -> _JudgedTrials:
         """Return the worst trial, with the largest shortfall, of each agent with each pair of texts.
 
-        Of equally bad trials, the one with the response of the agent first is returned, then the earliest one.
+        Among equally bad trials, a trial that shows the response of the agent first is preferred, then the earliest trial.
         """
         # sort by agent and texts, then the worst trial first; np.lexsort uses its last key first
         order = np.lexsort((self.row, self.side, -self.shortfall, self.higher_text, self.lower_text, self.agent))
