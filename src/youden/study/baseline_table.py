@@ -154,7 +154,7 @@ def study_baselines(
     def compute_measures(make_model: Callable[[], Baseline], seed: int) -> list[float]:
         """Fit a model to the chosen cells at one seed, and measure how well it predicts the held-out cells.
 
-        Returns one list: RMSE, ρ, τ and AUC; then the sum of squared errors on each item; then the number of held-out cells on
+        Returns one list: RMSE, ρ, τ and AUC; then the sum of squared errors on each item; then the number of squared errors on
         each item.
         """
         fold = folds[seed]

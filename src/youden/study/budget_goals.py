@@ -185,7 +185,7 @@ def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
     -------
     tuple of str
         The recommendation with the ceiling of ρ, then the recall and the regret of the best agents, and then the conclusions
-        that the results do not support. One text for each.
+        that the results do not support.
     """
     return (_describe_recommendation(study, goal), *_describe_recall(study, goal), *_describe_limits(study))
 

@@ -152,10 +152,10 @@ class JudgeShifts:
 
         Notes
         -----
-        The second judge favours its own family if the interval of the family's shift is above 0. The first judge favours
-        its own family if the interval is below 0. This is a one-sided test with an error rate of 5% over all judges tested.
-        The interval therefore has a level of 90% if the pool contains the family of one judge, and of 95% if it contains
-        the families of both.
+        The second judge favours its own family if the interval of the family's shift is above 0, and above all shifts that a
+        nonlinear relation between the judges may cause. The first judge favours its own family if the interval is below
+        both. This is a one-sided test with an error rate of 5% over all judges tested. The interval therefore has a level
+        of 90% if the pool has agents of only one judge's family, otherwise of 95%.
         """
         rng = standalone_stream(seed)
         rows = aligned.paired

@@ -66,7 +66,7 @@ class PreferenceJudgesStudy:
         yield self._describe_common_trials()
 
     def _describe_common_trials(self) -> str:
-        """Describe how often the judges of both runs prefer the same response, in the trials that both answered."""
+        """Describe how often both judges prefer the same response, in the trials that both answered."""
         if self.agreement is None:
             return "The runs have no trial in common: no pair of responses was judged in both runs in the same order."
         alpha = "undefined"

@@ -240,7 +240,7 @@ def _measure_regime(
     kind : kind of the scores, "symmetric" or "row"
     groups : groups of agents for the AUC; None to compute none
 
-    Returns the measures of a `SparsityRow`: those of `_Costs`, then RMSE, ρ, τ and AUC (NaN without groups). Raises
+    Returns the measures of a `SparsityRow`: the fields of `_Costs`, then RMSE, ρ, τ and AUC (NaN without groups). Raises
     PlanError if the regime cannot be planned.
     """
     fold = folds[seed]
@@ -365,7 +365,9 @@ def _observe_cells(fold: Fold, chosen: Bools) -> _Observation:
 
 
 def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
-    """Describe how well the paper's main regime (the n log n design with c = 1.6) predicts held-out cells, and how many calls it costs.
+    """Describe how well the paper's main regime predicts held-out cells, and how many calls it costs.
+
+    A regime is a design with its options. The main regime is the n log n design with the constant c = 1.6.
 
     Parameters
     ----------
@@ -375,8 +377,8 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        A sentence on the holdout rule, two on the cells and the calls of the main regime if `study` has it, and one for
-        each regime (design with its options) that cannot be planned.
+        A sentence on the holdout rule; two sentences on the cells and the calls of the main regime, if `study` has it; and a
+        sentence for each regime that cannot be planned.
     """
     if study.rule == "strict":
         effect = "no trial of a held-out cell is used in training."
