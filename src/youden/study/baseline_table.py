@@ -232,7 +232,7 @@ def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: in
 def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
     """Estimate the standard errors of differences in RMSE that are due to the choice of the items, by a bootstrap of the items.
 
-    A difference is the mean RMSE of a model over seeds minus that of the first model.
+    A difference is the mean RMSE of a model over seeds minus the mean RMSE of the first model.
 
     squares : float array (n_seeds, n_models, n_items), sums of the squared errors of held-out cells
     counts : float array (n_seeds, n_models, n_items), numbers of these cells

@@ -151,7 +151,7 @@ class BudgetRow:
     half_width : float or None
         Mean half-width of these intervals; None without intervals.
     regret : float or None
-        Dense ability of the best agent minus that of the agent that ranks first.
+        Dense ability of the best agent minus dense ability of the agent that ranks first.
     recall : float or None
         Share of the dense top k that is found, for the `top` of the study.
     recalls : dict of int to float or None

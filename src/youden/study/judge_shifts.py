@@ -375,7 +375,7 @@ def _compute_gap(ability: Floats, is_member: Bools) -> float:
 
 
 def _compute_max_slope(shift: JudgeShift) -> float:
-    """Compute the largest slope of the curve: the SD of the second judge's abilities over that of the first's.
+    """Compute the largest slope of the curve: SD of the second judge's abilities / SD of the first judge's abilities.
 
     The SD of the first judge's abilities is corrected for their errors.
     """

@@ -108,7 +108,7 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
     -------
     JudgedRun
         Answers of the judge, digests of the pool, families of the agents and of the judge, and the target of the intervals.
-        For a fitted run also the abilities and the recommendation, otherwise None. The name is that of the folder.
+        For a fitted run also the abilities and the recommendation, otherwise None. The run is named after its folder.
 
     Raises
     ------
@@ -217,7 +217,7 @@ class AlignedRuns:
             Population for which the intervals hold: more items like those of the runs, or their items alone. Default: the
             target of the runs if it is the same for all, otherwise "items-like-these".
         families : mapping of str to str, optional
-            Families of judges by name, in place of those of the runs.
+            Model family of each judge, by the name of the judge. It replaces the family that the run records.
 
         Raises
         ------

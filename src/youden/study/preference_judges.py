@@ -153,7 +153,7 @@ def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJu
 def _find_significantly_better(result: Verdicts, agents: Sequence[str]) -> Bools:
     """Find the significant differences between some agents of a run, by their ids.
 
-    Returns a bool array (n_agents, n_agents): whether the agent of the row is significantly better than that of the column.
+    Returns a bool array (n_agents, n_agents): whether the agent of the row is significantly better than the agent of the column.
     """
     positions = np.array([result.plan.agent_ids.index(agent) for agent in agents])
     differences = agent_differences(estimate_abilities(result))

@@ -154,7 +154,7 @@ def study_sparsity(
     recorded : RecordedAnswers
         Answers of a dense run.
     regimes : sequence of Regime, optional
-        Regimes to compare. Default: those of the paper, and cyclic plans.
+        Regimes to compare. Default: the regimes of the paper, and cyclic plans.
     n_seeds : int, default 20
         Number of splits.
     rule : {"strict", "paper"}, default "strict"
@@ -286,7 +286,8 @@ def _observe_regime(
 ) -> _Observation:
     """Simulate what a regime (a design with its options) observes, with the recorded answers of a dense run.
 
-    A design chooses either cells, combinations of an agent and an item whose scores are then observed, or single trials.
+    Some designs choose cells (combinations of an agent and an item), and the scores of these cells are observed. Other designs
+    choose single trials.
 
     recorded : answers of a dense run, from which the scores of a plan of trials are computed
     fold : holdout that all regimes share at this seed, with the scores of all training cells
@@ -342,7 +343,7 @@ def _observe_cells(fold: Fold, chosen: Bools) -> _Observation:
     """Return the training scores of the chosen cells, and the cost of observing them.
 
     A cell is a combination of an agent and an item. To observe a cell, the agent is compared with all other agents on the item.
-    By the holdout rule "strict", the other agents do not include those whose cell on the item is held out.
+    By the holdout rule "strict", other agents whose cell on the item is held out are left out of these comparisons.
 
     fold : holdout, with the scores of all training cells
     chosen : bool array (n_agents, n_items), the training cells to score

@@ -114,7 +114,7 @@ def plan_calibration(
     calls : int, default 150
         Number of trials per judge; fewer are drawn from a small pool.
     changes : mapping, optional
-        Config keys that replace those of the run, for example `seed` or `store`.
+        Config keys that replace the keys of the run's config, for example `seed` or `store`.
     usual_store : str, optional
         Store to use if neither the config nor `changes` names one.
 
@@ -288,7 +288,7 @@ def _read_completions(judge: JudgeConfig, experiment: Experiment, result: Experi
 
 
 def _find_request_hashes(judge: JudgeConfig, experiment: Experiment, result: ExperimentResult) -> set[str]:
-    """Return the hashes of the requests to one judge of an experiment; those of a replay are in its result."""
+    """Return the hashes of the requests to one judge of an experiment; for a replay, they are read from its result."""
     if judge.makes_calls:
         return {key for _, key, _ in judge.questions().iter_requests(experiment.plan)}
     stored_hashes = result.result.request_hash

@@ -252,8 +252,8 @@ def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Gen
     n_triples : maximum number of triples
     rng : source of the third agents
 
-    Returns two new trials per triple, which compare the third text with those of the paired trial. Also returns the row in
-    `paired` of the trial that each new trial extends, int array (n_new_trials,).
+    Returns two new trials per triple, which compare the third text with both texts of the paired trial. Also returns, for each
+    new trial, the row in `paired` of the trial that it extends: int array (n_new_trials,).
     """
     third_agent = _draw_third_agents(paired, plan, rng)
     rows_with_third_agent = np.flatnonzero(third_agent >= 0)[:n_triples]
@@ -405,7 +405,11 @@ def _draw_planted(
 
 
 def _compare_responses(cells: Ids, second_agent: int | None) -> Trials:
-    """Return paired trials of responses, (agent, item) in the rows of `cells`, with those of another agent; None for the same."""
+    """Return paired trials that compare each response in `cells` with the response of another agent to the same item.
+
+    cells : int array (n_trials, 2), the agent and the item of each response
+    second_agent : position of the other agent; None compares each response with itself
+    """
     agent, item = (column.copy() for column in cells.T)
     second = agent.copy() if second_agent is None else np.full(len(cells), second_agent, dtype=np.int32)
     return Trials.paired(item, agent, second)

@@ -56,7 +56,7 @@ def plan_extension(
         Path of the pool with the agents, items or further responses to add. At most one of them.
     calls : int or str, optional
         Number of calls to add, of both trial types together; in a search, the maximum. If neither a pool nor `focus` is
-        given, a percentage of the dense calls ("1%") or paired trials per agent ("50/agent") is possible, too. Default
+        given, it can also be a percentage of the dense calls ("1%") or a number of trials per agent ("50/agent"). Default
         with a pool: each new agent, item or repeat gets as many calls as an existing one has. Without a pool, `calls` is
         required unless `half_width` or `max_regret` is given.
     focus : sequence of str, optional
@@ -121,7 +121,7 @@ def _convert_budget_to_calls(folder: RunFolder, budget: CallBudget) -> int:
     """Convert a budget that depends on the size of a run, such as "1%" or "50/agent", to a number of calls.
 
     If the independent trials of the run are pooled (used for all agents together), a budget per agent counts only paired trials.
-    The calls of the added independent trials are then added to it.
+    The calls of the independent trials are then counted in addition.
     """
     plan = folder.read_plan_without_trials()
     size = PlanSize(

@@ -79,13 +79,14 @@ class GateResult:
     agent, outcome : str
         The agent, and the decision: "better", "no worse", "worse" or "undecided".
     difference, low, high : float, float or None
-        Ability of the agent minus that of the baseline, and its confidence bounds at `level`. The bounds are None if
+        Ability of the agent minus ability of the baseline, and its confidence bounds at `level`. The bounds are None if
         one of the two was seen on fewer than 6 items, or if the judge does not discriminate; in the second case, the
         analysis is not counted.
     level, analysis : float, int
         Confidence level of the interval, and number of this interim analysis of the two agents, from 1.
     n_items : int
-        Items on which either of the two was compared; without an interval, those of the agent that was seen on fewer.
+        Number of items on which either of the two agents was compared; without an interval, the smaller of the numbers of
+        items of the two agents.
     required, reason : RequiredCalls or None, str
         Calls that would decide an "undecided" result; reason why nothing can be decided, else empty.
     """
@@ -315,7 +316,7 @@ def gate_run(
     InputError
         [gate-margin] if the margin is not in (0, 2); [gate-agent], [gate-unjudged], [gate-baseline] if an agent is
         unknown, has no answers, or is the baseline; [gate-not-comparable] if the answers do not link an agent with the
-        baseline; [gate-target] if `target` differs from that of earlier analyses or of the labels.
+        baseline; [gate-target] if earlier analyses or the labels have another target.
     StatisticsError
         [quality-unknown] if the quality of an agent cannot be estimated from `labels`.
     RunFolderError
@@ -613,7 +614,7 @@ def _compute_required_calls(
 def _compute_required_items(forecast: DifferenceForecast, *, n_items: int, margin: float, alpha: float) -> int | None:
     """Compute approximately how many items the next analysis needs, if all comparisons on them are made.
 
-    The parameters are those of `_compute_required_calls`. Returns None if no number in `_ITEM_GRID` suffices.
+    `_compute_required_calls` describes the parameters. Returns None if no number of items up to 10⁶ (`_ITEM_GRID`) is enough.
     """
     # variance components after all comparisons on the present items, relative to now; 1 if no comparison is left
     min_agent_item = float(min(forecast.remaining.agent_item, default=1.0))

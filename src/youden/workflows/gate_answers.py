@@ -342,7 +342,7 @@ def _forecast_on_these_items(
 ) -> DifferenceForecast:
     """Forecast the difference of two agents, new minus old, with the variance of `abilities`.
 
-    The estimate is the same as for items like those of the run. Only its variance is smaller: if abilities refer to exactly the
+    The estimate is the same as for items like those of the run. Only its variance differs: if abilities refer to exactly the
     items of the run, the choice of the items causes no error. The variance then leaves out differences between items, and the
     interval leaves out kinds of items that the run does not contain (`unseen_effect_square` is 0).
 
@@ -467,10 +467,10 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
 def _make_additive_forecaster(
     rates: Rates, plan: Plan | None, target: Target, agent_rates: AgentRates | None = None
 ) -> Forecaster:
-    """Return a function that forecasts differences between agents whose abilities are those of the additive model.
+    """Return a function that forecasts differences between agents whose abilities are estimated by the additive model.
 
-    The model is fitted to the answers to paired trials. If these do not determine the abilities, it is fitted to the
-    scores of the agents on the items. Variances follow from the influence of each item on each ability.
+    The model is fitted to the answers to paired trials. If these answers do not determine all abilities, the model is fitted to
+    the scores of the agents on the items. Variances follow from the influence of each item on each ability.
 
     rates : rates of yes answers by ordered pair of agents and item
     plan : plan of the run; None if no calls can be added

@@ -182,7 +182,7 @@ def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> s
 def _describe_missing_interval(gate: Gate, row: GateResult) -> str:
     """Explain why the difference of an agent from the baseline has no interval: one of the two was compared on too few items.
 
-    For preferences, this is the effective number of items: the number of equally weighted items with the same information.
+    For preferences, the effective number of items is too small: the number of equally weighted items with the same information.
     """
     n_items = format_count(row.n_items, "item")
     if gate.is_of_preferences:

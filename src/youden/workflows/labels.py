@@ -371,7 +371,7 @@ def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
 
 
 def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_ids: Sequence[str]) -> list[str]:
-    """Describe how the agents and items of a table of labels differ from those of a run, one sentence per difference."""
+    """Describe how a table of labels and a run differ in their agents and items, one sentence per difference."""
     notes = _describe_labelled_agents(table, ranking)
     if table.left_out:
         columns = ", ".join(repr(name) for name in table.left_out)

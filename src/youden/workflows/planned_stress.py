@@ -138,7 +138,7 @@ def attack_ranks(before: Floats, after: Floats, *, base_agent: int, ids: tuple[s
     before : float array (n_agents,)
         Abilities without the attack; NaN if unknown.
     after : float array (n_agents + n_planted,)
-        Abilities with the attack, those of the planted agents last.
+        Abilities with the attack. The planted agents come last.
     base_agent : int
         Position of the base agent, whose responses the attack starts from; it is left out of the ranks.
     ids : tuple of str
@@ -356,7 +356,7 @@ class PlannedStress:
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
-        """The plan without an attack, then those of the attacks that can be planted."""
+        """The plan without an attack, then the plans of the attacks that can be planted."""
         attacked = [attack.experiment for attack in self.attacks if attack.experiment is not None]
         return (self.base, *attacked)
 

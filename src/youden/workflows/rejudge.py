@@ -1,6 +1,6 @@
 """Judge part of a run again with another judge, and compare the two judges.
 
-The trials of the new run are a part of those of the first one, so that both judges answer the same trials.
+The trials of the new run are a part of the trials of the first run, so that both judges answer the same trials.
 """
 
 from __future__ import annotations

@@ -209,7 +209,7 @@ def _evaluate_attack(
     *,
     baseline: _Baseline,
 ) -> AttackResult:
-    """Compare the ranks and findings of an attacked pool with those of the pool without the attack.
+    """Compare the ranks and findings of an attacked pool with the results of the pool without the attack.
 
     An attack adds (plants) agents. Its independent trials, from which false-positive rates are estimated, all contain a planted
     agent. They change only the rates of the planted agents.
@@ -267,7 +267,7 @@ def _list_newly_flagged(planned: PlannedStress, findings: list[Finding], baselin
     agents may copy its responses.
 
     findings : findings of the check on the attacked pool
-    baseline : results without the attack, with the agents that the check reports then
+    baseline : results without the attack, with the agents that the check reports without it
 
     Returns the ids of the agents in the order of the pool.
     """

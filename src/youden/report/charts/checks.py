@@ -268,7 +268,7 @@ def _make_quality_frame(quality: QualityFacts, ranking: Sequence[RankedAgent]) -
 def _make_prediction_line(curve: Sequence[tuple[float, float]], label_scale: tuple[float, float]) -> alt.Chart:
     """Make the dashed line of the labels that are predicted from ability.
 
-    curve : points (ability, predicted quality), in which the quality is a fraction of the scale of the label, from 0 to 1
+    curve : points (ability, predicted quality). The quality is a fraction of the scale of the label, from 0 to 1.
     label_scale : the lowest and the highest possible label
     """
     lowest_label, highest_label = label_scale

@@ -229,8 +229,8 @@ def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
     """Draw the accuracy of each design by number of calls, as two figures.
 
     The first figure shows the mean ± SD of Spearman's ρ with the ranking by all comparisons. A ring marks the smallest budget
-    that meets the goal. The second figure shows the recall: the share of the truly best agents (by all comparisons) that the
-    ranking with fewer calls has among its best agents.
+    that meets the goal. The second figure shows the recall: the share of the best agents by all comparisons that are also
+    among the best agents by fewer calls.
 
     study : accuracy of each design at several budgets, as means over random plans
     goal : accuracy to reach, for example ρ ≥ 0.97

@@ -235,7 +235,7 @@ class _SortedAnswers(NamedTuple):
         return cls(codes >> 1, codes & 1)
 
     def count_retests(self) -> tuple[int, int]:
-        """Count the adjacent answers to the same question, and those of them that are equal."""
+        """Count the pairs of adjacent answers to the same question, and how many of these pairs are equal."""
         is_repeated = self.question[1:] == self.question[:-1]
         return _count_same(is_repeated, self.is_yes[1:] == self.is_yes[:-1])
 

@@ -174,8 +174,8 @@ def _describe_qualities(first: _RunQuality, second: _RunQuality) -> str:
 
     first, second : qualities and abilities of the agents of each run
 
-    Returns two sentences. The first one states the rank correlation of the qualities, and that of the abilities, of the agents
-    in both runs. The second one names, for each run, the best agent by quality and by ability.
+    Returns two sentences. The first one states two rank correlations between the runs: of the qualities and of the abilities of
+    the agents in both runs. The second one names, for each run, the best agent by quality and by ability.
     """
     shared_agents = [agent for agent in first.abilities if agent in second.abilities]
     quality_rho = _format_correlation(first.qualities, second.qualities, shared_agents)

@@ -206,7 +206,7 @@ def _iter_interval_bars(rows: Sequence[RankingRow]) -> Iterator[IntervalBar | No
 
 
 def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
-    """Find, for each agent, the other agents whose abilities do not differ significantly from its own.
+    """Find, for each agent, the other agents that do not differ significantly from it in ability.
 
     Parameters
     ----------

@@ -336,7 +336,7 @@ class TrialReaders:
     """
 
     def __init__(self, source: TrialSource, predictions: Predictions) -> None:
-        """Make all readers for the trials of a run; `predictions` are those of the fit."""
+        """Make all readers for the trials of a run; `predictions` are the predictions of the fit."""
         self.judge = JudgeQuality()
         self.durations = CallDurations(source)
         self.worst = WorstTrials(source.plan, predictions)
@@ -364,7 +364,7 @@ class TrialReading:
     """
 
     def __init__(self, source: TrialSource, predictions: Predictions) -> None:
-        """Read all trials; `predictions` are those of the fit. Raises RunFolderError if a file is damaged."""
+        """Read all trials; `predictions` are the predictions of the fit. Raises RunFolderError if a file is damaged."""
         self._source = source
         self._lines: dict[int, TrialLine] = {}
         n_trials, plan = source.n_trials, source.plan

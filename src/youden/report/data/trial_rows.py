@@ -408,8 +408,8 @@ def count_kinds(kind: Codes) -> dict[Kind, int]:
 def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) -> Positions:
     """Sample at most `max_trials` trials, the most surprising kinds first.
 
-    All trials of a kind are selected before those of the next kind. If the trials of a kind do not all fit, a random sample of
-    them is selected.
+    All trials of a kind are selected before the trials of the next kind. If a kind has more trials than are still allowed, a
+    random sample of its trials is selected.
 
     Parameters
     ----------

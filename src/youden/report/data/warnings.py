@@ -19,7 +19,7 @@ MAX_FPR = 0.05
 
 
 def iter_advice(summary: Summary, notes: Sequence[str], *, additivity: bool = True) -> Iterator[Finding]:
-    """Yield the warnings of a run: those of the fit, those that follow from its numbers, and notes on unreadable data.
+    """Yield the warnings of a run: warnings of the fit, warnings that follow from its numbers, and notes on unreadable data.
 
     Parameters
     ----------
