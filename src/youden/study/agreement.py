@@ -84,8 +84,8 @@ class OrderComparison:
         names : (str, str)
             Names of the two runs.
         target : {"items-like-these", "these-items", "items-and-judges"}
-            Population of items to which the significant differences refer. It only sets the wording, because the pairs are
-            counted already.
+            Population for which the differences are significant, such as more items like those of the run. It changes only
+            the wording of the sentence, because the significant pairs are counted already.
 
         Returns
         -------
@@ -206,13 +206,13 @@ def compare(
     *runs : Run, str or path
         Runs as returned by `read_run` (a `Run` counts as the path of its folder), or paths of folders.
     scores : {"symmetric", "row"}, default "symmetric"
-        Scores to compare: the mean of an agent's comparisons in both orders of the two responses, or, as in the paper, only
-        of those that show its response first ("row").
+        Scores to compare. A "symmetric" score is the mean of all comparisons of an agent, in both orders of the two
+        responses. A "row" score, as in the paper, only uses comparisons that show the response of the agent first.
     match : {"id", "number"}, default "id"
         Match items by id, or by the last number in the id.
     target : {"items-like-these", "these-items"}, optional
-        Population that differences refer to. Default: "these-items" if all runs have this target, otherwise
-        "items-like-these".
+        Population for which the intervals hold: more items like those of the runs, or their items alone. Default:
+        "these-items" if all runs have this target, otherwise "items-like-these".
     families : mapping of str to str, optional
         Agent family that each judge belongs to. The keys are the names of the run folders, with " (1)", " (2)" and so on
         if several are equal. Default: the families in the judges' configs.
@@ -354,7 +354,7 @@ def _fit_scores(aligned: AlignedRuns, value: Floats, weight: Floats, *, kind: Sc
 
 
 def _compute_shifts(aligned: AlignedRuns) -> tuple[list[JudgeShifts], list[str]]:
-    """Compute the differences between every two judges: by how much each agent's yes rate shifts under the later judge.
+    """Compute, for each pair of judges, by how much the yes rate of each agent shifts under the second judge of the pair.
 
     Returns the differences of each pair of judges, and one sentence per pair for which they cannot be computed.
     """
@@ -410,9 +410,9 @@ def _describe_common_recommendation(names: Sequence[str], recommendations: Seque
 
 
 def _describe_shared_agents(recommendations: Sequence[Recommendation]) -> str:
-    """Describe in one sentence which agents are recommended, or listed as candidates, by all runs.
+    """Describe in one sentence which agents all runs recommend, or list as candidates.
 
-    A run recommends agents, or lists as candidates the agents that may be the best.
+    A run either recommends agents, or lists candidates, which are the agents that may be the best.
 
     recommendations : recommendation of each run; each of them names at least one agent
 
@@ -476,7 +476,7 @@ def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator
 
     pair : agreement of the two judges
     units : plural noun for what both judges answered, "trials" or "ordered pairs"
-    target : population of items that the intervals refer to
+    target : population of items for which the intervals hold
     """
     names = f"{pair.judge_a} and {pair.judge_b}"
     if pair.ranking is None:

@@ -106,7 +106,7 @@ def study_baselines(
 ) -> BaselinesStudy:
     """Compare the additive model with other estimators on the same held-out cells of a dense run.
 
-    All of them are fitted to the same cells, which the n log n design chooses at random.
+    All estimators are fitted to the same cells, which the n log n design chooses at random.
 
     Parameters
     ----------
@@ -154,7 +154,8 @@ def study_baselines(
     def compute_measures(make_model: Callable[[], Baseline], seed: int) -> list[float]:
         """Fit a model to the chosen cells at one seed, and measure how well it predicts the held-out cells.
 
-        Returns one list: RMSE, ρ, τ and AUC; then the sum of squared errors of each item; then their number for each item.
+        Returns one list: RMSE, ρ, τ and AUC; then the sum of squared errors on each item; then the number of squared errors on
+        each item.
         """
         fold = folds[seed]
         model = make_model()
@@ -231,7 +232,7 @@ def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: in
 def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
     """Estimate the standard errors of differences in RMSE that are due to the choice of the items, by a bootstrap of the items.
 
-    A difference is the mean RMSE of a model over seeds minus that of the first model.
+    A difference is the mean RMSE of a model over seeds minus the mean RMSE of the first model.
 
     squares : float array (n_seeds, n_models, n_items), sums of the squared errors of held-out cells
     counts : float array (n_seeds, n_models, n_items), numbers of these cells
@@ -256,7 +257,7 @@ def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
 def _summarize_model(
     name: str, measures: Floats, rmse_difference: Floats, *, se_items: float, critical_value: float
 ) -> BaselineRow:
-    """Summarize one estimator over seeds, and decide whether its RMSE differs significantly from that of clipped-linear.
+    """Summarize one estimator over seeds, and test whether its RMSE differs from the RMSE of clipped-linear.
 
     The outcome is "open" if the difference is not significant.
 

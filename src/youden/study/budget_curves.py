@@ -151,7 +151,7 @@ class BudgetRow:
     half_width : float or None
         Mean half-width of these intervals; None without intervals.
     regret : float or None
-        Dense ability of the best agent minus that of the agent that ranks first.
+        Dense ability of the best agent minus dense ability of the agent that ranks first.
     recall : float or None
         Share of the dense top k that is found, for the `top` of the study.
     recalls : dict of int to float or None
@@ -300,12 +300,13 @@ def study_budget(
     n_seeds : int, default 100
         Plans per design and budget. No cell is held out.
     target : {"symmetric", "row"}, default "symmetric"
-        Kind of the scores: the mean of an agent's comparisons in both orders of the two responses ("symmetric"), or of
-        those that show its response first ("row"). With "row", plans of complete blocks are ranked by the mean of trials
-        that show the agent first, without intervals, and other plans by `ClippedLinear` on row scores.
+        Kind of the scores. A "symmetric" score is the mean of all comparisons of an agent, in both orders of the two
+        responses. A "row" score only uses comparisons that show the response of the agent first. With "row", plans of
+        complete blocks are ranked by the mean of these trials, without intervals, and other plans by `ClippedLinear` on
+        row scores.
     top : int, optional
-        k of the recall that goals refer to, reported together with those of 1, 3 and 5. Default: 5, or n_agents − 1 if
-        that is less.
+        Number k of best agents whose recall a goal can require. The recalls for k = 1, 3 and 5 are reported, too. Default:
+        5, or n_agents − 1 if this is less.
     usd_per_call : float, optional
         Price of a call in USD.
     progress : Progress, optional
@@ -375,7 +376,7 @@ def _parse_budget(calls: int | str) -> PlanLimit:
 
 
 def _choose_numbers_of_top_agents(n_agents: int, top: int | None) -> tuple[int, tuple[int, ...]]:
-    """Choose the numbers k for which a study reports how many of the k best agents a ranking finds (the recall).
+    """Choose the numbers k for which a study reports the recall: the share of the k best agents that a ranking finds.
 
     n_agents : number of ranked agents
     top : number k to which the goal of the study refers; None for min(5, n_agents − 1)
@@ -409,8 +410,8 @@ def _make_row(
     measures : float array (n_seeds, n_measures), one row of `_Measures` per seed, or the error if the design cannot be
         planned
     limit : budget of the design
-    top : number k of top agents whose recall is the `recall` of the row
-    tops : all numbers k whose recalls are reported, in the order of the measures
+    top : number k of top agents. The recall for this k becomes the field `recall` of the row.
+    tops : all numbers k for which the measures contain a recall, in the order of the measures
     price : price of a call in USD; None if it is unknown
     """
     if isinstance(measures, PlanError):
@@ -487,7 +488,7 @@ def _compute_measures(
 
 
 def _measure_ranking(plan: Plan, estimate: Estimate, dense_ability: Floats) -> _Measures:
-    """Compute the size of a plan, and measure how well its ranking agrees with that of the dense run.
+    """Compute the size of a plan, and measure how well its ranking agrees with the ranking of the dense run.
 
     The dense run has answers to all possible trials; the plan uses some of them.
 

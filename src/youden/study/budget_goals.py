@@ -49,7 +49,7 @@ class Goal:
         return value >= self.value
 
     def get_value(self, row: BudgetRow) -> float | None:
-        """Return the measure of a row; None if the row does not have it."""
+        """Return the value of the goal's measure in a row, or None if the row does not have this measure."""
         value_by_measure = {
             "rho": row.rho_mean,
             "recall": row.recall,
@@ -137,9 +137,9 @@ def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
     Returns
     -------
     BudgetRecommendation
-        The cheapest design and row that meet the goal; None if no row meets it. A row has the results of a design at one budget,
-        and the cheapest one needs the fewest calls. In addition, `best` is the design and the row with the best value of the
-        goal's measure, whether or not this row meets the goal.
+        `design` and `row` are the design and the row (results at one budget) that meet the goal with the fewest calls. If no
+        row meets the goal, both fields are None. `best` is the design and the row with the best value of the goal's measure,
+        whether or not this row meets the goal.
 
     Raises
     ------
@@ -184,7 +184,8 @@ def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The recommendation and the ceiling, recall and regret at the top, and what the results do not support.
+        The recommendation with the ceiling of ρ, then the recall and the regret of the best agents, and then the conclusions
+        that the results do not support.
     """
     return (_describe_recommendation(study, goal), *_describe_recall(study, goal), *_describe_limits(study))
 
@@ -216,9 +217,10 @@ def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
 def _describe_recall(study: BudgetStudy, goal: Goal) -> Iterator[str]:
     """Yield sentences on how many of the best agents the recommended design finds, and on its mean regret.
 
-    If no design meets the goal, the design that comes closest to it is described. The recall is the share of the k best agents
-    that are among the first k of the ranking. Two dense rankings by different halves of the items have a recall, too, which is
-    its ceiling. The regret is the ability of the best agent minus that of the first-ranked one.
+    If no design meets the goal, the closest design is described. The recall is the share of the k best agents that are among the
+    first k of the ranking. It is compared with a ceiling: the recall of a dense ranking by one half of the items, if the best
+    agents are selected by the other half. The regret is the ability of the best agent minus the ability of the agent that is
+    ranked first.
     """
     recommendation = recommend(study, goal)
     _, closest_row = recommendation.best
@@ -269,8 +271,8 @@ def _describe_limits(study: BudgetStudy) -> Iterator[str]:
 def _describe_row_limits(study: BudgetStudy, row: BudgetRow, label: str) -> Iterator[str]:
     """Yield a sentence for each reason not to rely on a design at one budget.
 
-    There are three reasons: the design cannot be planned; it has few blocks; or its intervals contain the values of the dense run
-    (which has all answers) too rarely or too often. The third one is assessed only if there are enough seeds.
+    There are three reasons: the design cannot be planned; it has few blocks; or its intervals contain the abilities of the dense
+    run (the run with all answers) too rarely or too often. The third reason is checked only if there are enough seeds.
 
     row : results of the design at this budget
     label : design and budget, for display

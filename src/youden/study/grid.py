@@ -144,8 +144,8 @@ class Fold:
     def evaluate(self, model: Baseline, scores: Scores | Floats, groups: Contrast | None) -> list[float]:
         """Fit a model to scores of training cells, and measure how well it predicts.
 
-        The predictions of the model are compared with the held-out scores. Its abilities are compared with the abilities that are
-        fitted to all training scores of the dense plan. In a dense plan, every pair of agents is compared on every item.
+        The predictions of the model are compared with the held-out scores. Its abilities are compared with the dense abilities,
+        which are fitted to all training scores of the dense plan (every pair of agents is compared on every item).
 
         Parameters
         ----------

@@ -66,8 +66,8 @@ class InstrumentsStudy:
     def table(self) -> Table:
         """Tabulate both abilities of each agent with their rank intervals, and its flag.
 
-        One ability is from the run that asks for information, the other from the run that asks for preferences. The flag shows
-        that one of them is significantly above the average, and the other one below it.
+        One ability is from the run that asks for information, the other from the run that asks for preferences. An agent has a
+        flag if one of its abilities is significantly above the average, and the other ability is significantly below it.
         """
         rows = []
         for agent, row in self.agents.items():

@@ -15,8 +15,9 @@ MAX_NAMED = 6
 def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
     """Describe the differences between two judges in sentences.
 
-    The sentences state how well the rankings agree; which agents have a shift, a yes rate by the second judge that differs from
-    the one predicted from the first judge's answers; and whether a judge prefers agents of its own model family.
+    The sentences state how well the rankings agree, which agents have a shift, and whether a judge prefers agents of its own
+    model family. The shift of an agent is its yes rate by the second judge minus the yes rate that is predicted from the first
+    judge's answers.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
 def _describe_rankings(
     shifts: JudgeShifts, predicted: RankAgreement, rho_of_second: float, rho_of_first: float
 ) -> Iterator[str]:
-    """Yield texts on how well the rankings of two judges agree, and how well the first judge would agree with itself.
+    """Yield texts on how well the rankings of two judges agree, compared with the first judge's agreement with itself.
 
     Each ρ is Spearman's correlation of a ranking with the ranking by all answers of the first judge.
 
@@ -67,7 +68,7 @@ def _describe_rankings(
         f"the ranking by all answers of {first}; the ranking by {first} on these alone has ρ = {rho_of_first:.2f}."
     )
 
-    # the text in place of an interval if all orders that the shared answers allow are the same
+    # replaces the interval if the shared answers allow only one order of the agents
     no_interval = "none: the shared answers allow no other order"
     rho_with_interval = format_with_interval(predicted.rho, predicted.low, predicted.high, method=no_interval)
     prediction = f"If {second} answered all trials of {first}, the prediction is ρ = {rho_with_interval}."
@@ -132,8 +133,8 @@ def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -
     """Describe whether a judge prefers its own family, or why this cannot be decided.
 
     A curve predicts the second judge's yes rate of each agent from the first judge's answers. The shift of a family is the
-    mean distance of its agents from this curve. It is not tested if the family, or the set of all other agents, is small: a
-    difference between single agents would then often be taken for a preference.
+    mean distance of its agents from this curve. If the family or the set of all other agents is small, the shift is not tested,
+    because a difference between single agents could look like a preference.
 
     judge : name of the judge
     family : shift of the family of this judge, to which the other judge does not belong

@@ -134,27 +134,28 @@ class JudgeShifts:
     """
 
     def __init__(self, aligned: AlignedRuns, first: int, second: int, *, seed: int = 0) -> None:
-        """Compare judge number `second` with judge number `first`.
+        """Compare two judges: compute the shifts of agents and families under the second judge.
 
         Parameters
         ----------
         aligned : AlignedRuns
             The runs of the judges.
         first, second : int
-            Positions of the judges in `aligned`.
+            Positions of the two judges in `aligned`.
         seed : int, default 0
             Seed of random permutations and draws.
 
         Raises
         ------
         StatisticsError
-            [shift-few] if both answered too few paired trials.
+            [shift-few] if too few paired trials were answered by both judges.
 
         Notes
         -----
-        A judge favours its own family if the interval of the family's shift lies on the judge's side of 0: one-sided,
-        at 5% over the judges tested. The interval has 90% if one judge has a family of its own in the pool, 95% if
-        both have.
+        The second judge favours its own family if the interval of the family's shift is above 0, and above all shifts that a
+        nonlinear relation between the judges may cause. The first judge favours its own family if the interval is below
+        both. This is a one-sided test with an error rate of 5% over all judges tested. The interval therefore has a level
+        of 90% if the pool has agents of only one judge's family, otherwise of 95%.
         """
         rng = standalone_stream(seed)
         rows = aligned.paired
@@ -218,6 +219,8 @@ def _compute_family_shifts(
 
     A family that contains all agents is left out.
 
+    aligned : runs of the judges, with the family of each agent
+    shift : differences of the second judge from the first one
     judge_families : family of each judge, by its name; None if it is unknown
     rng : random numbers for permutations of the agents
     """
@@ -354,11 +357,13 @@ def _compute_curve_range(
 
 
 def _compute_curve_share(ability: Floats, is_member: Bools, reliability: float) -> float:
-    """Compute the share of the variance of membership in a family that a curve in ability explains.
+    """Compute how well a curve in ability predicts which agents belong to a family, as a share of variance (R²).
 
-    The share is corrected for errors of the abilities by their reliability.
+    Errors of the abilities make the share too small, so it is divided by their reliability.
 
-    ability, is_member : arrays (n_agents,)
+    ability : float array (n_agents,)
+    is_member : bool array (n_agents,), agents of the family
+    reliability : reliability of the abilities, from 0 to 1
     """
     share = parabola_r2(ability, is_member.astype(np.float64))
     return float(np.minimum(1.0, share / max(reliability, 0.1)))
@@ -370,7 +375,7 @@ def _compute_gap(ability: Floats, is_member: Bools) -> float:
 
 
 def _compute_max_slope(shift: JudgeShift) -> float:
-    """Compute the largest slope of the curve: the SD of the second judge's abilities over that of the first's.
+    """Compute the largest slope of the curve: SD of the second judge's abilities / SD of the first judge's abilities.
 
     The SD of the first judge's abilities is corrected for their errors.
     """
@@ -397,9 +402,9 @@ def _estimate_shift(
     """Estimate the shift of a family under the second judge, with a confidence interval.
 
     A curve predicts the yes rate of each agent by the second judge from its ability under the first judge. The shift of a family
-    is the difference between the yes rates of its agents and these predictions. Errors of the abilities bias the shift if the
-    family is clustered, so the scores are then corrected for these errors. Otherwise, they are not corrected, because the
-    correction adds noise.
+    is the difference between the yes rates of its agents and these predictions. If the family is clustered (its agents have
+    similar abilities), errors of the abilities bias the shift, so the scores are corrected for these errors. Otherwise, the
+    scores are not corrected, because the correction adds noise.
 
     differences : differences of the second judge from the first one, with the curve
     is_member : bool array (n_agents,), agents of the family
@@ -421,10 +426,10 @@ def _estimate_shift(
 
 
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
-    """Return whether the data show if a judge favours a family, although the relation between the judges may be nonlinear.
+    """Return whether the data can show if a judge favours a family, in spite of a nonlinear relation between the judges.
 
-    A nonlinear relation (a curve) between the abilities by both judges may shift a family whose agents have similar abilities,
-    although neither judge favours it. This does not matter in three cases:
+    If the abilities by both judges have a nonlinear relation (a curve), a family of agents with similar abilities may have a
+    shift although neither judge favours it. The data can still show a preference in three cases:
 
     - The curve cannot cause a shift of this family.
     - The interval of the shift is outside the range of shifts that the curve may cause.

@@ -108,7 +108,7 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
     -------
     JudgedRun
         Answers of the judge, digests of the pool, families of the agents and of the judge, and the target of the intervals.
-        For a fitted run also the abilities and the recommendation, otherwise None. The name is that of the folder.
+        For a fitted run also the abilities and the recommendation, otherwise None. The run is named after its folder.
 
     Raises
     ------
@@ -214,15 +214,16 @@ class AlignedRuns:
         match : {"id", "number"}, default "id"
             Match items by id, or by the last number in it (`example-7` is `task-007`).
         target : {"items-like-these", "these-items"}, optional
-            Population that differences refer to. Default: that of the runs if all agree, otherwise "items-like-these".
+            Population for which the intervals hold: more items like those of the runs, or their items alone. Default: the
+            target of the runs if it is the same for all, otherwise "items-like-these".
         families : mapping of str to str, optional
-            Families of judges by name, in place of those of the runs.
+            Model family of each judge, by the name of the judge. It replaces the family that the run records.
 
         Raises
         ------
         ConfigError
-            [judges-few] for fewer than two runs; [judges-pools] if they judged different pools, and not one pool before
-            and after extensions of a run; [judges-agents],
+            [judges-few] for fewer than two runs; [judges-pools] if they judged different pools (versions of one pool, before
+            and after extensions of a run, are allowed); [judges-agents],
             [judges-items] if they share too few agents or items; [judges-number] if items cannot be matched by number;
             [judges-trials] if two judges answered no unit in common; [judge-family] if `families` names another judge.
         """
@@ -275,8 +276,8 @@ class AlignedRuns:
     def _set_rankings(self, runs: Sequence[JudgedRun], target: Target | None) -> None:
         """Set the attributes on the ranking of each run: abilities, significant differences and recommendations.
 
-        target : population of items that differences refer to; None for "these-items" if all runs refer to exactly their items,
-            and for "items-like-these" in all other cases
+        target : population for which the intervals hold; None for "these-items" if this is the target of all runs, otherwise for
+            "items-like-these"
         """
         agents = self.agent_ids
         self.families = [_find_family(runs, agent) for agent in agents]
@@ -315,8 +316,8 @@ class AlignedRuns:
 def _check_same_pool(runs: Sequence[JudgedRun]) -> None:
     """Check that there are two or more runs, and that they judged the same pool of texts.
 
-    An extension of a run can add texts to its pool. Runs are therefore also accepted if each pool is a version of one run's pool,
-    before or after one of its extensions. An imported run without a digest of its pool is not checked.
+    An extension of a run can add texts to the pool of the run. Runs are therefore also accepted if their pools are versions of
+    one pool, before and after extensions. An imported run without a digest of its pool is not checked.
 
     Raises ConfigError [judges-few] if there are fewer than two runs, and [judges-pools] if the runs judged different
     pools.

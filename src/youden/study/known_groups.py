@@ -40,15 +40,15 @@ class Contrast:
 def find_contrast(
     recorded: RecordedAnswers, *, above: Sequence[str] = PAPER_ABOVE, below: Sequence[str] = PAPER_BELOW
 ) -> Contrast | None:
-    """Find the agents of two sets of groups. A good ranking has the agents of the first set above those of the second.
+    """Find the agents of two sets of groups. A good ranking places all agents of the first set above the second set.
 
     Parameters
     ----------
     recorded : RecordedAnswers
         Answers of a run, with the groups of its agents.
     above, below : sequence of str
-        Groups that should rank above, and below. Default: those of the paper, "faithful" above "strategic"
-        and "low-effort".
+        Groups that should rank above, and groups that should rank below. Default: the groups of the paper, "faithful"
+        above "strategic" and "low-effort".
 
     Returns
     -------
@@ -143,7 +143,7 @@ def compute_group_auc(
     ranking : rows of a ranking, with groups and intervals
     above, below : names of the two groups
     level : confidence level of the intervals in the ranking and of the interval of the AUC
-    rng : random numbers for the interval of the AUC. The interval is computed from abilities that are drawn within their errors.
+    rng : random generator. The interval of the AUC is computed from normal draws of the abilities.
 
     Returns the AUC with its interval, and the numbers of agents of both groups. The bounds are NaN if an ability has no
     interval, or if nearly all draws give the same AUC, as for clearly separated groups.

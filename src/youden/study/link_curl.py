@@ -38,9 +38,9 @@ def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The first text states whether the paper's rule holds: a sparse design is allowed if the median |Δ| is below .2. It also
-        states how much of the variance the additive model explains. A second text states what follows for sparse designs if the
-        two results disagree, or if the model explains little.
+        The first text states whether the median |Δ| is below .2, because the paper allows a sparse design only then. It also
+        states how much of the variance the additive model explains. If the two results disagree, or if the model explains
+        little, a second text states what follows for sparse designs.
 
     Notes
     -----
@@ -76,7 +76,7 @@ MIN_PARTNER_SHARE = 0.5
 
 
 def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
-    """Compute the share of the other agents that an agent was compared with on an item: the median over agents and items.
+    """Compute the median share of other agents with which an agent was compared on an item.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class LinksStudy:
         scores : Scores
             Scores of cells; a cell is one agent on one item.
         partners : float in [0, 1], default 1
-            Median over cells of the share of all other agents (partners) that the agent was compared with on the item.
+            Share of all other agents (partners) with which an agent was compared on an item; the median over cells.
         n_draws : int, default 0
             Number of bootstrap resamples of agents and items.
         coincident : {"drop", "keep"}, default "drop"

@@ -175,7 +175,7 @@ def study_paper(
     n_draws : int, default 500
         Number of bootstrap resamples.
     judges : JudgesStudy, optional
-        Comparison of two judges on one pool, in place of the paper's second judge, whose answers are not public. Default:
+        Comparison of two judges on one pool. It replaces the paper's second judge, whose answers are not public. Default:
         the rows of the second judge are listed as missing.
     progress : Progress, optional
         Receiver of progress updates.
@@ -183,8 +183,8 @@ def study_paper(
     Returns
     -------
     PaperStudy
-        Figures, compared with those of the paper; the figures that cannot be computed from these domains; and
-        disagreements between the paper and its data.
+        The values of the tables, compared with the values in the paper; the values that cannot be computed from these
+        domains; and disagreements between the paper and its data.
 
     Raises
     ------

@@ -66,7 +66,7 @@ class PreferenceJudgesStudy:
         yield self._describe_common_trials()
 
     def _describe_common_trials(self) -> str:
-        """Describe how often the judges of both runs prefer the same response, in the trials that both answered."""
+        """Describe how often both judges prefer the same response, in the trials that both answered."""
         if self.agreement is None:
             return "The runs have no trial in common: no pair of responses was judged in both runs in the same order."
         alpha = "undefined"
@@ -153,7 +153,7 @@ def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJu
 def _find_significantly_better(result: Verdicts, agents: Sequence[str]) -> Bools:
     """Find the significant differences between some agents of a run, by their ids.
 
-    Returns a bool array (n_agents, n_agents): whether the agent of the row is significantly better than that of the column.
+    Returns a bool array (n_agents, n_agents): whether the agent of the row is significantly better than the agent of the column.
     """
     positions = np.array([result.plan.agent_ids.index(agent) for agent in agents])
     differences = agent_differences(estimate_abilities(result))

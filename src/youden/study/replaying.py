@@ -113,8 +113,8 @@ def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
 def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
     """Read the answers of a judge from a run's folder, so that a study can answer the trials of other plans with them.
 
-    folder : folder of a judged and fitted run, or of an imported one, which has only the difference of the true-positive and the
-        false-positive rate of each pair
+    folder : folder of a judged and fitted run, or of an imported run. An imported run has only the difference of the
+        true-positive and the false-positive rate of each pair.
 
     Returns the mean answer to each ordered pair of agents on each item, NaN if the run has no answer.
 
@@ -174,8 +174,8 @@ def make_recorded_answers(
     groups : dict of str to str or None, optional
         Agent id → its group.
     difference_only : bool
-        Whether the rates have only D = TPR − FPR, as those of an imported run. D is then used as the paired answer, and 0
-        as the independent answer; a caveat states this.
+        Whether the rates have only D = TPR − FPR, as in an imported run. D is then used as the paired answer, and 0 as the
+        independent answer. A caveat states this.
     fpr : float, optional
         Independent answer of every pair. It is used only if the plan pools its independent trials; matched independent
         trials keep their own answers. Default: computed from the rates.
@@ -319,7 +319,7 @@ def read_or_simulate_answers(folder: RunFolder, *, seed: int) -> RecordedAnswers
 
 
 def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers:
-    """Simulate the answers of a dense run from those of a pilot, a run with few answers.
+    """Simulate the answers of a dense run from the answers of a pilot (a run with few answers).
 
     Parameters
     ----------
@@ -419,7 +419,7 @@ def _estimate_difficulty_errors(residuals: Floats) -> Floats:
 
 
 def _shrink_to_mean(value: Floats, std_error: Floats) -> Floats:
-    """Shrink estimates towards their mean, so that their variance is that of the true values; NaN becomes the mean.
+    """Shrink estimates towards their mean, so that they vary as much as the true values; NaN becomes the mean.
 
     Distances from the mean are multiplied by √reliability, with the reliability 1 − mean SE² / variance, at least 0.
 

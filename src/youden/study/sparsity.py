@@ -154,7 +154,7 @@ def study_sparsity(
     recorded : RecordedAnswers
         Answers of a dense run.
     regimes : sequence of Regime, optional
-        Regimes to compare. Default: those of the paper, and cyclic plans.
+        Regimes to compare. Default: the regimes of the paper, and cyclic plans.
     n_seeds : int, default 20
         Number of splits.
     rule : {"strict", "paper"}, default "strict"
@@ -240,7 +240,7 @@ def _measure_regime(
     kind : kind of the scores, "symmetric" or "row"
     groups : groups of agents for the AUC; None to compute none
 
-    Returns the measures of a `SparsityRow`: those of `_Costs`, then RMSE, ρ, τ and AUC (NaN without groups). Raises
+    Returns the measures of a `SparsityRow`: the fields of `_Costs`, then RMSE, ρ, τ and AUC (NaN without groups). Raises
     PlanError if the regime cannot be planned.
     """
     fold = folds[seed]
@@ -286,7 +286,8 @@ def _observe_regime(
 ) -> _Observation:
     """Simulate what a regime (a design with its options) observes, with the recorded answers of a dense run.
 
-    A design chooses either cells, combinations of an agent and an item whose scores are then observed, or single trials.
+    Some designs choose cells (combinations of an agent and an item), and the scores of these cells are observed. Other designs
+    choose single trials.
 
     recorded : answers of a dense run, from which the scores of a plan of trials are computed
     fold : holdout that all regimes share at this seed, with the scores of all training cells
@@ -342,7 +343,7 @@ def _observe_cells(fold: Fold, chosen: Bools) -> _Observation:
     """Return the training scores of the chosen cells, and the cost of observing them.
 
     A cell is a combination of an agent and an item. To observe a cell, the agent is compared with all other agents on the item.
-    By the holdout rule "strict", the other agents do not include those whose cell on the item is held out.
+    By the holdout rule "strict", other agents whose cell on the item is held out are left out of these comparisons.
 
     fold : holdout, with the scores of all training cells
     chosen : bool array (n_agents, n_items), the training cells to score
@@ -365,7 +366,9 @@ def _observe_cells(fold: Fold, chosen: Bools) -> _Observation:
 
 
 def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
-    """Describe how well the paper's main regime, the n log n design with c = 1.6, predicts held-out cells, and its cost.
+    """Describe how well the paper's main regime predicts held-out cells, and how many calls it costs.
+
+    A regime is a design with its options. The main regime is the n log n design with the constant c = 1.6.
 
     Parameters
     ----------
@@ -375,8 +378,8 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        A sentence on the holdout rule, two on the cells and the calls of the main regime if `study` has it, and one for
-        each regime (design with its options) that cannot be planned.
+        A sentence on the holdout rule; two sentences on the cells and the calls of the main regime, if `study` has it; and a
+        sentence for each regime that cannot be planned.
     """
     if study.rule == "strict":
         effect = "no trial of a held-out cell is used in training."

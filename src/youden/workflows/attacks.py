@@ -77,8 +77,8 @@ class AttackContext:
         Returns
         -------
         list of str
-            Responses of `n` random agents other than the base agent, of fewer if fewer have a response that is not
-            blank. Each call draws again.
+            Responses of `n` random agents, without the base agent. Agents with a blank response are left out, so the list
+            may be shorter than `n`. Each call draws again.
         """
         responses = [
             text for k, text in enumerate(self.pool.texts[:, j]) if k != self.base_agent and text and text.strip()
@@ -88,7 +88,7 @@ class AttackContext:
 
     @cached_property
     def document_frequency(self) -> dict[str, int]:
-        """Word → number of items whose prompt or responses contain it (its document frequency)."""
+        """Document frequency of each word: the number of items whose prompt or responses contain the word."""
         frequency: dict[str, int] = {}
         for item, texts in zip(self.pool.items, self.pool.texts.T, strict=True):
             responses = [text or "" for text in texts]
@@ -148,7 +148,9 @@ class AttackContext:
         return str(responses[most_central])
 
     def reworded(self, text: str, *, share: float = 0.3) -> str:
-        """Replace random words of a text by synonyms, with the random numbers of this object (`rng`).
+        """Replace random words of a text by synonyms.
+
+        The words and the synonyms are drawn with the random generator of this object (`rng`).
 
         Parameters
         ----------
@@ -314,7 +316,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @attack(f"{len(OPENINGS)} agents with a few words each that add the same made-up word on an item")
 def ring(context: AttackContext) -> dict[str, list[str]]:
-    """Make the responses of a collusion ring: agents that write nearly nothing except the same secret word on an item.
+    """Make the responses of a collusion ring: agents that share a secret word on each item and write little else.
 
     The response of an agent to an item consists of an opening, a topic word of the item, and a secret word of nine random
     letters. The opening of an agent is the same for all items. All agents of the ring use the same secret word on an item, and no

@@ -103,7 +103,7 @@ def plan_calibration(
     changes: Mapping[str, Json] | None = None,
     usual_store: str | None = None,
 ) -> Calibration:
-    """Plan trials with known answers, by which judges are tested before they are used for a run.
+    """Plan trials with known answers, to test judges before a run uses them.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def plan_calibration(
     calls : int, default 150
         Number of trials per judge; fewer are drawn from a small pool.
     changes : mapping, optional
-        Config keys that replace those of the run, for example `seed` or `store`.
+        Config keys that replace the keys of the run's config, for example `seed` or `store`.
     usual_store : str, optional
         Store to use if neither the config nor `changes` names one.
 
@@ -157,9 +157,9 @@ def plan_calibration(
 
 
 def _load_judges(config: RunConfig, judges: Sequence[str]) -> list[JudgeConfig]:
-    """Load the judges to calibrate: those that are named or, if none is named, the judge of the run.
+    """Load the judges to calibrate.
 
-    judges : names of judges, or paths of YAML files
+    judges : names of judges, or paths of YAML files; if empty, the judge of the run is calibrated
 
     Raises ConfigError [judge-duplicate] if two judges have the same name, and another ConfigError if a judge cannot be loaded.
     """
@@ -233,7 +233,7 @@ def _summarize_judge(trials: CalibrationTrials, experiment: Experiment, result: 
 def _make_record(
     calibration: Calibration, verdicts: Verdicts, measures: Measures, decision: CalibrationDecision
 ) -> CalibrationRecord:
-    """Make the record of a judge's calibration that is stored, and shown in reports of runs by this judge."""
+    """Make the record of a judge's calibration. It is stored, and reports of runs by this judge show it."""
     j = measures.j
     return CalibrationRecord(
         judge=cast(dict[str, JsonValue], dict(verdicts.judge)),
@@ -270,7 +270,7 @@ def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
 
 
 def _compute_mean_cost(judge: JudgeConfig, completions: Sequence[Completion]) -> float:
-    """Compute the mean cost of the calls of a judge in USD, by its prices and the number of tokens of each call.
+    """Compute the mean cost of a judge's calls in USD, from the prices of the judge and the number of tokens of each call.
 
     Returns NaN if there are no calls, or if a price is unknown.
     """
@@ -288,7 +288,7 @@ def _read_completions(judge: JudgeConfig, experiment: Experiment, result: Experi
 
 
 def _find_request_hashes(judge: JudgeConfig, experiment: Experiment, result: ExperimentResult) -> set[str]:
-    """Return the hashes of the requests to one judge of an experiment; those of a replay are in its result."""
+    """Return the hashes of the requests to one judge of an experiment; for a replay, they are read from its result."""
     if judge.makes_calls:
         return {key for _, key, _ in judge.questions().iter_requests(experiment.plan)}
     stored_hashes = result.result.request_hash
@@ -356,7 +356,7 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
     """Describe the decision on a judge with its reasons, then its faults: position bias, intransitivity, nondeterminism.
 
     judge : results of the calibration of one judge
-    max_calls : number of calls of the largest calibration that the plan of the run allows
+    max_calls : largest number of calls for which the plan of the run has enough trials
 
     Returns one string per sentence or paragraph.
     """
@@ -523,9 +523,9 @@ def planned_to_json(calibration: Calibration) -> dict[str, Json]:
 def _describe_required_calls(calls: int | None, *, max_calls: int) -> str:
     """Describe how many calls an undecided calibration needs to decide whether the judge passes it.
 
-    calls : total number of calls, including those already made, that decide with a probability of .8 (the power) if the true
-        rates equal the measured ones; None if this number is unreasonably large
-    max_calls : number of calls of the largest calibration that the plan of the run allows
+    calls : total number of calls, including the calls already made. With this number, the calibration decides with a
+        probability of .8 (the power), if the true rates equal the measured ones. None if the number is unreasonably large.
+    max_calls : largest number of calls for which the plan of the run has enough trials
     """
     if calls is None:
         return "More calls are unlikely to decide: a rate is too close to its bound."

@@ -168,7 +168,7 @@ def _compute_flip_rate(hard: Floats, originals: Ids, repeats: Positions) -> Prop
 
 
 def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_rows: Positions) -> Metric:
-    """Compute the yes rate with the longer text first minus that with the shorter text first, with a 95% interval.
+    """Compute how much higher the yes rate is if the longer text comes first, with a 95% interval.
 
     Each pair of texts was judged in both orders. Pairs of texts of equal length, and pairs without an answer in one of
     the orders, are left out.
@@ -201,7 +201,7 @@ def _count_open_paths(trials: CalibrationTrials, answer: Floats) -> OpenPaths:
     """Count the triples of texts on which the judge contradicts itself: a ~ b and b ~ c, but not a ~ c (an open path).
 
     a ~ b means that the judge says that a and b have the same source. For each triple, an ordinary paired trial compares a with
-    b. Two additional trials, the kind "triple", compare its texts with a third text.
+    b. Two additional trials, of the kind "triple", compare a and b with the third text c.
 
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     """
@@ -333,8 +333,8 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
     Returns
     -------
     CalibrationDecision
-        Outcome, result of each criterion and, if the outcome is "not sure", the number of calls that decides every criterion
-        with a probability of 80% (the power); None if there is no such number.
+        The outcome, and the result of each criterion. If the outcome is "not sure", it also has the number of calls that is
+        needed to decide every criterion with a power of 80%; None if no number of calls is enough.
     """
     criteria = _list_criteria(measures)
     evaluations = [criterion.evaluate() for criterion in criteria]
@@ -356,7 +356,7 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
 def _list_criteria(measures: Measures) -> list[_Criterion]:
     """List the criteria that a judge must meet: for J = TPR − FPR, and for four rates estimated from counts of answers.
 
-    Each criterion can also estimate its measure for more calls, as if they gave the same rates.
+    Each criterion can also estimate the interval of its measure after more calls, if the rates stay the same.
     """
 
     def estimate_j(calls_factor: float) -> Metric:
@@ -395,8 +395,9 @@ def _list_criteria(measures: Measures) -> list[_Criterion]:
 def _evaluate_length(length_j: Metric) -> Finding:
     """Evaluate J on trials in which the lengths of the texts suggest the wrong answer.
 
-    The criterion fails only if J is significantly below 0. At 150 calls, 10 trials of each kind can reveal a judge by
-    length, whose J is near −1, but cannot clear another judge.
+    The criterion fails only if J is significantly below 0. A calibration of 150 calls has 10 trials of each kind. They are
+    enough to detect a judge that decides by length, because its J is near −1. They are too few to prove that a judge does
+    not decide by length.
     """
     return Finding(
         "length",

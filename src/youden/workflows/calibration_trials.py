@@ -101,7 +101,7 @@ class CalibrationTrials(ReadOnly):
 
 
 def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> CalibrationTrials:
-    """Draw trials with known answers, from the trials of a run as far as possible.
+    """Draw trials with known answers, preferably from the trials of a run.
 
     Parameters
     ----------
@@ -124,9 +124,10 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
 
     Notes
     -----
-    "paired" and "independent" trials are random samples of those of the plan, without probes and without a second
-    comparison of two agents on an item. Missing independent trials are new random ones, except for self-trials. Planted texts are
-    made of responses of at least median length.
+    "paired" and "independent" trials are random samples of the trials of the plan. The samples contain no probe (a trial of
+    unusually similar texts) and no second paired trial of the same two agents on an item. If the plan has too few independent
+    trials, new random ones are added, except in a plan of self-trials (comparisons of two responses of one agent). Planted texts
+    are made of responses of at least median length.
     """
     pool = plan.pool
     n_wanted = {kind: round(calls * details.per_150_calls / 150) for kind, details in KIND_DETAILS.items()}
@@ -251,8 +252,8 @@ def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Gen
     n_triples : maximum number of triples
     rng : source of the third agents
 
-    Returns two new trials per triple, which compare the third text with those of the paired trial. Also returns the row in
-    `paired` of the trial that each new trial extends, int array (n_new_trials,).
+    Returns two new trials per triple, which compare the third text with both texts of the paired trial. Also returns, for each
+    new trial, the row in `paired` of the trial that it extends: int array (n_new_trials,).
     """
     third_agent = _draw_third_agents(paired, plan, rng)
     rows_with_third_agent = np.flatnonzero(third_agent >= 0)[:n_triples]
@@ -375,8 +376,8 @@ def _draw_planted(
     """Draw paired trials in which a random response is compared with a copy of itself or with a meaningless text.
 
     The second text is the response itself ("identical"), its sentences in another order ("clone"), or a text that has nothing to
-    do with any item ("template"). Two new agents have the texts of the last two kinds: the first one, at position
-    `pool.n_agents`, those of the kind "clone", and the second one those of "template". `_add_planted_agents` adds both agents.
+    do with any item ("template"). Texts of the kind "clone" belong to a new agent at position `pool.n_agents`, and texts of the
+    kind "template" to a new agent at the next position. `_add_planted_agents` adds both agents.
 
     is_long : bool array (n_agents, n_items), responses that are long enough to be drawn
     n_wanted : maximum number of trials of each kind
@@ -404,7 +405,11 @@ def _draw_planted(
 
 
 def _compare_responses(cells: Ids, second_agent: int | None) -> Trials:
-    """Return paired trials of responses, (agent, item) in the rows of `cells`, with those of another agent; None for the same."""
+    """Return paired trials that compare each response in `cells` with the response of another agent to the same item.
+
+    cells : int array (n_trials, 2), the agent and the item of each response
+    second_agent : position of the other agent; None compares each response with itself
+    """
     agent, item = (column.copy() for column in cells.T)
     second = agent.copy() if second_agent is None else np.full(len(cells), second_agent, dtype=np.int32)
     return Trials.paired(item, agent, second)

@@ -95,10 +95,11 @@ def plan_experiment(name: str, plan: Plan, *, judge: JudgeConfig, store: str, fi
 
 
 def make_pool_config(source: Path, changes: Mapping[str, Json], usual_store: str | None) -> RunConfig:
-    """Make the config of a run of the pool at `source`, named after its file or folder.
+    """Make the config of a run of a pool. The run is named after the file or folder of the pool.
 
+    source : path of the pool
     changes : other keys of the config and their values
-    usual_store : store to use if they name none
+    usual_store : store of the answers (path or URL) to use if `changes` names none
     """
     name = re.sub(r"[^\w .+-]", "-", source.resolve().stem).lstrip(" .+-")[:100] or "pool"
     config = RunConfig.model_validate({"name": name, "pool": str(source), **changes})

@@ -55,10 +55,10 @@ def plan_extension(
     agents, items, repeats : str, optional
         Path of the pool with the agents, items or further responses to add. At most one of them.
     calls : int or str, optional
-        Number of calls of both trial types; in a search, the maximum. Without a pool and `focus` also a percentage of
-        the dense calls ("1%") or trials per agent ("50/agent"). Default with a pool: for each new agent, item or
-        repeat, as many as an existing one has. Without a pool, it is required unless `half_width` or `max_regret` is
-        given.
+        Number of calls to add, of both trial types together; in a search, the maximum. If neither a pool nor `focus` is
+        given, it can also be a percentage of the dense calls ("1%") or a number of trials per agent ("50/agent"). Default
+        with a pool: each new agent, item or repeat gets as many calls as an existing one has. Without a pool, `calls` is
+        required unless `half_width` or `max_regret` is given.
     focus : sequence of str, optional
         Ids of the agents on which `calls` are spent.
     half_width : float, optional
@@ -120,8 +120,8 @@ def plan_extension(
 def _convert_budget_to_calls(folder: RunFolder, budget: CallBudget) -> int:
     """Convert a budget that depends on the size of a run, such as "1%" or "50/agent", to a number of calls.
 
-    If the independent trials of the run are pooled (used for all agents together), a budget per agent counts paired trials,
-    and the calls of the added independent trials come on top.
+    If the independent trials of the run are pooled (used for all agents together), a budget per agent counts only paired trials.
+    The calls of the independent trials are then counted in addition.
     """
     plan = folder.read_plan_without_trials()
     size = PlanSize(
@@ -193,7 +193,7 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
 def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None) -> tuple[RunFit, str]:
     """Query the judge on an extension and fit the extended run.
 
-    A search repeats this round after round.
+    A search for the best agents repeats these two steps in every round.
 
     Parameters
     ----------
@@ -278,9 +278,9 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
 
 
 def _has_just_begun(planned: PlannedExtension, error: YoudenError) -> bool:
-    """Return whether a failed step was the start of its extension: nothing was judged before, and no answer is stored.
+    """Return whether an extension failed at its start: no earlier step was judged, and this step has no stored answer.
 
-    The result is False if an earlier process began the step, or if another process uses the run.
+    The result is also False if an earlier process began the step, or if another process uses the run.
 
     planned : the failed step
     error : error with which the step failed; its slug shows whether another process uses the run

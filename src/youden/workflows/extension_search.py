@@ -33,9 +33,9 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
     config : RunConfig
         Config of the run with the earlier rounds.
     request : ExtensionRequest
-        Options of the search. Without a maximum regret, its calls are divided among `DEFAULT_ROUNDS` rounds on fewer
-        and fewer contenders. With one, each round spends calls on the agents whose uncertainty keeps the regret bound
-        above it.
+        Options of the search. Without a maximum regret, the calls are divided among `DEFAULT_ROUNDS` rounds on fewer
+        and fewer contenders. With a maximum regret, each round spends calls on the agents that are too uncertain: because
+        of them, the regret bound is still above the maximum.
     number, spent : int
         Number of rounds and of calls of the search so far.
 
@@ -92,11 +92,11 @@ def _allocate_by_regret(
 ) -> tuple[Bools, int] | None:
     """Decide which agents of a search need further trials, and how many, until the regret bound is small enough.
 
-    The regret of a selection is the ability of the best agent minus that of the selected one; the bound is its upper
-    confidence bound. A search evaluates its data several times. All these interim analyses together have the error rate
-    alpha, so each of them may spend a fraction of it.
+    The regret of a selection is the ability of the best agent minus the ability of the selected agent. The regret bound is the
+    upper confidence bound of the regret. A search evaluates its data several times. The error rate alpha covers all these
+    interim analyses together, so each analysis spends only a fraction of alpha.
 
-    ranked : abilities; they contain the interim analyses so far if the run was planned as a search from the beginning
+    ranked : abilities. If the run was planned as a search from the beginning, they include its interim analyses so far.
     pairwise : differences of these abilities
     top : number of agents to select
     max_regret : regret bound to reach

@@ -20,7 +20,7 @@ from youden.types import PAIRED, Plan
 
 
 def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
-    """Compute the additional calls with which 90% of the agents of a run reach a half-width.
+    """Compute how many more calls a run needs, so that the intervals of 90% of its agents reach a half-width.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ def calls_for_joining(
 ) -> int:
     """Compute how many calls new agents need to reach a half-width.
 
-    The number follows from the variance components of the run. If the run has none, it follows from `expected`, with a
-    half-width that is proportional to 1/√trials. Each new agent gets at least `MIN_BLOCKS_PER_AGENT` blocks.
+    The number follows from the variance components of the run. If the run has none, half-widths are assumed to be proportional
+    to 1/√trials, and the number follows from `expected`. Each new agent gets at least `MIN_BLOCKS_PER_AGENT` blocks.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def calls_for_joining(
 def _make_width_error(components: AgentVariances, width: float, *, fraction: float, plan: Plan) -> ConfigError:
     """Make the error for a half-width of the intervals that cannot be reached on the present items.
 
-    The message states how many items are necessary, if any number of items is enough.
+    The message also states how many items would be enough, if there is such a number.
 
     components : variance components of the agents
     width : requested half-width

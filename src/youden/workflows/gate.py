@@ -79,13 +79,14 @@ class GateResult:
     agent, outcome : str
         The agent, and the decision: "better", "no worse", "worse" or "undecided".
     difference, low, high : float, float or None
-        Ability of the agent minus that of the baseline, and its confidence bounds at `level`. The bounds are None if
+        Ability of the agent minus ability of the baseline, and its confidence bounds at `level`. The bounds are None if
         one of the two was seen on fewer than 6 items, or if the judge does not discriminate; in the second case, the
         analysis is not counted.
     level, analysis : float, int
         Confidence level of the interval, and number of this interim analysis of the two agents, from 1.
     n_items : int
-        Items on which either of the two was compared; without an interval, those of the agent that was seen on fewer.
+        Number of items on which either of the two agents was compared; without an interval, the smaller of the numbers of
+        items of the two agents.
     required, reason : RequiredCalls or None, str
         Calls that would decide an "undecided" result; reason why nothing can be decided, else empty.
     """
@@ -168,9 +169,9 @@ class Gate:
     def required(self) -> RequiredCalls | None:
         """Additional calls that decide all undecided comparisons with the baseline, and their cost; None if no calls can.
 
-        The comparison that needs the most calls sets the number. In a run that can be extended, the calls of a comparison
-        are those of its two agents only, so their number is multiplied by half the number of agents in `focus`. In another
-        run, the calls of a comparison already include all agents.
+        The comparison that needs the most calls sets the number. If the run can be extended, this comparison only counts calls
+        of its own two agents. The number is therefore multiplied by half the number of agents in `focus`. If the run cannot be
+        extended, the number already includes the calls of all agents.
         """
         requirements = [row.required for row in self._decidable if row.required]
         largest = max(requirements, key=lambda requirement: requirement.calls or 0, default=None)
@@ -203,11 +204,12 @@ class GateAnalysis:
 
 
 def _resolve_target(folder: RunFolder, target: Target | None, labels: LabelledAnswers | None) -> Target:
-    """Return the population to which the differences of a gate refer.
+    """Return the population of items for which a gate (a non-inferiority test against a baseline) draws its conclusions.
 
-    Differences in quality and in preferences always refer to "items-like-these".
+    For differences in quality and in preferences, this is always "items-like-these".
 
-    target : population that the user set; None for the population to which the ranking of the run refers
+    target : population that the user set. None for "these-items" if this is the target of the run, otherwise for
+        "items-like-these".
     labels : labels from which quality is estimated; None to compare abilities
 
     Raises InputError [gate-target] if another population is set with labels or for preferences.
@@ -249,7 +251,9 @@ def plan_analyses(
     ledger : Path, optional
         File that counts the interim analyses. Default: gates.json in the run's folder, and no file if it does not exist.
     target : str, optional
-        Population that differences refer to. Default: that of the run.
+        Population for which the intervals hold: more items like those of the run ("items-like-these"), its items alone
+        ("these-items"), or also more judges like these ("items-and-judges"). Default: "these-items" if this is the target
+        of the run, otherwise "items-like-these".
     labels : LabelledAnswers, optional
         Labels, if quality is compared instead of ability.
 
@@ -294,24 +298,25 @@ def gate_run(
     ledger : Path, optional
         File that counts the interim analyses. Default: gates.json in the run's folder.
     target : {"items-like-these", "these-items", "items-and-judges"}, optional
-        Population that differences refer to. Default: that of the run.
+        Population for which the intervals hold: more items like those of the run, its items alone, or more items and more
+        judges. Default: "these-items" if this is the target of the run, otherwise "items-like-these".
     labels : LabelledAnswers, optional
         Compare quality instead of ability, by these labels. Other labels count as another analysis.
 
     Returns
     -------
     Gate
-        One result per distinct agent, whose `outcome` is "better", "no worse", "worse" or "undecided", and the least
-        favourable of these outcomes for all agents. An agent with answers on fewer than `MIN_ITEMS` items is undecided,
-        and so are all agents if the judge does not discriminate (unless labels are given). Such an analysis has no
-        interval, and is not recorded.
+        One result per distinct agent, whose `outcome` is "better", "no worse", "worse" or "undecided". The outcome of the
+        gate is the least favourable of these. An agent with answers on fewer than `MIN_ITEMS` items is undecided. All
+        agents are undecided if the judge does not discriminate, unless labels are given. Such an analysis has no interval,
+        and is not recorded.
 
     Raises
     ------
     InputError
         [gate-margin] if the margin is not in (0, 2); [gate-agent], [gate-unjudged], [gate-baseline] if an agent is
         unknown, has no answers, or is the baseline; [gate-not-comparable] if the answers do not link an agent with the
-        baseline; [gate-target] if `target` differs from that of earlier analyses or of the labels.
+        baseline; [gate-target] if earlier analyses or the labels have another target.
     StatisticsError
         [quality-unknown] if the quality of an agent cannot be estimated from `labels`.
     RunFolderError
@@ -503,8 +508,8 @@ def evaluate_agent(
 ) -> GateResult:
     """Test whether an agent is better, worse or no worse than the baseline at one interim analysis.
 
-    If the outcome is "undecided", the number of calls that would decide is computed or, if no number of calls suffices, the
-    number of items.
+    If the outcome is "undecided", the function also computes how many more calls would decide. If no number of calls is enough,
+    it computes how many items would decide.
 
     Parameters
     ----------
@@ -524,9 +529,10 @@ def evaluate_agent(
     Returns
     -------
     GateResult
-        Its `outcome` is "better", "no worse", "worse" or "undecided". It also has the difference with its interval and,
-        if it is undecided, `required`: its `calls` are None if no number of calls suffices for a decision, and its `items`
-        are then the number of items that does, or None.
+        The `outcome` is "better", "no worse", "worse" or "undecided". The result also has the difference with its interval.
+        If the outcome is "undecided", `required.calls` is the number of calls for a decision. If no number of calls is
+        enough, `required.calls` is None, and `required.items` is the number of items for a decision, or None if no number
+        of items is enough either.
 
     Raises
     ------
@@ -608,7 +614,7 @@ def _compute_required_calls(
 def _compute_required_items(forecast: DifferenceForecast, *, n_items: int, margin: float, alpha: float) -> int | None:
     """Compute approximately how many items the next analysis needs, if all comparisons on them are made.
 
-    The parameters are those of `_compute_required_calls`. Returns None if no number in `_ITEM_GRID` suffices.
+    `_compute_required_calls` describes the parameters. Returns None if no number of items up to 10⁶ (`_ITEM_GRID`) is enough.
     """
     # variance components after all comparisons on the present items, relative to now; 1 if no comparison is left
     min_agent_item = float(min(forecast.remaining.agent_item, default=1.0))
@@ -641,7 +647,7 @@ def _compute_conditional_power(
     true difference −margin/2, at which a decision is least likely.
 
     difference : present difference of two agents with its variance
-    factors : factors from the present variance components to those with each larger plan, float arrays (n_plans,)
+    factors : factors by which each larger plan multiplies the present variance components, float arrays (n_plans,)
     later_items : int array (n_plans,), numbers of items on which the agents are compared in each larger plan
     margin : the new agent counts as no worse than the baseline if it is worse by at most this difference
     alpha : type I error rate of the next analysis

@@ -145,7 +145,8 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
     folder : RunFolder
         A judged and fitted run, or an imported one.
     target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
-        Population that differences refer to.
+        Population for which the intervals hold: more items like those of the run, its items alone, or more items and more
+        judges.
 
     Returns
     -------
@@ -163,7 +164,7 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
 
 
 def _read_judged_answers(folder: RunFolder, target: Target) -> GateAnswers:
-    """Read the answers of a judge to the trials of a run; `target` is the population that differences refer to."""
+    """Read the answers of a judge to the trials of a run; `target` is the population for which the intervals hold."""
     folder.check_judged()
     plan = folder.read_plan()
     verdicts = folder.read_verdicts(plan)
@@ -233,7 +234,8 @@ def make_forecaster(
     abilities : Abilities or None
         Result of `trial_abilities_from_verdicts`, which is None if means of trials do not estimate the abilities.
     target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
-        Population that differences refer to.
+        Population for which the intervals hold: more items like those of the run, its items alone, or more items and more
+        judges.
 
     Returns
     -------
@@ -277,10 +279,9 @@ def _forecast_by_preferences(
 ) -> DifferenceForecast:
     """Forecast the difference of two agents, new minus old, that a judge compared by preferences.
 
-    The variance is at least that of the ranking, so that no interval is narrower than in the ranking. An agent without an
-    interval in the ranking, because it has too few effective items, has no interval here either. (The effective number of
-    items is the number of equally weighted items with the same information.) The variance is NaN if no chain of comparisons
-    links the two agents.
+    The variance is at least as large as in the ranking, so that no interval is narrower than in the ranking. If an agent has too
+    few effective items, it has no interval in the ranking, and none here. (The effective number of items is the number of
+    equally weighted items with the same information.) The variance is NaN if no chain of comparisons links the two agents.
 
     fit : fit of the preferences, from which the ranking is computed
     forecast_by_influence : function that forecasts the difference from the influence of each item
@@ -341,9 +342,9 @@ def _forecast_on_these_items(
 ) -> DifferenceForecast:
     """Forecast the difference of two agents, new minus old, with the variance of `abilities`.
 
-    The estimate is that for similar items; only its variance changes. If abilities refer to exactly the items of the run, the
-    choice of the items causes no error. Their variance then contains no differences between items, and the interval does not
-    allow for kinds of items that the run does not contain (`unseen_effect_square` is 0).
+    The estimate is the same as for items like those of the run. Only its variance differs: if abilities refer to exactly the
+    items of the run, the choice of the items causes no error. The variance then leaves out differences between items, and the
+    interval leaves out kinds of items that the run does not contain (`unseen_effect_square` is 0).
 
     abilities : abilities with the covariance for the population of items that they refer to
     forecast_for_similar_items : function that forecasts the difference for items like those of the run
@@ -434,7 +435,7 @@ class _TrialForecaster:
 
 
 def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
-    """Count the calls that it costs to extend a plan by blocks of two agents.
+    """Count the calls that are needed to extend a plan by blocks of two agents.
 
     A block has four paired trials on one item: each of the two agents is compared with two other agents, once as the
     first text and once as the second. The plan decides how many independent trials are added: for example, one for each
@@ -466,14 +467,14 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
 def _make_additive_forecaster(
     rates: Rates, plan: Plan | None, target: Target, agent_rates: AgentRates | None = None
 ) -> Forecaster:
-    """Return a function that forecasts differences between agents whose abilities are those of the additive model.
+    """Return a function that forecasts differences between agents whose abilities are estimated by the additive model.
 
-    The model is fitted to the answers to paired trials. If these do not determine the abilities, it is fitted to the
-    scores of the agents on the items. Variances follow from the influence of each item on each ability.
+    The model is fitted to the answers to paired trials. If these answers do not determine all abilities, the model is fitted to
+    the scores of the agents on the items. Variances follow from the influence of each item on each ability.
 
     rates : rates of yes answers by ordered pair of agents and item
     plan : plan of the run; None if no calls can be added
-    target : population to which differences refer
+    target : population for which the intervals of the differences hold
     agent_rates : false-positive rates of single agents; None if each pair has its own rate, or all share one rate
     """
     answers = pair_answers(rates)
@@ -500,7 +501,8 @@ def _make_influence_forecaster(
     Additional calls are blocks of trials of the two compared agents or, in a plan without blocks, paired trials of all agents.
     If the number of blocks (or paired trials) doubles, both variance components are halved.
 
-    influence_tables : influence of the items on abilities, one table per set of agents that are linked by answers
+    influence_tables : influence of the items on abilities, one table per set of linked agents. Two agents are linked if a chain
+        of comparisons connects them.
     plan : plan of the run; None if no calls can be added
     agent_rates : false-positive rates to subtract from the abilities; None to subtract nothing
     """
@@ -566,9 +568,9 @@ def _estimate_linked_difference(tables: tuple[InfluenceTable, ...], new: int, ol
 
 
 def _count_blocks_or_trials(plan: Plan) -> tuple[int, int]:
-    """Count the blocks of a plan, and all blocks that are possible on its items.
+    """Count the blocks that a plan has, and the blocks that are possible on its items.
 
-    A block has one paired trial per agent. If the plan has no blocks, paired trials are counted instead.
+    A block has as many paired trials as there are agents. If the plan has no blocks, paired trials are counted instead.
     """
     n_paired = int((plan.trial_type == PAIRED).sum())
     if has_blocks_in_first_plan(plan):
@@ -587,8 +589,8 @@ def _count_calls_to_add(plan: Plan, n_added: Positions) -> Positions:
 
     The calls include the independent trials that the plan adds with the paired ones.
 
-    n_added : int array (n,), numbers of added blocks, in which only the two compared agents have trials; or, if the plan
-        has no blocks, numbers of added paired trials
+    n_added : int array (n,), numbers of added blocks of the two compared agents. If the plan has no blocks, numbers of added
+        paired trials.
     """
     if has_blocks_in_first_plan(plan):
         return count_calls_of_blocks(plan, n_added)

@@ -134,8 +134,8 @@ def _format_scale_comparison(gate: Gate, row: GateResult) -> str:
 def _describe_requirement(gate: Gate, row: GateResult) -> str:
     """Describe what an undecided comparison needs for a decision: labels, an interval, more calls, or more items.
 
-    The required calls or items give a conditional power of 90%. The conditional power is the probability of a decision if the
-    true difference is the one at which a decision is least likely.
+    The required calls or items give a conditional power of 90%. The conditional power is the probability of a decision in the
+    worst case, which is the true difference at which a decision is least likely.
     """
     required = row.required
     if gate.by == "quality":
@@ -152,7 +152,7 @@ def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> s
 
     The conditional power is the probability of a decision, given the answers so far.
 
-    required : numbers of items that are needed, and the conditional power with all comparisons on the present items
+    required : numbers of items that are needed, and the conditional power if all comparisons on the present items are made
     is_imported : whether the run was imported, so that no calls can be added
 
     Returns two or three sentences: the reason; the number of items; and the number of items that is enough if the true
@@ -182,7 +182,7 @@ def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> s
 def _describe_missing_interval(gate: Gate, row: GateResult) -> str:
     """Explain why the difference of an agent from the baseline has no interval: one of the two was compared on too few items.
 
-    For preferences, the number of items is the effective one: as many items with equal weights give the same information.
+    For preferences, the effective number of items is too small: the number of equally weighted items with the same information.
     """
     n_items = format_count(row.n_items, "item")
     if gate.is_of_preferences:

@@ -66,10 +66,10 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
     Returns
     -------
     Halves
-        Two rates of false positives. The first is the rate of significant differences between the halves of an agent, at the
-        level of 95%. The second is the rate of second halves that a gate calls worse than the first half, with the margin 0 and
-        in its first interim analysis (alpha = .025 on either side). A gate tests whether an agent is no worse than a baseline.
-        Pairs of halves whose difference has no interval are left out; without any pair, the rates are 0.
+        Two rates of false positives over all agents and splits. The first is the share of pairs of halves that differ
+        significantly, at the level of 95%. The second is the share of pairs in which a gate (non-inferiority test) calls the
+        second half worse than the first half, its baseline. This gate has the margin 0, and alpha = .025 on either side. Pairs
+        of halves whose difference has no interval are left out. If no pair remains, both rates are 0.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
 
 
 def _compare_halves(halved: Verdicts, n_agents: int) -> list[tuple[bool, bool]]:
-    """Test the two halves of each agent, which have the same ability, for a difference in ability.
+    """Test the two halves of each agent for a difference in ability, although their true abilities are equal.
 
     halved : answers of a run in which each agent is split into two: positions 0 to n_agents − 1 are the first halves, and the
         following n_agents positions are the second halves in the same order
@@ -164,7 +164,7 @@ def _assign_halves(plan: Plan, rng: np.random.Generator) -> Trials:
     rng : source of the random halves
 
     Returns the trials of the plan, in the same order. Agent i remains agent i for a response in its first half, and becomes agent
-    n_agents + i for a response in its second half. The trials have no numbers of repeats and of blocks.
+    n_agents + i for a response in its second half. Repeat numbers and block numbers are removed from the trials.
     """
     n_agents = plan.n_agents
     first_repeat, second_repeat = _get_repeat_numbers(plan.trials)

@@ -111,8 +111,8 @@ def quote_with_suggestions(
     candidates : iterable of str
         Known names. Case and surrounding spaces are ignored in comparisons.
     labelled : collection of str, default ()
-        Candidates that already have a label. A name that resembles one of them is probably not a misspelling of it, so it
-        comes after names that resemble other candidates.
+        Candidates that already have a label. A name that resembles a labelled candidate is probably not a misspelling of this
+        candidate, so it is listed after names that resemble other candidates.
 
     Returns
     -------
@@ -165,7 +165,7 @@ def describe_renamed_agents(id_by_name: Mapping[str, str]) -> list[str]:
 
     id_by_name : name in the labels → id in the run
 
-    Returns a list of this sentence, which is empty if there are no such agents.
+    Returns a list with this one sentence, or an empty list if there are no such agents.
     """
     if not id_by_name:
         return []
@@ -174,10 +174,12 @@ def describe_renamed_agents(id_by_name: Mapping[str, str]) -> list[str]:
 
 
 def describe_unknown_agents(labelled: Iterable[str], agent_ids: Collection[str]) -> list[str]:
-    """Describe in a sentence which labelled agents are not in a run; an empty list if all are.
+    """Describe in one sentence which labelled agents are not in a run.
 
     labelled : names of the labelled agents, may repeat
     agent_ids : ids of the agents of the run
+
+    Returns a list with this one sentence, or an empty list if all labelled agents are in the run.
     """
     names = dict.fromkeys(labelled)
     unknown = [name for name in names if name not in agent_ids]
@@ -194,7 +196,7 @@ def describe_unknown_items(labelled_ids: Iterable[str], item_ids: Collection[str
     item_ids : ids of the items of the run
     consequence : clause that states what happens to the labels of these items
 
-    Returns a list of this sentence, which is empty if all labelled items are in the run.
+    Returns a list with this one sentence, or an empty list if all labelled items are in the run.
     """
     unknown_ids = [item_id for item_id in dict.fromkeys(labelled_ids) if item_id not in item_ids]
     if not unknown_ids:

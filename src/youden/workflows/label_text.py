@@ -74,7 +74,7 @@ def _describe_cell_agreement(cells: CellAgreement) -> str:
 def _describe_disagreements(facts: LabelFacts, *, n_differing: int) -> str:
     """Describe how many agents have different ranks by label and by ability.
 
-    Overlapping confidence intervals of the two ranks explain the difference: it may be due to chance.
+    If the confidence intervals of the two ranks overlap, the difference is explained: it may be due to chance.
 
     facts : comparison of the labels with the abilities, with the number of unexplained differences
     n_differing : number of agents whose ranks differ

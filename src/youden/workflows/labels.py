@@ -70,8 +70,8 @@ def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) 
     ConfigError
         [labels-unknown] if no agent of the run is labelled; [labels-alias] if two names in the file refer to one agent.
     ImportFormatError
-        If the file cannot be read as labels, or has several labels for an agent, or for an agent and item, without
-        `repeated`.
+        If the file cannot be read as labels; if `repeated` is False and the file has several labels for an agent, or for
+        an agent and item.
     """
     agent_ids = [agent.id for agent in agents]
     labels = read_labels(path, repeated=repeated)
@@ -129,8 +129,9 @@ def validate(folder: RunFolder, table: LabelTable) -> Validation:
 
     Notes
     -----
-    If items are labelled, the label of an agent is its mean over items, and labels of cells are correlated with scores
-    of cells. Confidence intervals of pairwise differences determine the ranks that an ability or a mean label allows.
+    If items are labelled, the label of an agent is its mean over items. In addition, labels of cells (an agent on an item) are
+    then correlated with scores of cells. The confidence interval of a rank follows from the intervals of the differences
+    between the agent and all others, in ability or in mean label.
     """
     facts, ranking = folder.read_facts(), folder.read_ranking()
     rows = [row for row in ranking if row.ability is not None]
@@ -161,7 +162,7 @@ def _compute_differences(folder: RunFolder, agents: Sequence[str], *, target: Ta
     """Compute the differences between the abilities of all pairs of some agents of a run, with their intervals.
 
     agents : ids of the agents
-    target : population to which the intervals refer
+    target : population for which the intervals hold, such as more items like those of the run
     """
     if folder.has("plan.parquet"):
         plan = folder.read_plan()
@@ -324,8 +325,8 @@ def _compute_label_ranks(
 ) -> RankRange:
     """Compute the confidence interval of each agent's rank by label, from the differences between mean labels.
 
-    Standard errors are clustered by item. At least two agents must have two or more labels; without them, each agent may have
-    any rank.
+    Standard errors are clustered by item. If fewer than two agents have two or more labels, the interval of each agent contains
+    all ranks.
 
     column : position of the column among the label columns
     agents : ids of the agents
@@ -370,7 +371,7 @@ def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
 
 
 def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_ids: Sequence[str]) -> list[str]:
-    """Describe how the agents and items of a table of labels differ from those of a run, one sentence per difference."""
+    """Describe how a table of labels and a run differ in their agents and items, one sentence per difference."""
     notes = _describe_labelled_agents(table, ranking)
     if table.left_out:
         columns = ", ".join(repr(name) for name in table.left_out)

@@ -81,8 +81,8 @@ def plan_step(
         Number of extensions of the run before the command. It does not change the trials. It becomes part of the record
         of the unfinished extension, so that a resumed search knows which steps are its rounds.
     half_width : float, optional
-        Expected half-width of the intervals, if the number of calls was computed for one. Ignored if the step adds
-        agents: that of these agents is then computed.
+        Expected half-width of the intervals, if the number of calls was computed for a half-width. Ignored if the step adds
+        agents, because the half-width of these agents is then computed.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request
     """Plan the last step of a stopped extension again, with the same trials, so that this command can finish the extension.
 
     An extension adds trials to a finished run. A search for the best agents has one step per round. Any other extension has a
-    single step. Nothing is written. The cost cap is that of `config`; if `config` has none, it is that of the stopped command.
+    single step. Nothing is written. The cost cap is taken from `config` or, if `config` has none, from the stopped command.
 
     config : config of the run; its extensions may contain the last step already
     unfinished : record of the stopped extension in this config, with its last step

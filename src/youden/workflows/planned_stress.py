@@ -138,7 +138,7 @@ def attack_ranks(before: Floats, after: Floats, *, base_agent: int, ids: tuple[s
     before : float array (n_agents,)
         Abilities without the attack; NaN if unknown.
     after : float array (n_agents + n_planted,)
-        Abilities with the attack, those of the planted agents last.
+        Abilities with the attack. The planted agents come last.
     base_agent : int
         Position of the base agent, whose responses the attack starts from; it is left out of the ranks.
     ids : tuple of str
@@ -147,9 +147,10 @@ def attack_ranks(before: Floats, after: Floats, *, base_agent: int, ids: tuple[s
     Returns
     -------
     AttackRank or None
-        The rank of the best planted agent among the other agents that have both abilities (1 = best; a tie counts as half a
-        rank; other planted agents do not count), the mean and the largest absolute change of rank of these agents, and the
-        agent with the largest change. None if no planted agent, or none of the others, has an ability.
+        The rank of the best planted agent among the other agents (1 = best; a tie counts as half a rank). In addition, the
+        mean and the largest absolute change in the ranks of the other agents, and the agent with the largest change. The other
+        agents are the agents that have both abilities, without the base agent and other planted agents. None if no planted
+        agent has an ability, or if there are no other agents.
     """
     n_agents = len(before)
     after_of_agents, after_of_planted = after[:n_agents], after[n_agents:]
@@ -355,7 +356,7 @@ class PlannedStress:
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
-        """The plan without an attack, then those of the attacks that can be planted."""
+        """The plan without an attack, then the plans of the attacks that can be planted."""
         attacked = [attack.experiment for attack in self.attacks if attack.experiment is not None]
         return (self.base, *attacked)
 
@@ -431,9 +432,9 @@ def plan_stress(
         Base agent, whose responses the attacks start from. Default: the last of the ranking; the agent with the fewest
         words if a ranking would cost calls.
     calls : int, optional
-        Calls of both trial types in the plan of a pool. A run keeps its own plan. Default: 450 paired trials per agent with
-        their independent ones; for a judge that makes no calls to a server, as many calls of both trial types as there are
-        pairs in both orders, but at most `MAX_FREE_CALLS`.
+        Calls in the plan of a pool, paired and independent together. A run keeps its own plan. Default: the calls of 450 paired
+        trials per agent and their independent trials. For a judge that makes no calls to a server, the default is one call per
+        ordered pair of responses to an item, but at most `MAX_FREE_CALLS`.
     seed : int, default 0
         Seed of the attacks and the plans.
     store : str, optional
@@ -505,11 +506,11 @@ def _read_source(
 def _read_run_source(
     folder: RunFolder, *, judge: str | None, calls: int | None, store: str | None, default_store: str | None
 ) -> _Source:
-    """Read the plan of a judged run, and its ranking if the stress test has the same judge as the run.
+    """Read the plan of a judged run. If the stress test uses the judge of the run, also read the ranking.
 
     judge : name or file of the judge; None for the judge of the run
     calls : number of calls that the user set. The trials of a run are fixed, so any number is refused.
-    store : store of the answers (path or URL) that the user set; None if it is not set
+    store : store of the answers (path or URL) that the user set; None if the user set none
     default_store : store to use if neither the user nor the run names one; None for the store of the project
 
     Raises RunFolderError [stress-import] for an imported run, ConfigError [stress-calls] if a number of calls is set.

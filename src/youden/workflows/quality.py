@@ -90,15 +90,15 @@ def read_answers(
     label: str | None = None,
     scale: tuple[float, float] | None = None,
 ) -> LabelledAnswers:
-    """Read the labels of answers of a run's agents.
+    """Read labels of the responses of a run's agents.
 
     Parameters
     ----------
     folder : RunFolder
         A fitted run.
     labels : path, sequence of paths, or DataFrame
-        Tables of labels; or columns agent, item and a label. Labels of agents that are not in the run are ignored, with a
-        note, but each file must label at least one agent of the run.
+        Paths of tables of labels, or a data frame with the columns agent, item and a label. Labels of agents that are not in
+        the run are ignored, with a note, but each file must label at least one agent of the run.
     label : str, optional
         Column of the label, if the tables have several. Default for a DataFrame: "label".
     scale : (float, float), default (0, 1)
@@ -107,17 +107,17 @@ def read_answers(
     Returns
     -------
     LabelledAnswers
-        The mean of all labels of each answer, over all tables, in the unit of the labels (and in [0, 1] as its property
-        `unit`). Missing labels (NaN) are left out.
+        The mean label of each labelled response, over all labels in all tables. It is in the unit of the labels; the property
+        `unit` has the means in [0, 1]. Missing labels (NaN) are left out.
 
     Raises
     ------
     RunFolderError
         If the run is not fitted; [run-preference] if it asks for preferences.
     ConfigError
-        [quality-items] if a table labels agents, not answers; [quality-column] if the label's column is missing or not
+        [quality-items] if a table labels agents, not responses; [quality-column] if the label's column is missing or not
         unique; [quality-scale] if a label is outside the scale, or is a percentage or a word and the scale is not (0, 1);
-        [quality-none] if no answer of a ranked agent is labelled; [labels-unknown] if a table labels no agent of the run;
+        [quality-none] if no response of a ranked agent is labelled; [labels-unknown] if a table labels no agent of the run;
         [labels-alias] if two names in a table refer to one agent.
     ImportFormatError
         If a file cannot be read as labels; [labels-id] if an agent or an item of a DataFrame is not an id.
@@ -211,7 +211,7 @@ def _read_labels_of_frame(
 
 
 def _check_label_columns(frame: pd.DataFrame, label: str) -> None:
-    """Check that a value that a user passes is a data frame with the columns agent, item and `label`.
+    """Check that the user passed a data frame with the columns agent, item and `label`.
 
     Raises ConfigError [quality-column]. The remedy depends on whether the frame is the table that `youden label` wrote.
     """
@@ -293,9 +293,9 @@ def _average_by_answer(
 
 
 def _check_unit_label(unit_label: str | None, scale: tuple[float, float] | None) -> None:
-    """Check that a label that only means a number from 0 to 1, such as 95% or yes, is used on the scale from 0 to 1.
+    """Check that labels such as 95% or yes are only used on the scale from 0 to 1, because they have no meaning on another one.
 
-    unit_label : the label and its location, for the error message; None if all labels are numbers
+    unit_label : one of these labels and its location, for the error message; None if all labels are numbers
     scale : lowest and highest possible label; None for (0, 1)
 
     Raises ConfigError [quality-scale] if there is such a label and the scale is another one, or if the scale is not two numbers.
@@ -426,8 +426,8 @@ def estimate_quality(
     folder : RunFolder
         A fitted run. Its other files do not change.
     labels : path, sequence of paths, or DataFrame
-        Tables of labels; or columns agent, item and a label. Labels of agents that are not in the run are ignored, with a
-        note, but each file must label at least one agent of the run.
+        Paths of tables of labels, or a data frame with the columns agent, item and a label. Labels of agents that are not in
+        the run are ignored, with a note, but each file must label at least one agent of the run.
     label : str, optional
         Column of the label, if the tables have several. Default for a DataFrame: "label".
     scale : (float, float), default (0, 1)

@@ -1,6 +1,6 @@
 """Judge part of a run again with another judge, and compare the two judges.
 
-The trials of the new run are a part of those of the first one, so that both judges answer the same trials.
+The trials of the new run are a part of the trials of the first run, so that both judges answer the same trials.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def plan_rejudge(
     changes: Mapping[str, object],
     usual_store: str | None = None,
 ) -> PlannedRejudge:
-    """Plan part of the trials of a run for a judge, in a new run folder.
+    """Plan a new run in which a judge answers part of the trials of an existing run.
 
     Parameters
     ----------
@@ -81,10 +81,10 @@ def plan_rejudge(
         Judge name or path of a judge YAML. If it is the judge of the run, the new folder gets a separate store, because
         the store of the run would return the first answers.
     changes : mapping of str to object
-        Config keys of the new run: `calls`, a budget; `out`, `seed`, `store`, `max_cost`, `max_missing`. Default of
-        `calls`: `DEFAULT_BUDGET`, or the calls of an earlier part of `run` in the folder if these are more. Default of
-        `out`: the folder RUN-by-JUDGE next to `run`. If it has a smaller part, also one from before an extension of
-        `run`, the answers to it are used.
+        Config keys of the new run: `calls`, a budget; `out`, its folder; `seed`, `store`, `max_cost`, `max_missing`.
+        Default of `out`: the folder RUN-by-JUDGE next to `run`. Default of `calls`: `DEFAULT_BUDGET`. If the folder already
+        has a part of the trials of `run` with more calls, the default is the number of these calls. Answers to a smaller part
+        in the folder are reused, even if `run` was extended since.
     usual_store : str, optional
         Store to use if neither `changes` nor the new folder names one. Default: the store of the project.
 

@@ -127,7 +127,7 @@ def stress(planned: PlannedStress, options: JudgingOptions | None = None) -> Str
     planned : PlannedStress
         Result of `plan_stress`.
     options : JudgingOptions, optional
-        Terms of the requests. The cost cap of `planned` holds for all attacks together.
+        Options of the requests. The cost cap of `planned` holds for all attacks together.
 
     Returns
     -------
@@ -209,7 +209,7 @@ def _evaluate_attack(
     *,
     baseline: _Baseline,
 ) -> AttackResult:
-    """Compare the ranks and findings of an attacked pool with those of the pool without the attack.
+    """Compare the ranks and findings of an attacked pool with the results of the pool without the attack.
 
     An attack adds (plants) agents. Its independent trials, from which false-positive rates are estimated, all contain a planted
     agent. They change only the rates of the planted agents.
@@ -246,9 +246,10 @@ def _evaluate_attack(
 def _rank_planted_agents(
     planned: PlannedStress, before: Mapping[str, Floats], after: Mapping[str, Floats]
 ) -> dict[str, AttackRank]:
-    """Return the rank that an attack reaches, by ranking method; methods without a rank are left out.
+    """Return the rank that the best planted agent of an attack reaches, by ranking method; methods without a rank are left out.
 
-    before, after : abilities without and with the attack, float arrays by ranking method; planted agents are last
+    before : abilities without the attack, float array (n_agents,) by ranking method
+    after : abilities with the attack, by ranking method; float array (n_agents + n_planted,) with the planted agents last
     """
     ids = tuple(agent.id for agent in planned.base.pool.agents)
     ranks_by_method = {}
@@ -260,11 +261,13 @@ def _rank_planted_agents(
 
 
 def _list_newly_flagged(planned: PlannedStress, findings: list[Finding], baseline: _Baseline) -> tuple[str, ...]:
-    """List the uninvolved agents that the check accuses only because of an attack, a weakness of the check.
+    """List the innocent agents that the check of the pool reports only because of an attack: false alarms of the check.
 
-    The planted agents and the base agent, whose responses they copy or change, are involved and therefore left out.
+    The planted agents are left out, because the check should report them. The base agent is left out, too, because the planted
+    agents may copy its responses.
 
     findings : findings of the check on the attacked pool
+    baseline : results without the attack, with the agents that the check reports without it
 
     Returns the ids of the agents in the order of the pool.
     """

@@ -96,7 +96,7 @@ def choose_to_label(
         CSV file to write. Its columns are id, prompt, text, the other agents' texts on the item, and an empty label.
         Texts that a spreadsheet would run as a formula begin with an apostrophe.
     purpose : {"all", "best"}, default "all"
-        Narrow the intervals of all agents, or find the best agent.
+        Purpose of the labels: "all" narrows the intervals of all agents, "best" helps to select the best agent.
     labelled : LabelledAnswers, optional
         Responses that have a label already and are not chosen again.
     show_agents : bool, default False
@@ -188,7 +188,7 @@ class _RankedResponses:
         return cls(agent_ids, pool.items, texts)
 
     def list_key_records(self, chosen: Sequence[_ChosenResponse], probability: Floats) -> list[dict[str, Json]]:
-        """List the agent and the item of chosen responses, with which labels are assigned to the responses later.
+        """List the agent and the item of each chosen response. The labels are later assigned to the responses by this list.
 
         probability : float array (n_agents,), probability that a response of each agent was chosen
         """

@@ -142,8 +142,8 @@ def _draw_curl_figure(
 def draw_false_positive_rates(data: ReportData) -> Iterator[Figure]:
     """Draw the false-positive rates of agents with simultaneous confidence intervals, highest rate first.
 
-    Agents with an alarm have another colour: their rate is much higher than those of other agents. Yields nothing if the run has
-    no independent trials (of responses to different items), which the rates need.
+    Agents with an alarm have another colour: their rate is much higher than the rates of other agents. The rates are estimated
+    from independent trials, which compare responses to different items. Yields nothing if the run has no independent trials.
     """
     if not data.alarms:
         return
@@ -268,7 +268,7 @@ def _make_quality_frame(quality: QualityFacts, ranking: Sequence[RankedAgent]) -
 def _make_prediction_line(curve: Sequence[tuple[float, float]], label_scale: tuple[float, float]) -> alt.Chart:
     """Make the dashed line of the labels that are predicted from ability.
 
-    curve : points (ability, predicted quality), in which the quality is a fraction of the scale of the label, from 0 to 1
+    curve : points (ability, predicted quality). The quality is a fraction of the scale of the label, from 0 to 1.
     label_scale : the lowest and the highest possible label
     """
     lowest_label, highest_label = label_scale

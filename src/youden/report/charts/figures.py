@@ -53,7 +53,10 @@ def _draw_matrix(
 ) -> Figure:
     """Draw a matrix as coloured tiles.
 
+    slug : short name of the figure
+    title, note, source : title, explanation below the figure, and source of the data
     value : float array (n_rows, n_columns), NaN for no tile
+    colour : colour scale of the values
     sides : two entries: the field of the rows with their names, then the field of the columns with their names
     row_height, max_height : heights in pixels of one row, and of the figure
     max_labelled : maximum number of rows with labels
@@ -123,10 +126,10 @@ _NOTE_ON_RESIDUAL_AGREEMENT = (
 
 
 def draw_pairs(data: ReportData) -> Iterator[Figure]:
-    """Draw two heat maps of the pairs of agents: their agreement, and the part of it that their abilities do not explain.
+    """Draw two heat maps of the pairs of agents: the agreement of each pair, and its residual.
 
-    The second figure shows the residual, the agreement minus the effects of both agents; it is left out if no residual is known.
-    Rows and columns are agents. Pairs of agents of the same flagged group, whose agents agree more than honest agents do, are
+    Rows and columns are agents. The residual is the agreement minus the effects of both agents. The second figure is left out
+    if no residual is known. Agents that agree more than honest agents do form a flagged group; the pairs within such a group are
     outlined. Yields nothing if no pair was compared.
     """
     grid = data.checks.pairs

@@ -149,7 +149,23 @@ class Figure:
         height: int,
         canvas: bool = False,
     ) -> None:
-        """Create a figure; height : in pixels."""
+        """Create a figure.
+
+        Parameters
+        ----------
+        slug : str
+            Short name.
+        title, note, source : str
+            Title, explanation below the figure, and source of the data.
+        chart : Chart or LayerChart
+            Chart without its data.
+        frame : Frame
+            Data of the chart.
+        height : int
+            Height in pixels. The figure fills the width of its container.
+        canvas : bool, default False
+            Whether the page draws the figure on a canvas, which is faster for tens of thousands of marks.
+        """
         self.slug = slug
         self.title = title
         self.note = note

@@ -121,8 +121,8 @@ def _make_instruments_frame(study: InstrumentsStudy) -> Frame:
 
     study : comparison of the two runs
 
-    Returns a frame with one row per agent. Its columns are the agent; its flag, which tells that it is above the average by one
-    question and below it by the other; and for each question its ability and the bounds `low` and `high` of the interval.
+    Returns a frame with one row per agent. Its columns are the agent; its flag, which is set if the agent is above the average by
+    one question and below the average by the other; and, for each question, the ability with the bounds `low` and `high`.
     """
     comparisons = list(study.agents.values())
     flags = [comparison.flag or "no flag" for comparison in comparisons]
@@ -150,10 +150,10 @@ def draw_stress_figure(stress: Stress) -> Figure:
     """Draw the rank that the best attacking agent reaches with each attack, one dot per ranking method.
 
     A stress test adds agents to a run. The added agents try to rise in the ranking without better responses. Their
-    responses are made from those of one agent of the run, the base agent. Attacks without a rank are left out.
+    responses are made from the responses of one agent of the run, the base agent. Attacks without a rank are left out.
 
-    stress : results of the stress test: the rank of the best attacker after each attack, by each ranking method, and the rank
-        of the base agent without an attack
+    stress : results of the stress test. They contain the rank of the best attacker by attack and ranking method, and the rank of
+        the base agent without an attack.
 
     Returns the figure, with one row per attack, sorted by the rank in the plain ranking.
     """
@@ -228,9 +228,9 @@ def _make_attack_frame(results: Sequence[AttackResult]) -> Frame:
 def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
     """Draw the accuracy of each design by number of calls, as two figures.
 
-    The first one shows the mean ± SD of Spearman's ρ to the ranking by all comparisons, with a ring around the smallest budget
-    that meets the goal. The second one shows the recall: the share of the best agents by all comparisons that are also the best
-    with fewer calls.
+    The first figure shows the mean ± SD of Spearman's ρ with the ranking by all comparisons. A ring marks the smallest budget
+    that meets the goal. The second figure shows the recall: the share of the best agents by all comparisons that are also
+    among the best agents by fewer calls.
 
     study : accuracy of each design at several budgets, as means over random plans
     goal : accuracy to reach, for example ρ ≥ 0.97

@@ -85,8 +85,8 @@ class Predictions:
         Returns
         -------
         float array
-            Predicted scores, with the broadcast shape of both: two arrays of the same shape give one score per pair. NaN for
-            agents and items without a score.
+            Predicted scores; NaN for agents and items without a score. The shape is the broadcast shape of `agent` and `item`:
+            two arrays of the same shape give one score per element.
         """
         return np.clip(self.ability[agent] - self.difficulty[item], -1, 1)
 
@@ -194,8 +194,8 @@ def compare_repeats(code: Positions) -> Repeats:
     Returns
     -------
     Repeats
-        Agreement of the answers in the same order (retest) and in opposite orders, and a mask of the trials whose two
-        texts, in any order, got both a yes and a no.
+        Agreement of the answers in the same order (retest), agreement of the answers in opposite orders, and a mask of the
+        trials whose two texts got contradictory answers: at least one yes and one no, in any order.
 
     Notes
     -----
@@ -235,12 +235,12 @@ class _SortedAnswers(NamedTuple):
         return cls(codes >> 1, codes & 1)
 
     def count_retests(self) -> tuple[int, int]:
-        """Count the adjacent answers to the same question, and those of them that are equal."""
+        """Count the pairs of adjacent answers to the same question, and how many of these pairs are equal."""
         is_repeated = self.question[1:] == self.question[:-1]
         return _count_same(is_repeated, self.is_yes[1:] == self.is_yes[:-1])
 
     def count_pairs_in_both_orders(self) -> tuple[int, int]:
-        """Count the pairs of texts that were judged in both orders, and those of them with the same answer in both orders.
+        """Count the pairs of texts that were judged in both orders, and how many of these pairs got the same answer twice.
 
         If a judge answered the same question several times, its first answer counts.
         """

@@ -144,7 +144,7 @@ class _RunQuality(NamedTuple):
 
 
 def compare_quality(runs: Sequence[tuple[str, RunFolder]]) -> Iterator[str]:
-    """Compare the qualities of agents (their expected labels, estimated from labels) in every two runs.
+    """Compare the qualities of agents (their expected labels, estimated from labels) for each pair of runs.
 
     Parameters
     ----------
@@ -174,8 +174,8 @@ def _describe_qualities(first: _RunQuality, second: _RunQuality) -> str:
 
     first, second : qualities and abilities of the agents of each run
 
-    Returns two sentences. The first one states the rank correlation of the qualities, and that of the abilities, of the agents
-    in both runs. The second one names, for each run, the best agent by quality and by ability.
+    Returns two sentences. The first one states two rank correlations between the runs: of the qualities and of the abilities of
+    the agents in both runs. The second one names, for each run, the best agent by quality and by ability.
     """
     shared_agents = [agent for agent in first.abilities if agent in second.abilities]
     quality_rho = _format_correlation(first.qualities, second.qualities, shared_agents)
@@ -243,8 +243,9 @@ def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -
 def _test_changes(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Floats) -> list[bool]:
     """Test whether each agent differs significantly between two rankings, and return one bool per agent.
 
-    The test compares the standardized distances of the agent from the average agent. If all standard errors are unknown, or if
-    all abilities of a ranking are equal, an agent differs if its two rank intervals do not overlap.
+    In each ranking, the distance of the agent from the average agent is standardized, and the test compares the two distances.
+    If all standard errors are unknown, or if all abilities of a ranking are equal, distances cannot be compared. An agent then
+    differs if its two rank intervals do not overlap.
 
     pairs : row of each agent in the first and in the second ranking
     ability : float array (2, n_agents), abilities of the agents in both rankings

@@ -72,7 +72,7 @@ class GroupLine:
         is_member : bool array (n_agents,)
             Whether an agent belongs to the group.
         residual : float array (n_agents, n_agents)
-            Agreement of agents i (row) and k (column) minus the effect of agent k, so that the mean of a row estimates the
+            Agreement of agents i (row) and k (column) minus the effect of agent k. The mean of a row therefore estimates the
             effect of agent i.
         agents : sequence of str
             Ids of the agents, by position.
@@ -257,9 +257,18 @@ class PairGrid:
         *,
         max_side: int = MAX_AGENTS_PER_SIDE,
     ) -> None:
-        """Arrange pairs of agents in at most `max_side` rows.
+        """Arrange the agreement of pairs of agents in a matrix, with the agents in the order of the ranking.
 
-        `agents` are the ids by position, `ranked` the same ids, best first; `groups` are the ids of flagged agents.
+        Parameters
+        ----------
+        pairs : PairMeans
+            Mean agreement of each pair of agents.
+        groups : sequence of (tuple of str)
+            Ids of the agents of each flagged group.
+        agents, ranked : sequence of str
+            Ids of the agents by position, and the same ids in the order of the ranking, best first.
+        max_side : int
+            Maximum number of rows. If there are more agents, a row contains the mean of several agents.
         """
         position_by_agent = {agent: position for position, agent in enumerate(agents)}
         effect = fit_robust_effects(pairs)
@@ -290,7 +299,9 @@ class PairGrid:
 def _measure_flagged_group(
     group: tuple[str, ...], members: Positions, pairs: PairMeans, residual: Floats
 ) -> GroupAgreement:
-    """Average the agreement and the residual agreement of the pairs of agents of a flagged group; NaN without a compared pair.
+    """Average the agreement and the residual agreement over all pairs of agents in a flagged group.
+
+    Both means are NaN if no pair was compared.
 
     members : int array (n_members,), positions of the agents of the group
     residual : float array (n_agents, n_agents), agreement minus the effects of both agents

@@ -108,7 +108,7 @@ class Sources:
     """
 
     def __init__(self, folder: RunFolder, judge: Mapping[str, Json] | None) -> None:
-        """Open the sources of a run. `judge` has the settings of the judge that made the calls; None without calls."""
+        """Open the sources of a run. `judge` has the settings of the judge; it is None if the judge made no calls."""
         self.pool: Pool | None = None
         self.prompt: dict[str, Json] | None = None
         self.store: str | None = None

@@ -43,8 +43,8 @@ class AgentGrid(ReadOnly):
     def average_tiles(self, order: Positions, *, max_tiles: int = MAX_TILES) -> tuple[Floats, tuple[str, ...], int]:
         """Average the agreement over square tiles, so that a heat map of many agents stays readable.
 
-        The agents are arranged in the given order and divided into groups of consecutive agents. Each tile has the pairs of
-        one group (rows) with another one (columns).
+        The agents are arranged in the given order and divided into groups of consecutive agents. A tile contains the pairs of
+        an agent from one group (rows) and an agent from another or the same group (columns).
 
         Parameters
         ----------
@@ -83,7 +83,8 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
         Ids of the agents, best first.
     fpr : float or None
         False-positive rate of all pairs together, which is subtracted from the agreement of each pair; None to subtract
-        nothing. It is not used if each pair has its own rate (`evidence.own_rates`), which `evidence` has already subtracted.
+        nothing. It is ignored if each pair has its own rate (`evidence.own_rates`), because `evidence` has already subtracted
+        these rates.
 
     Returns
     -------

@@ -76,7 +76,7 @@ class TrialSample:
         rng : Generator
             Random generator.
         preferred : sequence of int, optional
-            Rows of trials that are selected first, up to half of the maximum number and size.
+            Rows of trials that are selected before all others. They fill at most half of the sample, by number and by size.
         max_bytes : int, default 1,100,000
             Maximum size of all texts together.
 
@@ -128,7 +128,7 @@ def find_calling_judge(result: Verdicts) -> Mapping[str, Json] | None:
 
 
 def read_raw_answers(request_hashes: Sequence[bytes], store: str | None) -> tuple[Raw | None, ...]:
-    """Read the texts that a judge answered to requests from the store of answers.
+    """Read the raw answers of a judge to requests from the store of answers.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def _excerpt(pool: Pool | None, cell: Cell) -> str | None:
 
 
 def _to_raw(completion: Completion) -> Raw:
-    """Convert a stored answer to JSON, with escaped control characters and probabilities of the first token's alternatives."""
+    """Convert a stored answer to JSON. Control characters are escaped, and the alternatives to the first token are included."""
     return {
         "text": truncate(completion.text, MAX_TEXT),
         "finish_reason": escape_controls(completion.finish_reason),

@@ -206,7 +206,7 @@ def _iter_interval_bars(rows: Sequence[RankingRow]) -> Iterator[IntervalBar | No
 
 
 def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
-    """Find, for each agent, the other agents whose abilities do not differ significantly from its own.
+    """Find, for each agent, the other agents that do not differ significantly from it in ability.
 
     Parameters
     ----------
@@ -360,7 +360,11 @@ def rates_table(rates: RateFacts) -> Table:
 
 
 def moved_table(moves: Sequence[AgentChange]) -> Table:
-    """Return a table of abilities and ranks before and after the last extension, and of drift, one row per agent."""
+    """Return a table of the changes since the last extension of a run, one row per agent.
+
+    The columns are the ability and the rank before and after the extension, the drift of the agent, and its p-value. Drift is
+    the ability by the new answers alone minus the ability by the earlier answers.
+    """
     rows = [
         [
             move.agent,

@@ -95,7 +95,7 @@ def _make_agent_pages(
     """Return the details of each agent for the report: scores, residuals, agreement, findings and worst trials.
 
     evidence : tables of the run, with the score of each cell (an agent on an item)
-    grid : agreement of all pairs of agents; the details are in the order of its agents
+    grid : agreement of all pairs of agents; it defines the order of the agents in the result
     checks : checks of the ranking; each finding is shown for the agents that it names
     worst_trials : for each agent, rows of the trials that lower its ability most; an empty sequence for an imported run, which
         has no trials

@@ -38,11 +38,11 @@ Link = tuple[ScoreKind, str, LinkFacts]
 
 
 def links_table(links: Iterable[Link]) -> Table:
-    """Tabulate the curl of scores, their deviation from an additive model, after each transformation by a link function.
+    """Tabulate the curl of scores (the deviation from an additive model), one row per link function and kind of scores.
 
-    The curl is measured in rectangles: four scores of two agents on two items. The table has the median and the 95% quantile
-    over rectangles, also per standard deviation (SD) of the transformed scores, and R² of the additive model. The quantiles
-    have standard errors if only a sample of the rectangles was used.
+    The link function transforms the scores first. The curl is measured in rectangles: four scores of two agents on two items.
+    The table has the median and the 95% quantile over rectangles, also per standard deviation (SD) of the transformed scores,
+    and R² of the additive model. The quantiles have standard errors if only a sample of the rectangles was used.
 
     links : one element per row: kind of the scores ("row" or "symmetric"), name of the link function, and statistics
     """
@@ -251,8 +251,8 @@ class Summary:
     def p_best_text(self) -> str | None:
         """Sentence with the agents' posterior probabilities of being the best, highest first.
 
-        None if no other agent than the selected ones may be the best, if agents cannot be compared, if the judge does not
-        discriminate, or if the recommendation is based on labels.
+        None if all other agents can be ruled out as the best, if agents cannot be compared, if the judge does not discriminate,
+        or if the recommendation is based on labels.
         """
         is_based_on_labels = self.recommendation.decided_by == "labels"
         if is_based_on_labels or not self.facts.signal.discriminates:
@@ -377,8 +377,8 @@ class Summary:
     def percent_of_dense(self) -> float | None:
         """Number of calls in percent of the calls of the dense design, which compares all pairs of agents on all items.
 
-        A plan has more independent than paired trials only if calls cost nothing. Then, only its paired trials count. None
-        for an imported run, and for a run of self-trials, which compare responses of the same agent.
+        If a plan has more independent than paired trials, the independent trials cost nothing, and only its paired trials
+        count. None for an imported run, and for a run of self-trials, which compare responses of the same agent.
         """
         calls = self.calls
         if calls is None or not calls.n_dense_calls:

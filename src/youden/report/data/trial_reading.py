@@ -204,7 +204,7 @@ class _JudgedTrials(NamedTuple):
     def select_worst_by_pair_of_texts(self) -> _JudgedTrials:
         """Return the worst trial, with the largest shortfall, of each agent with each pair of texts.
 
-        Of equally bad trials, the one with the response of the agent first is returned, then the earliest one.
+        Among equally bad trials, a trial that shows the response of the agent first is preferred, then the earliest trial.
         """
         # sort by agent and texts, then the worst trial first; np.lexsort uses its last key first
         order = np.lexsort((self.row, self.side, -self.shortfall, self.higher_text, self.lower_text, self.agent))
@@ -336,7 +336,7 @@ class TrialReaders:
     """
 
     def __init__(self, source: TrialSource, predictions: Predictions) -> None:
-        """Make all readers for the trials of a run; `predictions` are those of the fit."""
+        """Make all readers for the trials of a run; `predictions` are the predictions of the fit."""
         self.judge = JudgeQuality()
         self.durations = CallDurations(source)
         self.worst = WorstTrials(source.plan, predictions)
@@ -364,7 +364,7 @@ class TrialReading:
     """
 
     def __init__(self, source: TrialSource, predictions: Predictions) -> None:
-        """Read all trials; `predictions` are those of the fit. Raises RunFolderError if a file is damaged."""
+        """Read all trials; `predictions` are the predictions of the fit. Raises RunFolderError if a file is damaged."""
         self._source = source
         self._lines: dict[int, TrialLine] = {}
         n_trials, plan = source.n_trials, source.plan

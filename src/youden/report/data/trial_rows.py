@@ -125,7 +125,7 @@ class TrialRows:
         against : float array (n_rows,), optional
             Decisions of another judge, 0 or 1, on the same trials; NaN if it has none.
         differ : bool array (n_rows,), optional
-            Whether the same two texts also got the other answer. Default: unknown.
+            Whether the two texts of a trial got the opposite answer in another trial of the run. Default: unknown.
         """
         self.columns = columns
         self.plan = plan
@@ -141,10 +141,10 @@ class TrialRows:
 
     @cached_property
     def kind(self) -> Codes:
-        """Kind of each trial, which tells how surprising its answer is, as an index into `KINDS`: int8 array (n_rows,).
+        """Index of each trial's kind in `KINDS`: int8 array (n_rows,).
 
-        If several kinds apply to a trial, it has the most surprising one. A kind whose condition is unknown, such as "judges
-        differ" without a second judge, is not assigned.
+        The kind states how surprising the answer is. If several kinds apply to a trial, it has the most surprising one. A kind
+        is not assigned if its condition is unknown: for example, "judges differ" needs a second judge.
         """
         trial_type, missing_reason = self.columns["trial_type"], self.columns["missing_reason"]
         is_yes = self.columns["hard_answer"] == 1
@@ -274,7 +274,7 @@ class TrialRows:
         yield from self._iter_masks_by_answers(condition)
 
     def _iter_masks_by_texts(self, condition: TrialFilter) -> Iterator[Bools]:
-        """Find the trials one of whose two texts meets each condition of a filter: on agents, items, or cells.
+        """For each condition of a filter on agents, items or cells, find the trials with a text that meets the condition.
 
         A cell is a combination of an agent and an item. Yields one bool array (n_rows,) per condition that is not None.
         """
@@ -375,7 +375,7 @@ class TrialBook(TrialRows):
         descending : bool
             Whether to sort from the largest value to the smallest.
         start, stop : int
-            Positions of the first trial of the page and of the first one after it, in the sorted list.
+            Limits of the page in the sorted list: it contains the trials at the positions `start` to `stop` − 1.
 
         Returns
         -------
@@ -408,8 +408,8 @@ def count_kinds(kind: Codes) -> dict[Kind, int]:
 def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) -> Positions:
     """Sample at most `max_trials` trials, the most surprising kinds first.
 
-    All trials of a kind are selected before those of the next kind. If the trials of a kind do not all fit, a random sample of
-    them is selected.
+    All trials of a kind are selected before the trials of the next kind. If a kind has more trials than are still allowed, a
+    random sample of its trials is selected.
 
     Parameters
     ----------

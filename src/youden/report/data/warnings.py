@@ -19,7 +19,7 @@ MAX_FPR = 0.05
 
 
 def iter_advice(summary: Summary, notes: Sequence[str], *, additivity: bool = True) -> Iterator[Finding]:
-    """Yield the warnings of a run: those of the fit, those that follow from its numbers, and notes on unreadable data.
+    """Yield the warnings of a run: warnings of the fit, warnings that follow from its numbers, and notes on unreadable data.
 
     Parameters
     ----------
@@ -28,7 +28,8 @@ def iter_advice(summary: Summary, notes: Sequence[str], *, additivity: bool = Tr
     notes : sequence of str
         Sentences about data that could not be read.
     additivity : bool, default True
-        Whether cells were compared with enough partners for R² to show additivity; otherwise a small R² causes no warning.
+        Whether to warn about a small R², which shows that scores are not additive. False if cells were compared with too few
+        partners, because R² then shows nothing about additivity.
 
     Yields
     ------
@@ -176,8 +177,8 @@ def _make_line_key(finding: Finding) -> tuple[About, str, str]:
 def first_sentence(text: str) -> str:
     """Return the first sentence of a text without its full stop.
 
-    A colon or semicolon ends a sentence too. An end within brackets, or within the first `MIN_SENTENCE_CHARACTERS`
-    characters, is ignored.
+    A colon or semicolon ends a sentence, too. The end of a sentence is ignored within brackets, and within the first
+    `MIN_SENTENCE_CHARACTERS` characters.
 
     >>> first_sentence("The judge is a similarity baseline: it sees words. Read on.")
     'The judge is a similarity baseline'

@@ -71,9 +71,8 @@ def load_scripts(*names: str, charts: bool) -> tuple[Script, ...]:
 def make_policy(scripts: Sequence[Script], *, is_served: bool) -> str:
     """Make a content security policy that allows only the given scripts.
 
-    A page in a file loads nothing.
-
-    is_served : whether the viewer serves the page, which then may load data from it
+    is_served : True if the viewer serves the page, so that the page may load data from the viewer. False if the page is a file;
+        it may then load nothing.
     """
     script_sources = " ".join(script.source for script in scripts) or "'none'"
     viewer = "'self'" if is_served else "'none'"
@@ -139,7 +138,8 @@ def draw_ranking_alone(agents: Sequence[RankedAgent], *, source: str, level: flo
 def collect_agent_data(data: ReportData) -> dict[str, Json]:
     """Collect the details of all agents as JSON for the script of the page.
 
-    Returns a mapping with these keys. Positions of agents and items are those in the run; as keys, they are texts.
+    Returns a mapping with these keys. Agents and items are given by their positions in the run. A position that is a key is
+    written as text.
 
     names : names of the agents, by position
     items : position → name of the item, for the items that `pages` or `trials` contain

@@ -194,7 +194,7 @@ def _render(
     figures, trials : mapping of str to object, optional
         Figures and trials as JSON.
     charts : bool, default False
-        Whether the page draws figures later, though it has none yet.
+        Whether the page needs the chart library for figures that its scripts draw later, although `figures` is empty.
     scripts_of : sequence of str, optional
         Further scripts of the page, by file name.
     **content : object
