@@ -193,7 +193,7 @@ def _fit_imported_rates(rates: Rates, pool: PoolSummary, settings: FitSettings) 
     settings : target population of the intervals, and rules of alternative rankings
     """
     # all items form one chunk, and training scores (`clean`) are the same as all scores
-    chunks = [RateChunk(start=0, rates=rates, clean=rates)]
+    chunks = [RateChunk(start=0, rates=rates, training_rates=rates)]
 
     # false-positive rates are already subtracted from the scores, so there are no independent trials
     no_independent_trials = IndependentTotals(rates.n_agents, rates.n_items)

@@ -147,15 +147,17 @@ class TrialsOnDisk:
         have few distinct values.
 
         number : number of the block
-        chosen : filter
-        by : sort column
+        chosen : filter that selects the rows to count
+        by : name of the sort column
         """
         sort_values = self._read_block(number).values(chosen, by=by)
         if by == "row":
-            # No two rows have the same value. It is enough to count them by block, because the rows of a block are in this order.
+            # Each row has its own value, the position in the run. Blocks are ranges of positions, so that the number of the
+            # block sorts them as well, and one count per block is enough.
             sort_values = np.full(len(sort_values), float(number))
-        value, n = np.unique(sort_values.round(2), return_counts=True)
-        return _SortCounts(np.full(len(value), number), value, n)
+        distinct_values, n_rows = np.unique(sort_values.round(2), return_counts=True)
+        block_numbers = np.full(len(distinct_values), number)
+        return _SortCounts(block_numbers, distinct_values, n_rows)
 
     def _read_block(self, number: int) -> TrialRows:
         """Return the rows of a block, and release the block that was read before."""
@@ -237,16 +239,18 @@ def find_cells(plan: Plan, pool: Pool | None, search: str) -> Bools | None:
         return None
     agent_matches = np.array([text in name.lower() for name in plan.agent_ids], dtype=np.bool_)
     item_matches = np.array([text in name.lower() for name in plan.item_ids], dtype=np.bool_)
-    matches: Bools = agent_matches[:, None] | item_matches
+    cell_matches: Bools = agent_matches[:, None] | item_matches
     if pool is None:
-        return matches
+        return cell_matches
 
-    # `all_texts` has the rows of all agents for the first response to each item, then for the second, and so on
+    # Each row of `all_texts` has responses of one agent to all items. The rows of all agents are repeated: first their first
+    # responses, then their second ones, and so on.
     n_agents = len(plan.agent_ids)
-    for row, texts in enumerate(pool.all_texts):
-        response_matches = [response is not None and text in response.lower() for response in texts]
-        matches[row % n_agents] |= np.array(response_matches, dtype=np.bool_)
-    return matches
+    for row, responses in enumerate(pool.all_texts):
+        agent = row % n_agents
+        response_matches = [response is not None and text in response.lower() for response in responses]
+        cell_matches[agent] |= np.array(response_matches, dtype=np.bool_)
+    return cell_matches
 
 
 def _normalize_search(search: str) -> str:
@@ -342,20 +346,25 @@ def get_state(folder: RunFolder) -> State:
 
     Returns
     -------
-    {"fitted", "in progress", "unfinished", "incomplete"}
-        The first state that applies, in this order: "in progress" if a process judges the run, and its last answers are not
-        ranked yet; "fitted" if the run has a ranking of its present answers, complete or partial; "unfinished" if the run has a
-        plan; otherwise "incomplete".
+    {"in progress", "fitted", "unfinished", "incomplete"}
+        The first state that applies, in this order:
+
+        - "in progress": a process judges the run, and the ranking does not contain all answers yet.
+        - "fitted": the run has a ranking of its present answers, all or only some of those that were planned.
+        - "unfinished": the run has a plan.
+        - "incomplete": the run has no plan.
     """
-    is_fitted = folder.has("fit.json") and folder.has("ranking.csv") and _has_current_fit(folder)
     is_planned = folder.has("plan.parquet") and folder.has("config.yaml")
+    is_fitted = folder.has("fit.json") and folder.has("ranking.csv") and _has_current_fit(folder)
     if is_planned:
-        is_complete = is_fitted and _is_judged(folder)
-        if not is_complete and _is_in_progress(folder):
+        has_final_ranking = is_fitted and _is_judged(folder)
+        if not has_final_ranking and _is_in_progress(folder):
             return "in progress"
     if is_fitted:
         return "fitted"
-    return "unfinished" if is_planned else "incomplete"
+    if is_planned:
+        return "unfinished"
+    return "incomplete"
 
 
 def _has_current_fit(folder: RunFolder) -> bool:
@@ -401,6 +410,9 @@ def _is_run(path: Path) -> bool:
 
 
 _CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
+"""Reason why a trial has no answer → its code."""
+_ANSWERED = 0
+"""Code of a trial that has an answer."""
 
 
 @dataclass(frozen=True)
@@ -469,7 +481,7 @@ class LiveRun:
             self._rows_by_key.setdefault(key, []).append(row)
         n_trials = len(self._plan)
         self._answer, self._hard_answer = np.full(n_trials, np.nan), np.full(n_trials, np.nan)
-        self._missing = np.full(n_trials, _CODES["pending"], dtype=np.int8)
+        self._missing_reason = np.full(n_trials, _CODES["pending"], dtype=np.int8)
         self._usd = np.zeros(n_trials)
         self._state: LiveState | None = None
 
@@ -481,18 +493,25 @@ class LiveRun:
         JudgeError
             If the store is damaged.
         """
-        # request hashes of the trials without an answer; all trials of one hash have the same outcome
-        unanswered = [key for key, rows in self._rows_by_key.items() if self._missing[rows[0]] != 0]
+        # Request hashes of the trials without an answer. Trials with the same hash have the same outcome, so that it is enough to
+        # check the first of them.
+        unanswered = []
+        for key, rows in self._rows_by_key.items():
+            first_row = rows[0]
+            if self._missing_reason[first_row] != _ANSWERED:
+                unanswered.append(key)
+
         try:
             with open_store_of_folder(self._store) as store:
                 outcomes = store.get_outcomes(unanswered)
         except ConfigError:
             outcomes = {}  # the store is created with the first request
 
-        previous = self._missing.copy()
+        previous_missing_reason = self._missing_reason.copy()
         for key, outcome in outcomes.items():
             self._record_outcome(self._rows_by_key[key], outcome)
-        if self._state is None or (previous != self._missing).any():
+        has_changed = not np.array_equal(previous_missing_reason, self._missing_reason)
+        if self._state is None or has_changed:
             self._state = self._compute_state()
         return self._state
 
@@ -505,13 +524,13 @@ class LiveRun:
         outcome : the judge's answer, whose decision is read here; or a failure, which marks the trials as missing
         """
         if not isinstance(outcome, Completion):
-            self._missing[rows] = _CODES["failed"]
+            self._missing_reason[rows] = _CODES["failed"]
             return
 
         reading = self._questions.read(outcome)
         self._answer[rows] = reading.answer
         self._hard_answer[rows] = reading.hard_answer
-        self._missing[rows] = _CODES[reading.missing_reason]
+        self._missing_reason[rows] = _CODES[reading.missing_reason]
         self._usd[rows[0]] = call_cost(self._judge, outcome.tokens_in, outcome.tokens_out)
 
     def _compute_state(self) -> LiveState:
@@ -519,14 +538,16 @@ class LiveRun:
 
         The cost is None if the price of an answer is unknown.
         """
-        is_done = self._missing != _CODES["pending"]  # answered or failed
-        is_answered = self._missing == 0  # no reason why the answer is missing
+        is_answered = self._missing_reason == _ANSWERED
+        is_pending = self._missing_reason == _CODES["pending"]
+        is_missing = ~is_answered & ~is_pending  # after a call
+        is_yes = self._hard_answer == 1
         ranking, reason = self._rank_agents()
         return LiveState(
             n_trials=len(self._plan),
             n_answered=int(is_answered.sum()),
-            n_missing=int((is_done & ~is_answered).sum()),
-            n_yes=int((self._hard_answer == 1).sum()),
+            n_missing=int(is_missing.sum()),
+            n_yes=int(is_yes.sum()),
             usd=None if np.isnan(self._usd).any() else float(self._usd.sum()),
             ranking=ranking,
             why_no_ranking=reason,
@@ -539,14 +560,14 @@ class LiveRun:
 
         Returns the ranking with one entry per agent, and None; or an empty ranking, and the reason why there is none.
         """
-        if not (self._missing == 0).any():
+        if not (self._missing_reason == _ANSWERED).any():
             return (), "No trial has an answer yet."
 
         verdicts = Verdicts(
             self._plan,
             self._answer.copy(),
             self._hard_answer.copy(),
-            self._missing.copy(),
+            self._missing_reason.copy(),
             judge={"name": self._judge.name},
         )
         try:
