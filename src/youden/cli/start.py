@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from youden.data.importers.pool_joiner import ImportedPool
     from youden.pools.checks.checked import Counts, PoolCheck
     from youden.pools.first_config import FirstConfig
+    from youden.report.data.summary import Summary
     from youden.study.known_groups import GroupAuc
     from youden.types import Finding
     from youden.types.pool import Json
@@ -176,7 +177,6 @@ def demo_command(out: Path, as_json: bool) -> None:
     from youden.pipeline.fitted_run import fit_run
     from youden.pipeline.judged_run import judge_run, plan_run
     from youden.report.pages.writing import write_report
-    from youden.study.known_groups import compute_group_aucs
 
     config = run_options.load_config(find_resource("configs", DEMO_CONFIG, local=False), {"out": out})
     pool = find_resource("datasets", "field-notes", local=False)
@@ -192,18 +192,34 @@ def demo_command(out: Path, as_json: bool) -> None:
 
     output.print_judged_run(planned.folder, summary, "short")
     click.echo()
-    for comparison in compute_group_aucs(planned.folder, DEMO_GROUP_PAIRS):
+    _print_demo_explanations(planned.folder, summary)
+
+
+def _print_demo_explanations(folder: RunFolder, summary: Summary) -> None:
+    """Print what the run of the demo shows: its accuracy, a limitation of its judge, and the next commands.
+
+    The accuracy is measured by pairs of groups of agents whose order is known. The limitation is an agent that the judge
+    `lexical` ranks too high.
+
+    folder : folder of the judged run
+    summary : summary of the run
+    """
+    from youden.study.known_groups import compute_group_aucs
+
+    for comparison in compute_group_aucs(folder, DEMO_GROUP_PAIRS):
         click.echo(_format_group_auc(comparison))
     click.echo(
         "These intervals refer to the abilities of these agents; so few agents say little about other agents of their kind."
     )
-    flipper = next(agent for agent in summary.ranking if agent.agent == FACT_FLIPPER)
+
+    fact_flipper = next(agent for agent in summary.ranking if agent.agent == FACT_FLIPPER)
     click.echo(
         f"\nLimitation of this judge: '{FACT_FLIPPER}' reverses the central facts of every passage and has rank "
-        f"{flipper.ranks} of {summary.n_agents}. It uses the words of the passage, and `lexical` compares nothing but words."
+        f"{fact_flipper.ranks} of {summary.n_agents}. It uses the words of the passage, and `lexical` compares nothing but words."
     )
+
     click.echo(
-        f"\nThe run is in {planned.folder.path}; open {planned.folder.path / 'report.html'}.\n"
+        f"\nThe run is in {folder.path}; open {folder.path / 'report.html'}.\n"
         "Next, use a language model as the judge. Set OPENAI_API_KEY, then run:\n"
         "  youden plan configs/runs/field-notes.yaml --judge gpt-4o-mini --out runs/read     (estimated cost)\n"
         "  youden run configs/runs/field-notes.yaml --judge gpt-4o-mini --max-cost 1 --out runs/read\n"
@@ -253,13 +269,17 @@ def init_command(
     from youden.pools.first_config import write_first_config
     from youden.pools.pool_files import find_pool
 
+    def report_import(imported: ImportedPool) -> None:
+        if not as_json:
+            _print_import(imported)
+
     first_config = write_first_config(
         pool or find_pool(Path()),
         out=out,
         judge=judge,
         columns=columns,
         environment=os.environ,
-        report=(lambda _: None) if as_json else _print_import,
+        report=report_import,
     )
     if as_json:
         output.print_json(_first_config_to_json(first_config))
@@ -270,7 +290,7 @@ def init_command(
 
 
 def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
-    """Return the JSON output of `init`.
+    """Return the JSON output of `init`, which has these keys:
 
     config, pool : paths of the config and of the pool
     agents, items, missing : number of agents, items and missing responses of the pool
@@ -322,16 +342,19 @@ def _merge_to_json(merge: MergedPool) -> dict[str, Json]:
 
 def _print_import(imported: ImportedPool) -> None:
     """Print how a file was read as a pool: used columns, summary, and notes on assumptions and on unused or missing data."""
-    notes_on_unused_rows = imported.account
-    notes = [*imported.assumed, *notes_on_unused_rows]
-    n_missing = imported.pool.n_missing
-    if n_missing:
-        notes.append(f"{format_count(n_missing, 'cell', 'has', 'have')} no response")
-
     click.echo(printable(f"read {imported.used_columns}"))
     for line in imported.summary:
         click.echo(printable(line))
-    click.echo(printable("; ".join(notes) or "all rows were used"))
+
+    notes_on_assumptions = imported.assumed
+    notes_on_unused_rows = imported.account
+    notes = [*notes_on_assumptions, *notes_on_unused_rows]
+    n_missing = imported.pool.n_missing
+    if n_missing:
+        notes.append(f"{format_count(n_missing, 'cell', 'has', 'have')} no response")
+    if not notes:
+        notes.append("all rows were used")
+    click.echo(printable("; ".join(notes)))
 
 
 def _print_new_config(first_config: FirstConfig) -> None:
@@ -362,7 +385,10 @@ def _describe_planned_run(first_config: FirstConfig) -> str:
 
 
 def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
-    """Print what was added to the pool of an existing config, changed and missing responses, and the next command."""
+    """Print how the pool of an existing config differs from its new source, and the next command.
+
+    The differences are the additions, the responses that were changed in the source, and those that it no longer contains.
+    """
     pool_path = first_config.pool_path.as_posix()
     lines = [f"{first_config.file} exists and is unchanged; {pool_path}: {_describe_additions(merge)}"]
     if merge.changed:
@@ -398,10 +424,11 @@ def _list_names(names: Sequence[str]) -> str:
 
 
 def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
-    """Find the command that the user should run next.
+    """Find the command that the user should run after `youden init` has updated the pool of an existing config.
 
-    If the config has no judged run, the command runs the config. Otherwise, it extends the run by what the pool has gained: new
-    agents first, then new items, then further responses. If the pool has gained nothing, the command writes the report.
+    If the config has no judged run, the command runs the config. If it has one, the command extends the run by one kind of
+    additions to the pool: agents if there are new ones, else items, else further responses of the agents. If nothing was added to
+    the pool, the command writes the report of the run.
 
     Returns the command and a remark. The remark on an extension states its number of calls and their cost, or the reason why the
     extension is not possible. The remark on another command is empty.
@@ -410,17 +437,22 @@ def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
     if run is None:
         return f"youden run {format_command([str(first_config.file)])}", ""
 
-    kinds: list[str] = []
-    if merge is not None:
-        n_by_kind = {"agents": len(merge.agents), "items": len(merge.items), "repeats": merge.repeats}
-        kinds = [kind for kind, n_additions in n_by_kind.items() if n_additions]
-    if not kinds:
+    subcommand = None if merge is None else _choose_extension(merge)
+    if subcommand is None:
         return f"youden report {format_command([str(run.path)])}", ""
 
-    kind = kinds[0]
     pool_path = first_config.pool_path.as_posix()
-    command = format_command(["youden", "extend", kind, str(run.path), pool_path])
-    return command, _describe_extension(run, kind, pool_path)
+    command = format_command(["youden", "extend", subcommand, str(run.path), pool_path])
+    return command, _describe_extension(run, subcommand, pool_path)
+
+
+def _choose_extension(merge: MergedPool) -> str | None:
+    """Choose the subcommand of `youden extend` that adds the first kind of additions to a run; None without additions."""
+    if merge.agents:
+        return "agents"
+    if merge.items:
+        return "items"
+    return "repeats" if merge.repeats else None
 
 
 def _describe_extension(run: RunFolder, kind: str, pool_path: str) -> str:

@@ -71,14 +71,15 @@ def links_command(
     )
     signature = folder.read_signature().text
     warnings = folder.read_facts().warnings if folder.has("fit.json") else ()
-    details: dict[str, Json] = {
+    result: dict[str, Json] = {
+        **plain_fields(study),
         "run": folder.path.name,
         "signature": signature,
         "warnings": [plain_fields(warning) for warning in warnings],
     }
     output.print_result(
         as_json,
-        plain_fields(study) | details,
+        result,
         tables=_make_curl_tables(study, folder.path.name),
         lines=study.summary,
         notes=[f"signature: {signature}"],
@@ -96,18 +97,19 @@ def _read_partner_share(folder: RunFolder, scores: ScoreKind) -> float:
 
 
 def _make_curl_tables(study: LinksStudy, name: str) -> Iterator[Table]:
-    """Yield a table of the curl of scores on each link function, and one of the differences between link functions.
+    """Yield a table of the curl on each link function, and a table of the differences between link functions.
 
-    The curl of agents i, l and items j, k (a rectangle) is |s_ij − s_ik − s_lj + s_lk|; it is 0 for additive scores. The second
-    table is omitted if agents and items were not resampled. Its column "exact" has the differences without resampling. Its title
-    states whether rectangles in which an agent or item was drawn twice (duplicates) were kept or dropped.
+    The scores s are transformed by a link function. The curl of two agents i, l and two items j, k (a rectangle) is
+    |s_ij − s_ik − s_lj + s_lk|, which is 0 if the transformed scores are additive. The first table also has R², the share of
+    their variance that the additive fit explains. The second table needs resamples of agents and items, and is left out if
+    there are none.
 
-    name : name of the run, for the titles
+    name : name of the run, for the title of the first table
     """
     rows = []
-    for link, curl in study.links.items():
+    for link_function, curl in study.links.items():
         statistics = (curl.median, curl.p95, curl.median_scaled, curl.p95_scaled, curl.r2)
-        rows.append([link, *map(format_decimal, statistics)])
+        rows.append([link_function, *map(format_decimal, statistics)])
     yield make_table(
         f"{name}: curl of {study.scores} scores, {study.n_agents} agents × "
         f"{format_items_compared(study.n_items, study.n_compared)}, {study.n_cells:,} cells",
