@@ -24,7 +24,7 @@ from youden.text.printable import format_command, mask_passwords, printable, rep
 
 HEADINGS: dict[str, dict[str, str]] = {
     "Get started": {
-        "demo": "youden.cli.start:demo_command",
+        "demo": "youden.cli.demo:demo_command",
         "init": "youden.cli.start:init_command",
         "doctor": "youden.cli.doctor:doctor_command",
         "check": "youden.cli.start:check_command",

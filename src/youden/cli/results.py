@@ -246,18 +246,9 @@ def _make_agreement_table(study: JudgesStudy) -> Table:
     """
     rows = []
     for pair in study.pairs:
-        correlations = [
-            _format_interval(pair.ranking),
-            _format_interval(pair.refit_ability),
-            _format_interval(pair.difficulty),
-        ]
-        agreement_measures = (
-            pair.agreement,
-            pair.cohen_kappa,
-            pair.krippendorff_alpha,
-            pair.krippendorff_alpha_graded,
-        )
-        agreement = [format_decimal(measure) for measure in agreement_measures]
+        correlations = [_format_interval(metric) for metric in (pair.ranking, pair.refit_ability, pair.difficulty)]
+        measures = (pair.agreement, pair.cohen_kappa, pair.krippendorff_alpha, pair.krippendorff_alpha_graded)
+        agreement = [format_decimal(measure) for measure in measures]
         rows.append([f"{pair.judge_a} / {pair.judge_b}", *correlations, f"{pair.n_units:,}", *agreement])
     items = format_items_compared(study.n_items, study.n_compared, by=" by every judge")
     return make_table(

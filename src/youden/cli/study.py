@@ -245,22 +245,23 @@ def variance_command(*, run: Path, other_runs: tuple[Path, ...], as_json: bool) 
 
 @click.command("aa")
 @options.run
-@click.option("--n-splits", "splits", type=click.IntRange(min=1), default=20, help="Number of random splits.")
+@click.option("--n-splits", type=click.IntRange(min=1), default=20, help="Number of random splits.")
 @options.seed_option("the splits")
 @options.json
-def aa_command(*, run: Path, splits: int, seed: int, as_json: bool) -> None:
+def aa_command(*, run: Path, n_splits: int, seed: int, as_json: bool) -> None:
     """Run an A/A test on RUN: compare agents with themselves.
 
     The responses of each agent to each item are split into two random halves, which are ranked as if they were two agents. The
-    test counts how often the two halves differ significantly, or one half is worse in a gate (a non-inferiority test). Both
-    should happen rarely. The test needs agents with several responses per item, uses the answers of RUN, and sends no request.
+    test counts how often the two halves differ significantly, and how often `youden gate`, a non-inferiority test, finds that one
+    half is worse than the other. Both should happen rarely. The test needs agents with several responses per item, uses the
+    answers of RUN, and sends no request.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.types.pool import plain_fields
     from youden.workflows.halves import run_aa_test
 
     folder = RunFolder(run)
-    result = run_aa_test(folder.read_verdicts(folder.read_plan()), n_splits=splits, seed=seed)
+    result = run_aa_test(folder.read_verdicts(folder.read_plan()), n_splits=n_splits, seed=seed)
     output.print_result(as_json, plain_fields(result), lines=[result.summary])
 
 

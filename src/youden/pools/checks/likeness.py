@@ -267,8 +267,7 @@ def _count_items_with_private_word(sample: SampledTexts) -> Counter[tuple[int, .
 
     # idf = log(n_items / number of items with the word), so it is largest, log(n_items), for a word on only one item
     max_idf = np.log(len(sample.items))
-    rounding_error = 1e-9
-    is_on_one_item = sample.idf >= max_idf - rounding_error
+    is_on_one_item = sample.idf >= max_idf - 1e-9  # allows for rounding errors
     for item, (start, end) in enumerate(sample.ranges):
         is_new_word = is_on_one_item.copy()
         prompt_words = sample.prompt_has_word[[item]].indices
@@ -361,8 +360,7 @@ def _compute_similarity_ratio(similarity: Floats, is_member: Bools) -> float:
     is_member : bool array (n_agents,), members of the family; at least two
 
     Returns the mean similarity of two different members, divided by the mean similarity of a member and an agent outside the
-    family. For example, 1.5 means that members share 1.5 times as many words with each other. The result is 1 if one of the two
-    means is unknown.
+    family. It is 1.5 if members are 1.5 times as similar to each other as to other agents, and 1 if a mean is unknown.
     """
     within_family = similarity[is_member][:, is_member]
     is_off_diagonal = ~np.eye(len(within_family), dtype=np.bool_)
