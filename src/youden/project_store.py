@@ -64,7 +64,7 @@ def project_store() -> Path:
     Path
         Relative to the current directory.
     """
-    return Path(os.path.relpath(_project_directory() / PROJECT / "answers.db"))
+    return Path(os.path.relpath(_find_project_directory() / PROJECT / "answers.db"))
 
 
 def find_moved_store(store: Path, run: Path) -> Path:
@@ -93,7 +93,7 @@ def find_moved_store(store: Path, run: Path) -> Path:
     return project_store()
 
 
-def _project_directory() -> Path:
+def _find_project_directory() -> Path:
     """Return the project directory: the nearest folder, from the current one upwards, that contains `.youden`.
 
     If no folder contains `.youden`, the project directory is the nearest folder with `.git` or `pyproject.toml`; if there

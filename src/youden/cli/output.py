@@ -353,6 +353,10 @@ def _describe_precision(planned: PlannedRun, plan: Plan, cost: Cost, forecast: P
 
 
 def _format_percent_of_dense(plan: Plan, cost: Cost) -> str:
+    """Format the calls that compare agents as a percentage of the dense calls, and the number of self-trials, if there are any.
+
+    Dense calls compare all pairs of agents on all items. A self-trial compares two responses of one agent.
+    """
     if not plan.n_dense_calls:
         return "self-trials"
     n_comparisons = cost.calls - plan.n_self_trials

@@ -308,7 +308,7 @@ def judge_command(
     if importing:
         result = _import_answers(planned, answers, make_options)
     elif batch:
-        result = _judge_in_batches(planned, make_options, poll)
+        result = _judge_by_batch_api(planned, make_options, poll)
     elif engine is not None:
         result = _judge_on_ray(planned, make_options, workers)
     else:
@@ -317,7 +317,7 @@ def judge_command(
     _print_judged_trials(planned, result, as_json=as_json)
 
 
-def _judge_in_batches(planned: PlannedRun, make_options: run_options.OptionsFactory, poll: float | None) -> Verdicts:
+def _judge_by_batch_api(planned: PlannedRun, make_options: run_options.OptionsFactory, poll: float | None) -> Verdicts:
     """Query the judge of a run by the Batch API of its provider, and wait for the answers.
 
     poll : seconds between two requests for the status of a batch; None for the default

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def _config_option(name: str, help: str | None) -> Callable[[Callable[..., R]], Callable[..., R]]:
+def _make_config_option(name: str, help: str | None) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Return a decorator that adds the command-line option of a config key to a command.
 
     The option has the type, the limits and the help of the key.
@@ -169,7 +169,7 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
         Decorator of a command.
     """
     all_keys = (*keys, *helps)
-    decorators = [_config_option(key, helps.get(key)) for key in all_keys]
+    decorators = [_make_config_option(key, helps.get(key)) for key in all_keys]
 
     def add_options(command: Callable[..., R]) -> Callable[..., R]:
         """Add the options of all these config keys to a command."""

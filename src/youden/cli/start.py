@@ -238,6 +238,7 @@ def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
 
 
 def _import_to_json(imported: ImportedPool) -> dict[str, Json]:
+    """Convert the description of an import to the keys of the output of `init`; see `_first_config_to_json`."""
     return {
         "used_columns": imported.used_columns,
         "assumed": [*imported.assumed],
@@ -248,6 +249,7 @@ def _import_to_json(imported: ImportedPool) -> dict[str, Json]:
 
 
 def _merge_to_json(merge: MergedPool) -> dict[str, Json]:
+    """Convert the changes of an existing pool to the value of "changes" in the output of `init`."""
     return {
         "agents": [*merge.agents],
         "items": [*merge.items],
@@ -327,6 +329,7 @@ def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
 
 
 def _describe_additions(merge: MergedPool) -> str:
+    """Describe what was added to an existing pool, for example "2 new agents and 1 new item"."""
     counts = {"new agent": len(merge.agents), "new item": len(merge.items), "further response": merge.repeats}
     additions = [format_count(n, name) for name, n in counts.items() if n]
     return " and ".join(additions) or "nothing new"

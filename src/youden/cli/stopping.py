@@ -59,7 +59,7 @@ def raise_on_signals(format_message: Callable[[int], str]) -> Iterator[None]:
     for number in handled_signals:
         signal.signal(number, _raise_interrupt)
     try:
-        with _exit_thread(format_message):
+        with _run_exit_thread(format_message):
             yield
     finally:
         for number in handled_signals:
@@ -72,7 +72,7 @@ def _raise_interrupt(number: int, _frame: object) -> None:
 
 
 @contextmanager
-def _exit_thread(format_message: Callable[[int], str]) -> Iterator[None]:
+def _run_exit_thread(format_message: Callable[[int], str]) -> Iterator[None]:
     """Run a thread within the `with` block that ends the process at the second stop signal.
 
     The thread works even if the main thread is blocked, because it learns of signals from a socket. At the first stop signal, it

@@ -189,7 +189,7 @@ def paper_command(
     output.print_result(
         as_json,
         {"paper": result},
-        tables=_paper_tables(study),
+        tables=_make_paper_tables(study),
         lines=["Not computed:", *not_computed, "Disagreements between the paper and its data:", *disagreements],
         notes=[f"signature: {signature}" for signature in signatures],
     )
@@ -205,7 +205,7 @@ def _compare_judges(runs: tuple[Path, ...]) -> JudgesStudy:
     return agreement.JudgesStudy(AlignedRuns(judged_runs, match="number"))
 
 
-def _paper_tables(study: PaperStudy) -> Iterator[Table]:
+def _make_paper_tables(study: PaperStudy) -> Iterator[Table]:
     """Yield one table per table of the paper: its figures, ours, and their difference in standard deviations."""
     for number, rows in groupby(study.rows, key=lambda row: row.table):
         cells = []

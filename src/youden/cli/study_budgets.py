@@ -182,7 +182,7 @@ def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: 
         "baselines",
         folder,
         baselines_to_json(study),
-        table=_baselines_table(study, folder.path.name),
+        table=_make_baselines_table(study, folder.path.name),
         text=describe_baselines(study),
         figure_arguments=(study,),
         html=html,
@@ -190,7 +190,7 @@ def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: 
     )
 
 
-def _baselines_table(study: BaselinesStudy, name: str) -> Table:
+def _make_baselines_table(study: BaselinesStudy, name: str) -> Table:
     """Tabulate the accuracy of each model, as means over seeds with standard deviations.
 
     The columns are the prediction error (RMSE) on held-out cells (agent–item pairs), the difference between this error and the
@@ -275,7 +275,7 @@ def budget_command(
         "budget",
         folder,
         budget_to_json(study, parsed_goal),
-        table=_budget_table(study, folder.path.name),
+        table=_make_budget_table(study, folder.path.name),
         text=describe_budget(study, parsed_goal),
         figure_arguments=(study, parsed_goal),
         html=html,
@@ -283,7 +283,7 @@ def budget_command(
     )
 
 
-def _budget_table(study: BudgetStudy, name: str) -> Table:
+def _make_budget_table(study: BudgetStudy, name: str) -> Table:
     """Tabulate cost and accuracy of each design at each budget.
 
     The last row, "half items", compares two dense rankings, each from a random half of the items. It has their correlation (ρ)

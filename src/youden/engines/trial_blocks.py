@@ -376,32 +376,32 @@ class TrialsByItem:
         Returns the columns item, other_item, first and answer: arrays (n_trials,). `first` is the agent. `item` and
         `other_item` are the items of its two responses; `other_item` is −1 for paired trials, which have only one item.
         """
-        kinds = ("paired", "independent") if self.plan.is_self_plan else ("self",)
+        trial_kinds = ("paired", "independent") if self.plan.is_self_plan else ("self",)
         chunks: list[Columns] = []
-        for start, stop in self._compute_chunk_bounds(kinds):
-            chunks += [self._read_self_trials_on_items(kind, start, stop) for kind in kinds]
+        for start, stop in self._compute_chunk_bounds(trial_kinds):
+            chunks += [self._read_self_trials_on_items(trial_kind, start, stop) for trial_kind in trial_kinds]
 
         names = ("item", "other_item", "first", "answer")
         return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in names}
 
-    def _read_self_trials_on_items(self, kind: str, start: int, stop: int) -> Columns:
+    def _read_self_trials_on_items(self, trial_kind: str, start: int, stop: int) -> Columns:
         """Read the self-trials on the items `start` to `stop` − 1.
 
         A self-trial compares two responses of one agent: to the same item (paired) or to two items (independent).
 
-        kind : name of the partitions to read. If all trials of the run are self-trials, "paired" or "independent". If only
+        trial_kind : which self-trials to read. If all trials of the run are self-trials, "paired" or "independent". If only
             some of them are, "self"; these partitions contain both paired and independent self-trials.
         start : position of the first item
         stop : position of the item after the last one
 
         Returns the columns that `read_self_trials` returns. `other_item` is −1 for a paired trial.
         """
-        trials = self._read_trials(kind, start, stop)
+        trials = self._read_trials(trial_kind, start, stop)
         trials["item"] += np.int32(start)  # `_read_trials` numbers the items from 0
 
-        if kind == "paired":
+        if trial_kind == "paired":
             trials["other_item"] = np.full(len(trials["item"]), -1, dtype=np.int32)
-        elif kind == "self":
+        elif trial_kind == "self":
             # the two items of a paired trial are the same
             is_paired = trials["other_item"] == trials["item"]
             trials["other_item"][is_paired] = -1
@@ -431,13 +431,13 @@ class TrialsByItem:
         RateChunk
             Rates of the pairs on the items of a chunk: from all trials, and only from the trials that training may use.
         """
-        kinds = ["paired"]
+        trial_kinds = ["paired"]
         if self.plan.independent == "matched":
-            kinds.append("independent")
+            trial_kinds.append("independent")
         if with_follow_ups:
-            kinds.append("follow-up")
-        for start, stop in self._compute_chunk_bounds(kinds):
-            yield self._compute_rate_chunk(start, stop, kinds)
+            trial_kinds.append("follow-up")
+        for start, stop in self._compute_chunk_bounds(trial_kinds):
+            yield self._compute_rate_chunk(start, stop, trial_kinds)
 
     def find_alarms(self) -> list[Finding]:
         """Return a finding "alarm" for each agent or pair with too many false positives.
@@ -469,19 +469,19 @@ class TrialsByItem:
         facts: dict[str, Fact] = {"n_yes": alarm.n_yes, "n": alarm.n, "rate_of_others": alarm.rate}
         return Finding("alarm", message, agents=agents, facts=facts)
 
-    def _compute_chunk_bounds(self, kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
+    def _compute_chunk_bounds(self, trial_kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Group the items into chunks of limited size, and yield the start and the stop position of each chunk.
 
         A chunk consists of whole partitions. A partition holds all trials on some consecutive items.
 
-        kinds : kinds of trials that will be read, of "paired", "independent" and "follow-up"
+        trial_kinds : kinds of trials that will be read, of "paired", "independent" and "follow-up"
         """
         n_items = self.plan.n_items
         chunk_start = 0
         filled = 0.0  # fraction of the chunk's capacity that its partitions take so far
         for first_item in range(0, n_items, self._items_per_partition):
             n_cells = self.plan.n_agents * min(self._items_per_partition, n_items - first_item)
-            n_trials = sum(self._count_in_partition(kind, first_item) for kind in kinds)
+            n_trials = sum(self._count_in_partition(trial_kind, first_item) for trial_kind in trial_kinds)
             size = max(n_cells / MAX_CELLS_PER_CHUNK, n_trials / MAX_TRIALS_PER_CHUNK)
 
             # a partition is never divided, even if it is larger than a chunk should be
@@ -492,19 +492,19 @@ class TrialsByItem:
             filled += size
         yield chunk_start, n_items
 
-    def _compute_rate_chunk(self, start: int, stop: int, kinds: Sequence[str]) -> RateChunk:
+    def _compute_rate_chunk(self, start: int, stop: int, trial_kinds: Sequence[str]) -> RateChunk:
         """Compute the true- and false-positive rates of pairs of agents on the items `start` to `stop` − 1.
 
-        kinds : kinds of trials to use: "paired", and optionally "independent" and "follow-up"
+        trial_kinds : kinds of trials to use: "paired", and optionally "independent" and "follow-up"
 
         The result has two sets of rates. `rates` uses all independent trials. `training_rates` uses the independent trials
-        without a held-out response. The two are the same object if the plan holds out no responses, or if `kinds` does not
+        without a held-out response. The two are the same object if the plan holds out no responses, or if `trial_kinds` does not
         contain "independent".
         """
         items = slice(start, stop)
-        with_follow_ups = "follow-up" in kinds
+        with_follow_ups = "follow-up" in trial_kinds
         paired = self._read_paired(start, stop, with_follow_ups=with_follow_ups)
-        if "independent" not in kinds:
+        if "independent" not in trial_kinds:
             # a follow-up compares a pair on the same item again
             has_repeated_pairs = self._has_repeated_pairs or with_follow_ups
             rates = self._compute_true_positive_rates(paired, items, has_repeated_pairs=has_repeated_pairs)
@@ -689,14 +689,14 @@ class TrialsByItem:
             counts_for_second=columns["weight_second"][is_selected] > 0,
         )
 
-    def _make_record_dtype(self, kind: str) -> np.dtype[Any]:
+    def _make_record_dtype(self, trial_kind: str) -> np.dtype[Any]:
         """Return the NumPy type of the records in a partition: a structured type with one field per value of a trial.
 
-        kind : which trials the partition contains: "paired"; "follow-up" (additional paired trials that serve only to flag
+        trial_kind : which trials the partition contains: "paired"; "follow-up" (additional paired trials that serve only to flag
             groups of agents); "independent"; or "self" (comparisons of two responses of one agent)
         """
         # the two responses of these trials can belong to different items
-        if kind in ("independent", "self"):
+        if trial_kind in ("independent", "self"):
             return _INDEPENDENT_DTYPE
 
         # paired trials and follow-ups have the same fields
@@ -709,12 +709,12 @@ class TrialsByItem:
             fields.append(("votes", "f8", (self.n_votes,)))
         return np.dtype(fields)
 
-    def _append_to_partitions(self, kind: str, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
+    def _append_to_partitions(self, trial_kind: str, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
         """Append selected trials to the partitions of their items.
 
         A partition holds the trials on n consecutive items. With n = 100, partition 2 holds those on items 200 to 299.
 
-        kind : "paired", "follow-up", "independent" or "self"
+        trial_kind : "paired", "follow-up", "independent" or "self"
         columns : columns of a chunk of rows
         mask : bool array (n_rows,), rows to append
         """
@@ -725,7 +725,7 @@ class TrialsByItem:
         sorted_rows = rows[order]
         sorted_partitions = partition_of_row[order]
 
-        records = np.empty(len(sorted_rows), dtype=self._make_record_dtype(kind))
+        records = np.empty(len(sorted_rows), dtype=self._make_record_dtype(trial_kind))
         for name in records.dtype.names or ():
             records[name] = self._compute_record_field(columns, name)[sorted_rows]
 
@@ -734,7 +734,7 @@ class TrialsByItem:
         bounds = np.flatnonzero(np.diff(sorted_partitions, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(bounds):
             first_item = int(sorted_partitions[start]) * self._items_per_partition
-            self._append_records(f"{kind}-{first_item}", records[start:stop])
+            self._append_records(f"{trial_kind}-{first_item}", records[start:stop])
 
     def _compute_record_field(self, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
         """Compute one field of the records of trials from the columns of verdicts.parquet.
@@ -773,13 +773,13 @@ class TrialsByItem:
         with (self._partitions / partition).open("ab") as file:
             records.tofile(file)
 
-    def _count_in_partition(self, kind: str, first_item: int) -> int:
+    def _count_in_partition(self, trial_kind: str, first_item: int) -> int:
         """Count the trials in one partition: the trials of one kind on some consecutive items.
 
-        kind : "paired", "independent", "follow-up" or "self"
+        trial_kind : "paired", "independent", "follow-up" or "self"
         first_item : position of the first item of the partition in the run
         """
-        name = f"{kind}-{first_item}"
+        name = f"{trial_kind}-{first_item}"
         if self._partitions is None:
             chunks = self._in_memory.get(name, [])
             return sum(map(len, chunks))
@@ -787,22 +787,22 @@ class TrialsByItem:
         file = self._partitions / name
         if not file.exists():
             return 0
-        bytes_per_trial = self._make_record_dtype(kind).itemsize
+        bytes_per_trial = self._make_record_dtype(trial_kind).itemsize
         return file.stat().st_size // bytes_per_trial
 
-    def _read_trials(self, kind: str, start: int, stop: int) -> Columns:
+    def _read_trials(self, trial_kind: str, start: int, stop: int) -> Columns:
         """Read trials of one kind on the items `start` to `stop` − 1 as columns, with items numbered from 0.
 
-        kind : "paired", "independent", "follow-up" or "self"
+        trial_kind : "paired", "independent", "follow-up" or "self"
         start : position of the first item, which must be the first one of a partition
         stop : position after the last item
 
         Returns arrays (n_trials,) by the names of the fields in `_make_record_dtype`.
         """
-        dtype = self._make_record_dtype(kind)
+        dtype = self._make_record_dtype(trial_kind)
         chunks = [np.empty(0, dtype=dtype)]
         for first_item in range(start, stop, self._items_per_partition):
-            name = f"{kind}-{first_item}"
+            name = f"{trial_kind}-{first_item}"
             if self._partitions is None:
                 chunks += self._in_memory.get(name, ())
             elif (self._partitions / name).exists():

@@ -504,6 +504,7 @@ def _describe_pool(pool: Pool) -> str:
 
 
 def _describe_cost(cost: DesignCost) -> str:
+    """Describe the number of calls of a plan and their price in one sentence, for a comment in the config."""
     usd = "at an unknown price" if cost.usd is None else f"about ${cost.usd:,.2f}"
     return f"This plan is {cost.calls:,} calls, {usd} with {cost.judge}."
 

@@ -183,7 +183,7 @@ def format_with_interval(
         if method.startswith("none: "):
             note = f" (no interval: {method.removeprefix('none: ')})"
         return f"{value:.{digits}f}{note}"
-    digits = _distinguishing_digits(low, high, digits)
+    digits = _choose_digits(low, high, digits)
     return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
@@ -204,11 +204,11 @@ def format_signed_interval(low: float | None, high: float | None, *, digits: int
     """
     if low is None or high is None:
         return "–"
-    digits = _distinguishing_digits(low, high, digits)
+    digits = _choose_digits(low, high, digits)
     return f"{low:+.{digits}f} … {high:+.{digits}f}"
 
 
-def _distinguishing_digits(low: float, high: float, digits: int) -> int:
+def _choose_digits(low: float, high: float, digits: int) -> int:
     """Return the smallest number of digits after the decimal point, at least `digits`, with which two bounds differ."""
     while round(low, digits) == round(high, digits) and digits < _MAX_DIGITS:
         digits += 1

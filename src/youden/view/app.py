@@ -395,6 +395,7 @@ def _parse_number(text: str | None) -> int | None:
 
 
 def _to_json(value: object) -> Response:
+    """Return a response with a value as JSON; NumPy arrays become lists."""
     return Response(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json")
 
 

@@ -319,8 +319,8 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     n_words = _count_words(sample)
     return PoolCheck(
         name=pool.name,
-        counts=_count_responses(pool, lengths, mean_words=_mean_words(n_words)),
-        agent_words=_mean_words_by_agent(sample, n_words),
+        counts=_count_responses(pool, lengths, mean_words=_compute_mean_words(n_words)),
+        agent_words=_compute_mean_words_by_agent(sample, n_words),
         languages=languages.languages,
         findings=tuple(findings),
         costs=costs,
@@ -337,7 +337,7 @@ def _count_words(sample: SampledTexts) -> Floats:
     return n_words
 
 
-def _mean_words(n_words: Floats) -> float | None:
+def _compute_mean_words(n_words: Floats) -> float | None:
     """Return the mean number of words of the responses whose words were counted; None if these are not most responses."""
     is_counted = ~np.isnan(n_words)
     if 2 * is_counted.sum() <= len(n_words):
@@ -345,11 +345,11 @@ def _mean_words(n_words: Floats) -> float | None:
     return float(n_words[is_counted].mean())
 
 
-def _mean_words_by_agent(sample: SampledTexts, n_words: Floats) -> dict[str, float | None]:
-    """Return the result of `_mean_words` for the responses of each agent, by its id."""
+def _compute_mean_words_by_agent(sample: SampledTexts, n_words: Floats) -> dict[str, float | None]:
+    """Return the result of `_compute_mean_words` for the responses of each agent, by its id."""
     means = {}
     for position, agent in enumerate(sample.pool.agents):
-        means[agent.id] = _mean_words(n_words[sample.agent_of == position])
+        means[agent.id] = _compute_mean_words(n_words[sample.agent_of == position])
     return means
 
 

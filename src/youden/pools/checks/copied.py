@@ -485,17 +485,17 @@ def find_text_reuse(
     is_concatenating = (n_contained >= MIN_CONTAINED_RESPONSES) & ~is_clone
     if is_concatenating.any():
         ids = select_ids(agents, np.flatnonzero(is_concatenating))
-        yield _report_concatenation(ids, float(n_contained[is_concatenating].max()))
+        yield _make_concatenation_finding(ids, float(n_contained[is_concatenating].max()))
 
     is_excluded = np.array([agent.id in excluded for agent in agents])
     is_compared = ~is_excluded & ~is_concatenating
     reuse_by_agent = _find_reusing_agents(table, is_compared, is_clone)
     if reuse_by_agent:
         ids = select_ids(agents, sorted(reuse_by_agent))
-        yield _report_reuse(ids, min(reuse_by_agent.values()))
+        yield _make_reuse_finding(ids, min(reuse_by_agent.values()))
 
 
-def _report_concatenation(agents: tuple[str, ...], max_contained: float) -> Finding:
+def _make_concatenation_finding(agents: tuple[str, ...], max_contained: float) -> Finding:
     """Return the finding for agents that concatenate responses of other agents.
 
     agents : ids of these agents
@@ -512,7 +512,7 @@ def _report_concatenation(agents: tuple[str, ...], max_contained: float) -> Find
     )
 
 
-def _report_reuse(agents: tuple[str, ...], min_share: float) -> Finding:
+def _make_reuse_finding(agents: tuple[str, ...], min_share: float) -> Finding:
     """Return the finding for agents that reuse parts of responses of other agents.
 
     agents : ids of these agents

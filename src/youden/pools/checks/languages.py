@@ -78,10 +78,10 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
     if not deviating_agents:
         return Languages(languages, ())
     ids = select_ids(sample.pool.agents, deviating_agents)
-    return Languages(languages, (_report_languages(languages, ids, len(deviating_agents) / len(codes)),))
+    return Languages(languages, (_make_language_finding(languages, ids, len(deviating_agents) / len(codes)),))
 
 
-def _report_languages(languages: Mapping[str, int], ids: tuple[str, ...], share: float) -> Finding:
+def _make_language_finding(languages: Mapping[str, int], ids: tuple[str, ...], share: float) -> Finding:
     """Return the finding for agents with another language, which are a fraction `share` of those with a known one."""
     listing = ", ".join(f"{language} ({n_agents})" for language, n_agents in languages.items())
     return Finding(

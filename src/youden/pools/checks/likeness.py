@@ -80,8 +80,8 @@ def find_clones(sample: SampledTexts) -> Iterator[Finding]:
         pairs = np.ix_(members, members)
         share_of_all_pairs = float(n_same[pairs].sum() / max(1, n_compared[pairs].sum()))
 
-        # All pairs include each of the n members with itself, for which no same responses are counted. They are 1/n of all
-        # pairs, so the share among pairs of different members is larger by the factor n / (n − 1).
+        # All pairs include each of the n members with itself, for which no same responses are counted. They are about 1/n of
+        # all pairs, so the share among pairs of different members is larger by the factor n / (n − 1).
         share = share_of_all_pairs * len(members) / (len(members) - 1)
         ids = select_ids(sample.pool.agents, members)
         yield _make_clone_finding(sample.pool, ids, share=min(share, 1.0))
@@ -340,10 +340,10 @@ def find_families(sample: SampledTexts) -> Iterator[Finding]:
         is_large = n_members >= 3 and n_members / len(agents) >= LARGE_FAMILY_SHARE
         if ratio >= MIN_FAMILY_RATIO or is_large:
             ids = select_ids(agents, np.flatnonzero(is_member))
-            yield _report_family(name, ids, len(agents), ratio)
+            yield _make_family_finding(name, ids, len(agents), ratio)
 
 
-def _report_family(name: str, ids: tuple[str, ...], n_agents: int, ratio: float) -> Finding:
+def _make_family_finding(name: str, ids: tuple[str, ...], n_agents: int, ratio: float) -> Finding:
     """Return the finding for a family; `ratio` is the result of `_compute_similarity_ratio`."""
     message = (
         f"{len(ids)} of {n_agents} agents belong to the family '{name}': {format_names(ids)}. On average, two of them "
@@ -411,17 +411,17 @@ def find_templates(sample: SampledTexts) -> Iterator[Finding]:
                 f"Agent '{agent.id}' repeats itself: {share:.0%} of the three-word runs of its median response occur in "
                 "at least a tenth of its responses."
             )
-            yield _report_template(agent.id, message, share)
+            yield _make_template_finding(agent.id, message, share)
         elif specificity[position] < MAX_RELATIVE_SPECIFICITY:
             share = float(specificity[position])
             message = (
                 f"The responses of agent '{agent.id}' hardly depend on the item: they are {share:.0%} as specific to "
                 "it as those of the median agent."
             )
-            yield _report_template(agent.id, message, share)
+            yield _make_template_finding(agent.id, message, share)
 
 
-def _report_template(agent: str, message: str, share: float) -> Finding:
+def _make_template_finding(agent: str, message: str, share: float) -> Finding:
     """Return the finding for an agent whose responses are a template."""
     return Finding(
         "template",

@@ -159,10 +159,10 @@ def _measure_longest_lists(sample: SampledTexts, start: int, end: int, words: Id
     word_bounds = sample.texts.start[start : end + 1]
     is_listed = np.isin(sample.texts.ids[word_bounds[0] : word_bounds[-1]], words)
     text_bounds = (word_bounds - word_bounds[0]).tolist()
-    return np.array([_longest_run(is_listed[first:last]) for first, last in pairwise(text_bounds)])
+    return np.array([_measure_longest_run(is_listed[first:last]) for first, last in pairwise(text_bounds)])
 
 
-def _longest_run(is_listed: Bools) -> int:
+def _measure_longest_run(is_listed: Bools) -> int:
     """Return the length of the longest sequence of True."""
     # every sequence lies between two breaks: a False, or one of the ends
     breaks = np.flatnonzero(np.concatenate([[True], ~is_listed, [True]]))

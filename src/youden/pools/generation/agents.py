@@ -345,9 +345,9 @@ def _check_agents(content: _AgentsYaml, path: Path) -> None:
     ids = [agent.id for agent in content.agents]
     for agent in content.agents:
         if ids.count(agent.id) > 1 or agent.id == SOURCE:
-            raise _file_error(path, f"the id '{agent.id}' is not available. Set a different id for every agent.")
+            raise _make_file_error(path, f"the id '{agent.id}' is not available. Set a different id for every agent.")
         if agent.based_on != SOURCE and agent.based_on not in ids:
-            raise _file_error(
+            raise _make_file_error(
                 path,
                 f"agent '{agent.id}' is based on '{agent.based_on}', which is not an agent of this file. "
                 "Set `based_on` to an agent.",
@@ -355,7 +355,7 @@ def _check_agents(content: _AgentsYaml, path: Path) -> None:
         try:
             _ = agent.transforms  # raises an error if a transform does not exist
         except ConfigError as error:
-            raise _file_error(path, f"agent '{agent.id}': {error.message}") from error
+            raise _make_file_error(path, f"agent '{agent.id}': {error.message}") from error
 
 
 def _find_agents_file(path: Path) -> Path:
@@ -372,13 +372,17 @@ def _parse_file(path: Path) -> _AgentsYaml:
     try:
         data = read_yaml(path)
     except OSError as error:
-        raise _file_error(path, f"it cannot be read ({error.strerror or error}). Pass a UTF-8 YAML file.") from None
+        raise _make_file_error(
+            path, f"it cannot be read ({error.strerror or error}). Pass a UTF-8 YAML file."
+        ) from None
     except ValueError as error:
-        raise _file_error(path, f"it is not YAML: {' '.join(str(error).split())}. Pass a UTF-8 YAML file.") from None
+        raise _make_file_error(
+            path, f"it is not YAML: {' '.join(str(error).split())}. Pass a UTF-8 YAML file."
+        ) from None
     try:
         return _AgentsYaml.model_validate(data)
     except ValidationError as error:
-        raise _file_error(
+        raise _make_file_error(
             path,
             f"{_format_agent(error, data)}{format_validation_error(error, subject='the file')}. Add or correct this key.",
         ) from None
@@ -424,5 +428,6 @@ def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[
     return config.with_changes({"decision": "text"})  # it writes a text instead of deciding
 
 
-def _file_error(path: Path, problem: str) -> ConfigError:
+def _make_file_error(path: Path, problem: str) -> ConfigError:
+    """Make the error for a problem of the agents' file; `problem` is the message after the path."""
     return ConfigError(f"{path}: {problem}", slug="agents-file")

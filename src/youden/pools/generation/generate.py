@@ -223,7 +223,7 @@ def _transform_texts(generation: Generation, agent: AgentSpec, inputs: Sequence[
         if text is None:
             transformed.append(None)
             continue
-        rng = _response_rng(generation.file.seed, agent.id, item.id, repeat)
+        rng = _make_response_rng(generation.file.seed, agent.id, item.id, repeat)
         transformed.append(apply_steps(text, agent.transforms, rng))
     return transformed
 
@@ -384,7 +384,7 @@ def _arrange_texts(texts: Sequence[str | None], *, n_items: int) -> Objects:
     return texts_by_repeat
 
 
-def _response_rng(seed: int, agent: str, item: str, repeat: int) -> np.random.Generator:
+def _make_response_rng(seed: int, agent: str, item: str, repeat: int) -> np.random.Generator:
     """Return the random generator of one response, which does not depend on other agents, items and repeats."""
     suffix = f"\0{repeat}" if repeat > 1 else ""
     digest = hashlib.sha256(f"{seed}\0{agent}\0{item}{suffix}".encode("utf-8", "surrogatepass")).digest()

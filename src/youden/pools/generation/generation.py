@@ -361,4 +361,5 @@ def read_generation(folder: Path) -> Generation:
 
 
 def _read_recipe(folder: Path) -> _RecipeFile:
+    """Read the recipe of a generated pool; raise RunFolderError if it is missing, damaged or of another version."""
     return parse(folder / RECIPE, read_bytes(folder / RECIPE), TypeAdapter(_RecipeFile))
