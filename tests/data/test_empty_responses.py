@@ -88,6 +88,7 @@ def test_init_reads_empty_cells_as_empty_responses_and_says_so(youden: Youden, t
     assert (pool.n_agents, pool.n_items, pool.n_empty, pool.n_missing) == (4, N_ITEMS, 3, 0)
 
 
+@pytest.mark.slow
 def test_the_config_decides_whether_empty_responses_are_judged(youden: Youden, tmp_path: Path) -> None:
     responses("").to_csv(tmp_path / "mine.csv", index=False)
     for rule, n_missing in (("failure", 0), ("missing", 3)):
