@@ -46,8 +46,8 @@ NOT_USABLE = 2
 def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
     """Check the installation and the API keys, or test JUDGE.
 
-    Without JUDGE, the command lists the extras and the commands that need them, the judges and the state of their API keys, and
-    the age of the shipped prices. It warns if the prices are older than 180 days.
+    Without JUDGE, the command lists the extras (optional packages) with the commands that need them, and the judges with the
+    state of their API keys. It states the age of the shipped prices, and warns if they are older than 180 days.
 
     JUDGE is the name of a judge in configs/judges/, the path of a .yaml file, or a model such as gpt-4o or anthropic/NAME. The
     file may also be the config of a run or a file of agents. One request is sent to check the key, the connection, the model, the

@@ -83,7 +83,7 @@ def print_warnings(warnings: Iterable[Finding | str]) -> None:
 
 def print_result(
     as_json: bool,
-    value: Mapping[str, Json],
+    result: Mapping[str, Json],
     *,
     answer: Iterable[str] = (),
     tables: Iterable[Table] = (),
@@ -96,8 +96,9 @@ def print_result(
     Parameters
     ----------
     as_json : bool
-        Whether to print `value` as JSON. Otherwise the text is printed: `answer`, `tables`, `lines` and `notes`, in this order.
-    value : mapping of str to object
+        Whether to print `result` as JSON. If False, the text is printed: `answer`, `tables`, `lines` and `notes`, in this
+        order.
+    result : mapping of str to object
         Result as JSON.
     answer : iterable of str
         Sentences before the tables that answer the question of the command.
@@ -113,7 +114,7 @@ def print_result(
     """
     print_warnings(warnings)
     if as_json:
-        print_json(value)
+        print_json(result)
         return
     for line in answer:
         click.echo(printable(line))

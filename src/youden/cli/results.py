@@ -55,16 +55,17 @@ def fit_command(
     An unfinished run is ranked by the answers so far, and marked as partial.
 
     Writes scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json, signature.json and others, and
-    with --labels also labels.json, which measures how well the ranking agrees with the labels. rates.parquet is written
-    for 10,000,000 trials or more only with --rates.
+    with --labels also labels.json, which measures how well the ranking agrees with the labels. A run of 10,000,000 trials
+    or more gets rates.parquet only with --rates.
     """
     from youden.runs.run_object import Run
 
     summary = Run(run).fit(**overrides, labels=labels, rates=rates).summary
     output.print_fitted_run(summary, as_json=as_json)
-    if labels is None or summary.labels is None:
+    validation = summary.labels
+    if labels is None or validation is None:
         return
-    has_labelled_responses = any(label.cells for label in summary.labels.labels)
+    has_labelled_responses = any(label.cells for label in validation.labels)
     if has_labelled_responses:
         command = format_command(["youden", "quality", str(run), "--labels", str(labels)])
         output.print_note(f"to combine labels and ability, run: {command}")

@@ -180,8 +180,8 @@ def init_command(
     the run, and further keys. The judge is gpt-4o-mini if its API key is set, else lexical.
 
     An existing config does not change. New agents, items and responses of POOL are added to its pool. Nothing is removed.
-    Changed responses are listed, and updated unless the pool was judged. A judged run keeps its pool. The extended pool is then
-    written to a new folder, and the command that extends the run is printed with its cost.
+    Changed responses are listed. They are updated if the pool was not judged. If it was judged, its run keeps the pool: the
+    extended pool is written to a new folder, and the command that extends the run is printed with its cost.
     """
     from youden.pools.first_config import write_first_config
     from youden.pools.pool_files import find_pool
@@ -213,8 +213,8 @@ def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
     agents, items, missing : number of agents, items and missing responses of the pool
     used_columns, assumed, left_out, question, unused : only if a table was imported; description of the columns that were used,
         assumptions, number of unused rows by reason, column of prompts, and unused columns
-    changes : only if the config existed; ids of the new `agents` and `items`, number of new `repeats` (further responses), and
-        names of `changed` and `removed` responses
+    changes : only if the config existed before; ids of the new `agents` and `items`, number of new `repeats` (further
+        responses), and names of `changed` responses and of `removed` agents and items
     judge, calls, usd : estimated cost of the run
     next : command to run next
     """
@@ -233,7 +233,7 @@ def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
         command = f"youden check {format_command([str(first_config.file)])}"
     else:
         result["changes"] = _merge_to_json(first_config.merge)
-        command, _ = _find_next_command(first_config)
+        command, _remark = _find_next_command(first_config)
     return {**result, "judge": cost.judge, "calls": cost.calls, "usd": cost.usd, "next": command}
 
 

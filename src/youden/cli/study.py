@@ -50,9 +50,10 @@ def links_command(
 ) -> None:
     """Test how well the additive model fits the scores of RUN.
 
-    Computes the exact median and 95th percentile of the curl |s_ij − s_i'j − s_ij' + s_i'j'| over all rectangles for each link
-    (identity, probit and logit), raw and per SD of the transformed scores, and the R² of the additive fit. Bootstrap resamples of
-    agents and items show whether the medians of two links differ.
+    The scores s are transformed by a link function: identity, probit or logit. For each link, the command computes the exact
+    median and 95th percentile of the curl |s_ij − s_i'j − s_ij' + s_i'j'| over all rectangles (two agents and two items), also in
+    units of the SD of the transformed scores, and the R² of the additive fit. Bootstrap resamples of agents and items show
+    whether the medians of two links differ.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.protocol.self_trials import check_compares_agents

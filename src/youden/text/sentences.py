@@ -74,13 +74,7 @@ def describe_similar_names(names: Iterable[str]) -> str:
     >>> describe_similar_names(["GPT", "llama"])
     ''
     """
-    names_by_simple_form: dict[str, list[str]] = {}
-    for name in names:
-        names_by_simple_form.setdefault(_simplify_name(name), []).append(name)
-    similar_names: list[str] = []
-    for _, group in sorted(names_by_simple_form.items()):
-        if len(group) > 1:
-            similar_names += sorted(group)
+    similar_names = _list_similar_names(names)
     if not similar_names:
         return ""
 
@@ -93,6 +87,25 @@ def describe_similar_names(names: Iterable[str]) -> str:
     listed = ", ".join(quoted_names)
     ellipsis = ", …" if len(similar_names) > _MAX_VARIANTS else ""
     return f"names that differ only in case, spaces, invisible characters or Unicode form count as different: {listed}{ellipsis}"
+
+
+def _list_similar_names(names: Iterable[str]) -> list[str]:
+    """List the names that have the same simple form as another name; see `_simplify_name`.
+
+    Names with the same simple form follow each other, in the order of the alphabet.
+
+    >>> _list_similar_names(["GPT", "llama", "gpt"])
+    ['GPT', 'gpt']
+    """
+    names_by_simple_form: dict[str, list[str]] = {}
+    for name in names:
+        names_by_simple_form.setdefault(_simplify_name(name), []).append(name)
+
+    similar_names: list[str] = []
+    for _, group in sorted(names_by_simple_form.items()):
+        if len(group) > 1:
+            similar_names += sorted(group)
+    return similar_names
 
 
 def _simplify_name(name: str) -> str:

@@ -95,24 +95,26 @@ class TrialsOnDisk:
             return Page(len(self), tuple(self.get_line(row) for row in rows[start:stop]))
 
         # An entry is the set of matching rows of one block that have one sort value. Entries are put in the order of the
-        # sorted rows: entry e has the sorted rows from ends[e] − n[e] to ends[e] − 1.
+        # sorted rows: entry e has the positions from starts[e] to ends[e] − 1 among all sorted rows.
         block, value, n = self._count_all_blocks(chosen, by)
         order = np.lexsort((block, -value if descending else value))
         block, n = block[order], n[order]
         ends = np.cumsum(n)
-        entries = np.flatnonzero((ends > start) & (ends - n < stop))
+        starts = ends - n
+        entries_on_page = np.flatnonzero((ends > start) & (starts < stop))
 
         lines: dict[int, list[TrialLine]] = {}
-        for number in np.unique(block[entries]).tolist():
+        for number in np.unique(block[entries_on_page]).tolist():
             rows_of_block = self._read_block(number)
-            matching = rows_of_block.find(chosen, by=by, descending=descending)
-            ends_in_block = np.cumsum(np.where(block == number, n, 0))
-            for entry in entries[block[entries] == number].tolist():
-                entry_rows = matching[ends_in_block[entry] - n[entry] : ends_in_block[entry]]
-                first = int(ends[entry] - n[entry])
-                page_rows = entry_rows[max(start - first, 0) : stop - first]
-                lines[entry] = [rows_of_block.get_line(int(row)) for row in page_rows]
-        return Page(int(n.sum()), tuple(line for entry in entries.tolist() for line in lines[entry]))
+            matching_rows = rows_of_block.find(chosen, by=by, descending=descending)
+            ends_in_block = np.cumsum(np.where(block == number, n, 0))  # among the matching rows of this block
+            for entry in entries_on_page[block[entries_on_page] == number].tolist():
+                end_in_block = ends_in_block[entry]
+                rows_of_entry = matching_rows[end_in_block - n[entry] : end_in_block]
+                first_position = int(starts[entry])
+                rows_on_page = rows_of_entry[max(start - first_position, 0) : stop - first_position]
+                lines[entry] = [rows_of_block.get_line(int(row)) for row in rows_on_page]
+        return Page(int(n.sum()), tuple(line for entry in entries_on_page.tolist() for line in lines[entry]))
 
     def get_line(self, row: int) -> TrialLine:
         """Return one trial by its position in the run."""
@@ -351,8 +353,8 @@ def get_state(folder: RunFolder) -> State:
 
         - "in progress": a process judges the run, and the ranking does not contain all answers yet.
         - "fitted": the run has a ranking of its present answers, all or only some of those that were planned.
-        - "unfinished": the run has a plan.
-        - "incomplete": the run has no plan.
+        - "unfinished": the folder has a config and a plan.
+        - "incomplete": the config or the plan is missing.
     """
     is_planned = folder.has("plan.parquet") and folder.has("config.yaml")
     is_fitted = folder.has("fit.json") and folder.has("ranking.csv") and _has_current_fit(folder)
@@ -493,17 +495,9 @@ class LiveRun:
         JudgeError
             If the store is damaged.
         """
-        # Request hashes of the trials without an answer. Trials with the same hash have the same outcome, so that it is enough to
-        # check the first of them.
-        unanswered = []
-        for key, rows in self._rows_by_key.items():
-            first_row = rows[0]
-            if self._missing_reason[first_row] != _ANSWERED:
-                unanswered.append(key)
-
         try:
             with open_store_of_folder(self._store) as store:
-                outcomes = store.get_outcomes(unanswered)
+                outcomes = store.get_outcomes(self._list_unanswered_requests())
         except ConfigError:
             outcomes = {}  # the store is created with the first request
 
@@ -514,6 +508,18 @@ class LiveRun:
         if self._state is None or has_changed:
             self._state = self._compute_state()
         return self._state
+
+    def _list_unanswered_requests(self) -> list[str]:
+        """List the hashes of the requests that have no answer yet, or that failed.
+
+        Several trials may share one request. They have the same outcome, so that it is enough to check the first of them.
+        """
+        unanswered = []
+        for key, rows in self._rows_by_key.items():
+            first_row = rows[0]
+            if self._missing_reason[first_row] != _ANSWERED:
+                unanswered.append(key)
+        return unanswered
 
     def _record_outcome(self, rows: list[int], outcome: Completion | Failure) -> None:
         """Record the outcome of one request for all trials that share the request.
