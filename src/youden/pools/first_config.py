@@ -378,43 +378,43 @@ def write_first_config(
     imported = _import_if_needed(source, pool_path, columns=columns)
     if imported is None:
         pool_path = source
-        content = read_pool(source)
+        ranked_pool = read_pool(source)
     else:
         check_output_folder(pool_path)
         report(imported)
-        content = imported.pool
+        ranked_pool = imported.pool
 
     online_judge = load_judge_config(ONLINE_JUDGE)
     has_key = _find_replacing_file(ONLINE_JUDGE, file) is None and online_judge.find_key(environment)[0] is not None
     default_judge = ONLINE_JUDGE if has_key else OFFLINE_JUDGE
-    chosen = load_judge_config(judge or default_judge)
-    alternative = online_judge if chosen.name != ONLINE_JUDGE else load_judge_config(OFFLINE_JUDGE)
-    judge_name = judge or chosen.name
+    judge_config = load_judge_config(judge or default_judge)
+    alternative_config = online_judge if judge_config.name != ONLINE_JUDGE else load_judge_config(OFFLINE_JUDGE)
+    judge_name = judge or judge_config.name
 
     config = RunConfig.model_validate({"name": name, "pool": str(pool_path), "judge": judge_name})
-    cost = estimate_run_cost(config, content)
+    cost = estimate_run_cost(config, ranked_pool)
     paid_cost = cost
-    if not chosen.makes_calls:
-        paid_cost = estimate_run_cost(config.model_copy(update={"judge": ONLINE_JUDGE}), content)
+    if not judge_config.makes_calls:
+        paid_cost = estimate_run_cost(config.model_copy(update={"judge": ONLINE_JUDGE}), ranked_pool)
     if imported is not None:
-        write_imported_pool(content, pool_path)
+        write_imported_pool(ranked_pool, pool_path)
 
     text = _format_config(
         file,
-        content,
+        ranked_pool,
         cost,
         paid_cost,
         lines={
             "pool": _format_entry("pool", _format_pool_reference(pool_path, file)),
             "judge": _format_entry("judge", _format_judge_reference(judge_name, file)),
-            "alternative_judge": f"# {_format_entry('judge', _format_judge_reference(alternative.name, file))}",
+            "alternative_judge": f"# {_format_entry('judge', _format_judge_reference(alternative_config.name, file))}",
         },
         key_variable=online_judge.key_variable,
-        makes_calls=chosen.makes_calls,
+        makes_calls=judge_config.makes_calls,
     )
     _write_config(file, text)
-    findings = tuple(find_judge_problems(chosen, content))
-    return FirstConfig(file, content, cost, pool_path, imported, source, findings=findings)
+    findings = tuple(find_judge_problems(judge_config, ranked_pool))
+    return FirstConfig(file, ranked_pool, cost, pool_path, imported, source, findings=findings)
 
 
 def _is_pool_without_blank_texts(table: Path) -> bool:
