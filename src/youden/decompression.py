@@ -50,7 +50,7 @@ class UnpackLimit:
     def __init__(self, path: Path, *, environment: Mapping[str, str] = os.environ) -> None:
         self._path = path
         self._size = path.stat().st_size
-        self._limit = self._parse_limit(environment.get(VARIABLE, ""))
+        self._limit = self._compute_limit(environment.get(VARIABLE, ""))
         self.remaining = self._limit
 
     def add(self, n_bytes: int) -> None:
@@ -69,12 +69,13 @@ class UnpackLimit:
                 slug="unpacked-too-large",
             )
 
-    def _parse_limit(self, text: str) -> int:
-        """Return the largest number of bytes that the file may unpack to.
+    def _compute_limit(self, text: str) -> int:
+        """Return the maximum size of the decompressed file in bytes.
 
-        Raises ConfigError [unpacked-limit] if `text` is not a number.
+        text : limit in GB that the user set in the environment variable `VARIABLE`. If it is empty, the limit is `BASE_BYTES`
+            plus `MAX_RATIO` times the size of the compressed file.
 
-        text : limit in GB, from the environment variable; "" if it is not set
+        Raises: ConfigError [unpacked-limit] if `text` is not a number.
         """
         if not text:
             return BASE_BYTES + MAX_RATIO * self._size

@@ -123,7 +123,8 @@ def keep_response(text: Callable[[TaskState], str] | None = None) -> Scorer:
     Parameters
     ----------
     text : callable, optional
-        Returns the response for the final state of a sample. Default: the completion of the output.
+        Function that takes the final state of a sample, and returns the response. Default: the response is the completion of
+        the output.
 
     Returns
     -------
@@ -133,15 +134,18 @@ def keep_response(text: Callable[[TaskState], str] | None = None) -> Scorer:
     from inspect_ai.scorer import Score, Target, mean, scorer
 
     def make_scorer() -> Scorer:
-        async def score(state: TaskState, target: Target) -> Score:
+        """Make the scorer; Inspect registers a scorer by the function that makes it."""
+
+        async def store_response(state: TaskState, target: Target) -> Score:
             response = state.output.completion if text is None else text(state)
             has_response = bool(response.strip())
             return Score(value=int(has_response), answer=response)
 
-        return score
+        return store_response
 
-    register = scorer(metrics=[mean()], name=SCORER_NAME)
-    response_scorer: Scorer = register(make_scorer)()
+    add_to_registry = scorer(metrics=[mean()], name=SCORER_NAME)
+    make_registered_scorer = add_to_registry(make_scorer)
+    response_scorer: Scorer = make_registered_scorer()
     return response_scorer
 
 

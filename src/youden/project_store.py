@@ -64,7 +64,7 @@ def project_store() -> Path:
     Path
         Relative to the current directory.
     """
-    return Path(os.path.relpath(_project_directory() / PROJECT / "answers.db"))
+    return Path(os.path.relpath(_find_project_directory() / PROJECT / "answers.db"))
 
 
 def find_moved_store(store: Path, run: Path) -> Path:
@@ -80,20 +80,20 @@ def find_moved_store(store: Path, run: Path) -> Path:
     Returns
     -------
     Path
-        `store` if it exists, or if it is not in a folder `.youden`. Otherwise the store of the nearest project above
-        `run`, or else `project_store()`.
+        `store` if it exists, or if it is not the store of a project, in a folder `.youden`. In other cases, the file of this name
+        in the nearest folder `.youden` above `run`; only files of the current user count. If there is none, `project_store()`.
     """
     is_project_store = store.parent.name == PROJECT
     if store.exists() or not is_project_store:
         return store
-    for folder in run.resolve().parents:
-        candidate = folder / PROJECT / store.name
-        if _is_owned(candidate, any_owner=False):
-            return Path(os.path.relpath(candidate))
+    for parent in run.resolve().parents:
+        store_of_parent = parent / PROJECT / store.name
+        if _is_owned(store_of_parent, any_owner=False):
+            return Path(os.path.relpath(store_of_parent))
     return project_store()
 
 
-def _project_directory() -> Path:
+def _find_project_directory() -> Path:
     """Return the project directory: the nearest folder, from the current one upwards, that contains `.youden`.
 
     If no folder contains `.youden`, the project directory is the nearest folder with `.git` or `pyproject.toml`; if there

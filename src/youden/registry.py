@@ -126,7 +126,7 @@ class Registry(Generic[T]):
                     slug="plug-in",
                 ) from error
             return external
-        raise self._unknown_name_error(name)
+        raise self._make_unknown_name_error(name)
 
     def check(self, name: str) -> None:
         """Check that a name is registered, without importing the object.
@@ -142,9 +142,9 @@ class Registry(Generic[T]):
             [unknown-KIND]: if the name is not registered.
         """
         if name not in self:
-            raise self._unknown_name_error(name)
+            raise self._make_unknown_name_error(name)
 
-    def _unknown_name_error(self, name: str) -> ConfigError:
+    def _make_unknown_name_error(self, name: str) -> ConfigError:
         """Return the error that a name is not registered, with the closest name or all names."""
         close_matches = get_close_matches(name, list(self), n=1)
         hint = f"Did you mean '{close_matches[0]}'?" if close_matches else f"Known: {', '.join(self)}."

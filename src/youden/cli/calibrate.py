@@ -113,9 +113,10 @@ def _make_table(results: tuple[CalibratedJudge, ...]) -> Table:
 
 
 def _format_measures(result: CalibratedJudge) -> dict[str, str]:
-    """Format the error rates, biases, seconds and costs of one calibrated judge, by the name of the measure.
+    """Format the error rates, biases, durations and costs of one calibrated judge, by the name of the measure.
 
-    Rates have 95% intervals.
+    Rates have 95% intervals. "J, misleading length" is J on trials in which the lengths of the texts suggest the wrong answer. An
+    open path is an inconsistency: the judge says that a and b have the same source, and b and c, but not a and c.
     """
     measures, bill = result.measures, result.bill
     values = {

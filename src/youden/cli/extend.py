@@ -52,29 +52,28 @@ def extend_command() -> None:
 
 
 def _extend_subcommand(name: str, *parameters: Callable[[F], F]) -> Callable[[F], click.Command]:
-    """Return a decorator that makes a function a subcommand of `youden extend`, which adds agents, items or calls to a run.
+    """Return a decorator that makes a function a subcommand of `youden extend`.
+
+    Each subcommand adds something else to a run: agents, items, repeats or calls. All have the argument RUN and some shared
+    options.
 
     name : name of the subcommand
-    parameters : click decorators of the options and arguments that only this subcommand has, in the order of the help. The help
-        lists them after RUN and before the options that all subcommands have
+    parameters : click decorators of the options and arguments that only this subcommand has. The help lists them in this order,
+        between RUN and the shared options.
     """
+    decorators: tuple[Callable[..., Any], ...] = (
+        options.run,
+        *parameters,
+        run_options.config_options("judge", "max_cost", "max_missing", "target"),
+        run_options.judging_options,
+        options.dry_run,
+        options.output_options,
+    )
 
     def make_subcommand(function: F) -> click.Command:
-        """Add RUN, `parameters` and the shared options to a function, and register it as the subcommand `name`."""
-        in_order_of_help: tuple[Callable[..., Any], ...] = (
-            options.run,
-            *parameters,
-            run_options.config_options("judge", "max_cost", "max_missing", "target"),
-            run_options.judging_options,
-            options.dry_run,
-            options.output_options,
-        )
-
-        # click lists the option that was added last first
-        command = function
-        for decorator in reversed(in_order_of_help):
-            command = decorator(command)
-        return extend_command.command(name)(command)
+        """Add RUN, the options of this subcommand and the shared options to a function, and register it in `youden extend`."""
+        function_with_parameters = options.add_parameters(function, decorators)
+        return extend_command.command(name)(function_with_parameters)
 
     return make_subcommand
 
@@ -228,7 +227,7 @@ def _print_extended_run(
     plan: dict[str, Json],
     output_mode: options.OutputMode,
 ) -> None:
-    """Write the report of an extended run, and print the run with the changes that the extension made.
+    """Write the report of an extended run, and print its new ranking and how the extension changed the abilities.
 
     fitted : the run with its new ranking
     end_reason : why a search for the best agents ended; an empty string for other extensions
@@ -238,10 +237,12 @@ def _print_extended_run(
     from youden.workflows.extend import list_agents_with_wide_intervals
 
     summary = write_report(planned.run.folder)
-    warnings = _describe_wide_intervals(planned, list_agents_with_wide_intervals(planned, fitted))
+    agents_with_wide_interval = list_agents_with_wide_intervals(planned, fitted)
+    warnings = _describe_wide_intervals(planned, agents_with_wide_interval)
     if output_mode == "json":
         output.print_warnings(warnings)
-        output.print_json(plan | _extended_run_to_json(fitted, summary, end_reason))
+        result = _extended_run_to_json(fitted, summary, end_reason)
+        output.print_json({**plan, **result})
         return
 
     search_end = f"search: {end_reason}" if end_reason else ""

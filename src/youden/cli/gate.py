@@ -12,7 +12,7 @@ from youden.cli import UNDECIDED, options, output
 from youden.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from youden.run_keys import Target
     from youden.types.pool import Json
@@ -130,7 +130,7 @@ def gate_command(
         folder = judged_run.folder
         labels = read_answers(folder, files, label=label, scale=scale) if files else None
         analyses = plan_analyses(folder, agents, baseline=baseline, ledger=ledger, target=target, labels=labels)
-        _print_analyses(analyses, baseline, as_json=as_json)
+        _print_planned_analyses(analyses, baseline, as_json=as_json)
         return 0
 
     gate = judged_run.gate(
@@ -152,16 +152,21 @@ def gate_command(
     return EXIT_CODES.get(gate.outcome, 0)
 
 
-def _print_analyses(analyses: Iterable[GateAnalysis], baseline: str, *, as_json: bool) -> None:
-    """Print the interim analyses that a gate would make: one per agent that is compared with the baseline.
+def _print_planned_analyses(analyses: Sequence[GateAnalysis], baseline: str, *, as_json: bool) -> None:
+    """Print which tests the command would make without --dry-run, one line per agent, to standard error.
 
-    The notes are printed to standard error; with `as_json`, the analyses are also printed to standard output.
+    Each test is an interim analysis: one of several tests of the same agent, which share the probability of a wrong result. Its
+    number and its significance level are printed. With `as_json`, the analyses are also printed to standard output.
+
+    baseline : agent with which the agents are compared
     """
     if as_json:
         records: list[Json] = [asdict(analysis) for analysis in analyses]
         output.print_json({"dry_run": True, "calls": 0, "usd": 0.0, "analyses": records})
-    for analysis in analyses:
+
+    for planned in analyses:
+        analysis_number = planned.analysis
         output.print_note(
-            f"{analysis.agent} against {baseline}: interim analysis {analysis.analysis}, at a level of "
-            f"{100 * analysis.level:.4g}%; 0 calls, $0.00"
+            f"{planned.agent} against {baseline}: interim analysis {analysis_number}, at a level of "
+            f"{100 * planned.level:.4g}%; 0 calls, $0.00"
         )

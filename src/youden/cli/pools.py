@@ -143,8 +143,17 @@ def _format_max_cost(cost: Cost) -> str:
 def _choose_store(overrides: run_options.Overrides, out: Path, *, makes_calls: bool) -> str:
     """Choose the store for the answers of the models that generate a pool, and return its path or URL.
 
-    The first of the following stores is used: the option --store; the store that the pool in `out` was generated with, if this
-    pool exists; a store in the folder `out`, if the folder already has one or if no model is queried; the default store.
+    The first of the following stores is used:
+
+    1. the store that the option --store names;
+    2. the store with which the pool in `out` was generated, if this pool exists;
+    3. a store in the folder `out`, if the folder has one already, or if no model is queried;
+    4. the store in the environment variable YOUDEN_STORE;
+    5. the store of the project in the current folder.
+
+    overrides : values of the options that are set, by config key
+    out : folder of the pool
+    makes_calls : whether a model is queried
     """
     from youden.judging.store.permission import allow_store
     from youden.pools.generation.generation import is_generated, read_store_location
@@ -273,6 +282,9 @@ def import_command(
 
 def _print_imported_pool(imported: ImportedPool, out: Path, *, as_json: bool) -> None:
     """Print how files were read as a pool, the size of the pool, and the next command.
+
+    In the JSON, "left_out" counts the unused rows and responses by reason, "dropped" is the number of unused responses, and
+    "unaligned" lists the items to which an agent did not respond.
 
     out : folder of the new pool
     """

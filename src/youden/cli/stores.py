@@ -99,28 +99,29 @@ def verify(file: Path, source: Path | None, as_json: bool) -> int:
     from youden.pools.run_cassettes import find_missing_requests
 
     cassette, problems = check_cassette(file)
-    missing = {} if source is None else find_missing_requests(cassette, source)
+    missing_requests = {} if source is None else find_missing_requests(cassette, source)
     result: dict[str, Json] = {
         "file": str(file),
         "n_answers": cassette.n_answers,
         "n_failures": len(cassette.entries) - cassette.n_answers,
         "n_redacted": cassette.n_redacted,
         "problems": list(problems),
-        "missing": list(missing),
+        "missing": list(missing_requests),
     }
-    lines = [*problems, *(f"missing: {key} ({description})" for key, description in missing.items())]
+    missing_lines = [f"missing: {key} ({description})" for key, description in missing_requests.items()]
     n_problems = format_count(len(problems), "problem")
     note = f"{_count_entries(cassette)}; {n_problems}"
     if source is not None:
-        note += f"; {format_count(len(missing), 'request')} of {source} missing"
-    output.print_result(as_json, result, lines=lines, notes=[note])
+        note += f"; {format_count(len(missing_requests), 'request')} of {source} missing"
+    output.print_result(as_json, result, lines=[*problems, *missing_lines], notes=[note])
 
+    # the error follows the complete result, which contains all problems
     if problems:
         raise InputError(
             f"{file} is damaged: got {n_problems}. Restore it from version control, or export it again.",
             slug="cassette",
         )
-    return INCOMPLETE if missing else 0
+    return INCOMPLETE if missing_requests else 0
 
 
 def _count_entries(cassette: Cassette) -> str:

@@ -145,13 +145,15 @@ class _Worker:
         return node
 
     def run(self, work: Callable[[], Any], version: str, stop_event: Any) -> Any:
-        """Call `work`, and return its result. If it raises a YoudenError, return the error.
+        """Call the function `work` on this node, and return its result.
+
+        Errors of youden are returned as results, not raised, because Ray would wrap a raised error in an error of its own: a
+        YoudenError that `work` raises, and ConfigError [ray-package] if the versions of youden differ.
 
         work : function without arguments
-        version : version of youden that started the run. If this node has another version, the function returns
-            ConfigError [ray-package].
-        stop_event : actor with a method `wait`. When it is set, this process gets SIGTERM, and the work ends with
-            IncompleteRunError [stopped].
+        version : version of youden on the machine that started the run, which this node must have, too
+        stop_event : `_StopEvent`, the Ray actor that signals the workers to stop. This process then gets SIGTERM, and `work` ends
+            with IncompleteRunError [stopped].
         """
         if version != __version__:
             return ConfigError(

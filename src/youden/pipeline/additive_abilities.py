@@ -221,7 +221,7 @@ def pair_answers(rates: Rates, *, has_own_rates: bool | None = None) -> ChunkSou
 def iter_pair_answers(blocks: Callable[[], Iterable[RateChunk]], *, has_own_rates: bool) -> Iterator[PairChunk]:
     """Yield the training answers of pairs, chunk by chunk, minus the FPR of each pair if it has its own trials."""
     for chunk in blocks():
-        yield from pair_answers(chunk.clean, has_own_rates=has_own_rates)()
+        yield from pair_answers(chunk.training_rates, has_own_rates=has_own_rates)()
 
 
 def estimate_cell_abilities(

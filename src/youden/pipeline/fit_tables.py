@@ -192,8 +192,8 @@ def _fit_imported_rates(rates: Rates, pool: PoolSummary, settings: FitSettings) 
     pool : agents and items of the run, and notes about the import, which become findings
     settings : items that the intervals refer to, and agents that are weighted together in alternative rankings
     """
-    # a judged run is read in chunks of items; here, one chunk has all items, and no cell is held out of it (`clean`)
-    all_items = RateChunk(start=0, rates=rates, clean=rates)
+    # a judged run is read in chunks of items; here, one chunk has all items, and no cell is held out of it
+    all_items = RateChunk(start=0, rates=rates, training_rates=rates)
 
     def iter_rates() -> list[RateChunk]:
         return [all_items]

@@ -283,19 +283,23 @@ class Verdicts(ReadOnly):
 
     @property
     def reused(self) -> Bools:
-        """Whether the answer was stored already, so that this run sent no request for it: bool array (n_trials,)."""
+        """Whether the answer is from an earlier run, so that this run made no call for it: bool array (n_trials,).
+
+        All elements are False if the judge reports no request hashes or no durations.
+        """
         if self.request_hash is None or self.seconds is None:
             return np.zeros(len(self), dtype=np.bool_)
 
-        # trials whose answers come from a call of this run have a duration or a cost; NaN is an unknown cost
+        # A call has a duration or a cost. The cost of a call without a known price is NaN, that of a trial without a call is 0.
         has_call = self.seconds > 0
         if self.usd is not None:
             has_call |= np.isnan(self.usd) | (self.usd > 0)
 
         # one call answers all trials with the same request hash
-        is_answered_by_call = np.isin(self.request_hash, self.request_hash[has_call])
-        has_stored_answer = self.answered & (self.request_hash != b"")
-        return np.asarray(has_stored_answer & ~is_answered_by_call)
+        hashes_of_calls = self.request_hash[has_call]
+        is_answered_by_call = np.isin(self.request_hash, hashes_of_calls)
+        has_known_answer = self.answered & (self.request_hash != b"")
+        return np.asarray(has_known_answer & ~is_answered_by_call)
 
     def rates(self) -> Rates:
         """Compute the rates of every ordered pair of agents on every item with trials.

@@ -339,15 +339,18 @@ class Pool(ReadOnly):
     def _encode_row(self, row: int) -> bytes:
         """Encode the texts of one row of `all_texts`, the responses of an agent to all items, as a JSON array in ASCII.
 
-        The texts of a large pool are in a file, with a separator between two texts. If all texts of the row are ASCII, and none
-        contains the separator itself, they are read and encoded together, which is faster.
+        The texts of a large pool are in a file, with the byte `SEPARATOR` between two texts. If all texts of the row are ASCII,
+        and none contains this byte, they are read and encoded together, which is faster.
         """
         file_texts = find_file_texts(self.all_texts)
-        joined = None if file_texts is None else file_texts.joined(row)
-        if joined is None or not joined.isascii() or joined.count(SEPARATOR) != self.n_items - 1:
-            return _to_ascii_json(self.all_texts[row].tolist())
-        encoded = orjson.dumps(joined.decode())
-        return b"[" + encoded.replace(SEPARATOR, b'","') + b"]"
+        joined_texts = None if file_texts is None else file_texts.read_joined_row(row)
+        if joined_texts is not None and joined_texts.isascii():
+            contains_only_separators = joined_texts.count(SEPARATOR) == self.n_items - 1
+            if contains_only_separators:
+                # one JSON string of all texts; replacing its separators by "," gives one string per text
+                encoded = orjson.dumps(joined_texts.decode())
+                return b"[" + encoded.replace(SEPARATOR, b'","') + b"]"
+        return _to_ascii_json(self.all_texts[row].tolist())
 
 
 def _find_present(texts: Objects) -> Bools:

@@ -253,7 +253,8 @@ class Trials(ReadOnly):
             If only some parts have these columns, they are filled with 1 in the other parts.
         """
         if not parts:
-            return cls.paired(*np.empty((3, 0), dtype=np.int32))
+            no_positions = np.empty(0, dtype=np.int32)
+            return cls.paired(no_positions, no_positions, no_positions)
         if len(parts) == 1:
             return parts[0]
         if any(part.first_repeat is not None for part in parts):
