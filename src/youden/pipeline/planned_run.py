@@ -92,9 +92,9 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     """Read the plan of a run from its folder and bring it up to date with the config, or draw a new plan if there is none.
 
     A stored plan that fits the config gets the extensions that it lacks: steps that add agents, items, repeats or calls to a
-    judged run. A stored plan that is not judged yet is replaced by a new one if it does not fit the config. A stored plan is
-    also replaced if it was drawn for a judge whose calls cost nothing, but calls of the present judge cost money. A plan for a
-    free judge has many independent trials, which would be expensive.
+    judged run. A stored plan that is not judged yet is replaced by a new one in two cases. First, it does not fit the config.
+    Second, it was drawn for a judge whose calls cost nothing, but calls of the present judge cost money. A plan for a free
+    judge has many independent trials, which would be expensive.
 
     config : config of the run
     folder : folder of the run, with or without a plan

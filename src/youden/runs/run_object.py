@@ -283,8 +283,12 @@ class Run(RunView):
     ) -> Run:
         """Extend the run by agents, items, repeats or calls, like the command `youden extend`.
 
-        One of these combinations must be given: one pool, alone or with `calls`; `calls`, alone or with `focus`;
-        `half_width`, alone or with `agents`; for a search, `top` and `calls`, or `max_regret`, alone or with these two.
+        Set one of these combinations:
+
+        - one pool (`agents`, `items` or `repeats`), alone or with `calls`
+        - `calls`, alone or with `focus`
+        - `half_width`, alone or with `agents`
+        - for a search: `top` and `calls`; or `max_regret`, alone or with `top`, `calls` or both
 
         Parameters
         ----------
@@ -444,6 +448,8 @@ class Run(RunView):
     ) -> Stress:
         """Add attacks to the pool of the run and measure their ranks, like the command `youden stress`.
 
+        An attack is an agent that is built to rank high. It starts from the responses of another agent, the base agent.
+
         Parameters
         ----------
         attacks : sequence of str, optional
@@ -469,8 +475,8 @@ class Run(RunView):
         Raises
         ------
         ConfigError, BudgetError
-            If an attack is unknown or cannot be planted, or the judge, the store or the cap does not fit; if `max_cost`
-            is reached.
+            If an attack is unknown or cannot be added; if the judge, the store or the cap does not fit; if `max_cost` is
+            reached.
         RunFolderError
             [stress-import]: if the run was imported and has no texts.
         """
