@@ -513,7 +513,7 @@ def agent_differences(abilities: Abilities) -> Differences:
 
 
 def select_best_agents(abilities: Abilities, differences: Differences) -> Choice | None:
-    """Select the best agents, and bound their regret: the ability of the best agent minus that of the selected one.
+    """Select the best agents, and bound their regret (ability of the best agent minus ability of the selected one).
 
     Parameters
     ----------

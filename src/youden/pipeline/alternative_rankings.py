@@ -484,7 +484,7 @@ def _weight_groups_as_one_partner(group: Ids) -> PartnerWeights:
 
     group : int32 array (n_agents,), the same number for the agents of a group; an agent that is not flagged is a group by itself
 
-    Raises StatisticsError [robust-few-agents] for too few agents, and [all-agents-flagged] if all of them are in one group.
+    Raises StatisticsError [robust-few-agents] for too few agents, and [all-agents-flagged] if all agents are in one group.
     """
     _check_enough_agents(len(group))
     if len(np.unique(group)) == 1:
@@ -499,9 +499,10 @@ def _weight_groups_as_one_partner(group: Ids) -> PartnerWeights:
 def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: PartnerWeights) -> Abilities:
     """Estimate abilities with other weights of the partners, the agents that an agent is compared with.
 
-    The additive model is fitted to all answers twice, with weighted and with equally weighted partners. The two fits give
-    the abilities t_i(weighted) and t_i(equal) of agent i. The new ability of the agent is θ_i + t_i(weighted) − t_i(equal).
-    Its standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)). Correlations are those of the weighted fit.
+    The additive model is fitted to all answers twice, with weighted and with equally weighted partners. The two fits give the
+    abilities t_i(weighted) and t_i(equal) of agent i. The new ability of the agent is θ_i + t_i(weighted) − t_i(equal). Its
+    standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)). The correlations between abilities are taken from the
+    weighted fit.
 
     answers : answers of the run, from which `abilities` were estimated
     abilities : abilities θ_i with equally weighted partners, by any estimator

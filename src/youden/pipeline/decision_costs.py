@@ -40,7 +40,7 @@ class OtherDecision(NamedTuple):
 
 
 def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | None:
-    """Forecast how many calls a judge needs for the same half-width if its answers become graded, or yes or no.
+    """Forecast how many calls a judge needs for the same half-width if it decides in the other way.
 
     A judge that decides by log-probabilities gives graded answers, from 0 to 1. A judge that decides by the text of its reply
     answers yes or no. The forecast is for the decision that the judge does not use. The target is the half-width of the agents'

@@ -185,8 +185,8 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, settings: FitSettings) ->
 def _fit_imported_rates(rates: Rates, pool: PoolSummary, settings: FitSettings) -> FitResult:
     """Compute the tables of an imported run from its scores, without writing them.
 
-    The tables are the same as those of a judged run. There are no independent trials, because false-positive rates are already
-    subtracted from the imported scores D = TPR − FPR.
+    A judged run has the same tables. There are no independent trials, because false-positive rates are already subtracted from
+    the imported scores D = TPR − FPR.
 
     rates : imported scores of ordered pairs of agents on items
     pool : agents and items of the run, and notes about the import, which become findings

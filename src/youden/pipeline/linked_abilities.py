@@ -235,7 +235,8 @@ def _iter_item_influence(
     anchor_influence : influence and shares of the items by complete blocks
     n_anchors : number of anchors, which are the first agents
     block_weight, linked_weight : float arrays (n_agents,), weights of complete blocks and of linking trials
-    anchors_by_blocks_only : whether to leave out the linking trials of the anchors; those of other agents are always used
+    anchors_by_blocks_only : whether to leave out the linking trials of the anchors; the linking trials of other agents are
+        always used
     """
     n_agents = len(block_weight)
     if anchors_by_blocks_only:
@@ -328,7 +329,7 @@ def _estimate_covariance(
 
 
 def _with_rows_from(base: CentredCovariance, source: CentredCovariance, agents: Positions) -> CentredCovariance:
-    """Return a copy of `base` in which the covariances and degrees of freedom of some agents are those of `source`.
+    """Return a copy of `base` in which the covariances and degrees of freedom of some agents are taken from `source`.
 
     base, source : covariances of the same agents
     agents : int array, positions of the agents whose rows and columns are taken from `source`

@@ -213,8 +213,8 @@ def _make_offline_judge_error(judge: JudgeConfig, option: str) -> ConfigError:
 def run_worker(config: RunConfig, options: JudgingOptions | None = None) -> Verdicts:
     """Send requests of a run together with other workers, until every trial has an answer or a reason why it has none.
 
-    Answers are written to the store of `config`, and no file is written. The function waits for the requests of other
-    workers, so that the verdicts are those of the whole plan. All workers share the cost cap of the run.
+    Answers are written to the store of `config`, and no file is written. The function waits for the requests of other workers,
+    so that it returns the verdicts of the whole plan. All workers share the cost cap of the run.
 
     Parameters
     ----------

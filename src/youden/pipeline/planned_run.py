@@ -511,14 +511,14 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
 
 
 def _check_same_judge(folder: RunFolder, judge: JudgeConfig) -> None:
-    """Check that the answers in a run folder are those of the given judge, so that answers of two judges are never mixed.
+    """Check that the given judge made the answers in a run folder, so that answers of two judges are never mixed.
 
     folder : folder of a run with complete answers
     judge : judge of the present config
 
-    Raises RunFolderError [run-mismatch] if the answers are those of another judge. If the two judges differ only in the key
-    `decision`, the message recommends to change this key. It decides whether an answer is read from the text of a reply or
-    from log-probabilities.
+    Raises RunFolderError [run-mismatch] if another judge made the answers. If the two judges differ only in the key `decision`,
+    the message recommends to change this key. It decides whether an answer is read from the text of a reply or from
+    log-probabilities.
     """
     recorded_judge = folder.read_recorded_judge()
     if is_same_judge(recorded_judge, judge):

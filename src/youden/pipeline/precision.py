@@ -193,7 +193,7 @@ class PrecisionForecast:
         plan : Plan
             Plan of the run.
         components : AgentVariances, optional
-            Variance components from the run's own answers. Default: those of the reference data sets.
+            Variance components from the run's own answers. Default: variance components of the reference data sets.
         kind : {"graded", "yes or no", "lexical"}, default "yes or no"
             Kind of the judge's answers.
         """
@@ -262,7 +262,7 @@ class PrecisionForecast:
     def _forecast_rate_share(self, plan: Plan, kind: AnswerKind) -> float | None:
         """Forecast the fraction of the variance of an ability that is due to the false-positive rates of the agents.
 
-        The rates are assumed to be `ASSUMED_FPR`. The other variance components are those of the reference data.
+        The rates are assumed to be `ASSUMED_FPR`. The other variance components are taken from the reference data.
 
         kind : kind of the judge's answers, which selects the reference data
 

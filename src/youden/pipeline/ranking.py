@@ -91,8 +91,8 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
         - `rank_low` and `rank_high` are marginal 95% bounds on the rank (1 is best). `simultaneous_rank_low` and
           `simultaneous_rank_high` are simultaneous for all agents. Ties share their ranks.
         - `group` is the agent's group in the plan's pool.
-        - Columns that begin with `robust_` belong to the robust ranking, in which agents that agree more than any
-          honest group on record count as one partner and do not score each other.
+        - Columns that begin with `robust_` belong to the robust ranking. In it, agents that agree more than any group of
+          independent agents in recorded data sets count as one partner, and do not score each other.
         - Columns that begin with `self_consistency` exist if the plan has self-trials.
 
         The table's `attrs` hold:

@@ -306,8 +306,8 @@ def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> i
     """Compute how many independent trials, which estimate false-positive rates, are added in a round.
 
     A budget consists of calls for paired trials and of calls for independent trials. A round that takes, for example, a fifth
-    of the remaining paired calls also takes a fifth of the remaining independent calls. Without a budget, and if calls
-    cost nothing, the number is that of `count_added_independent`.
+    of the remaining paired calls also takes a fifth of the remaining independent calls. Without a budget, or if calls cost
+    nothing, `count_added_independent` gives the number.
 
     plan : plan so far
     n_paired : number of paired trials of the round

@@ -372,7 +372,7 @@ def _summarize_components(
     *,
     n_items: int,
 ) -> str:
-    """State in one sentence which component of the variance is the largest, and how much narrower more data make the intervals.
+    """State in one sentence which component of the variance is the largest, and how more data would narrow the intervals.
 
     If judges differ by more than agents do, the sentence states that instead.
 

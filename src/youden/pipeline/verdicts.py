@@ -70,8 +70,8 @@ def judge(
     log : str or path, optional
         File to which a line of JSON is appended for every call and failure.
     mode : {"calls", "batch"}, default "calls"
-        `batch`: send the plan through the provider's Batch API, at its prices, and wait for it. Repeating the call
-        resumes an interrupted one. The parameters below have an effect in this mode only.
+        "calls": send single requests. "batch": send the plan through the provider's Batch API, at its prices, and wait for it.
+        Repeating the call resumes an interrupted one. The parameters below have an effect in the mode "batch" only.
     poll : float, default 30.0
         Seconds between two requests for the status of the batches.
     on_status : callable, optional
@@ -285,7 +285,7 @@ async def query_judge(
     Returns
     -------
     Verdicts
-        One row per trial, in plan order; those of a jury have a finding with the effective number of its judges.
+        One row per trial, in plan order. The verdicts of a jury have a finding with the effective number of its judges.
 
     Raises
     ------

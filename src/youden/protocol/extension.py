@@ -638,7 +638,7 @@ class _PlanExtender:
         n_requested : number of paired calls that were requested
         calls : requested number of calls of both trial types, which is only recorded in the plan; None for the default
         scored : positions of the agents whose abilities these trials measure; () for all
-        search : number of agents to select and maximum regret, if the extension is part of a search
+        search : number of agents to select and maximum regret, if the extension is a step of a search; otherwise (None, None)
 
         Raises: PlanError [extend-exhausted] if nothing was drawn.
         """

@@ -434,8 +434,8 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
     Returns
     -------
     Trials
-        The probes, the most similar first; none if `n` is below 4 or no texts are similar enough. They measure no
-        agent.
+        The probes, the most similar first; none if `n` is below 4 or no texts are similar enough. They do not count for the
+        false-positive rate of any agent.
 
     Raises
     ------

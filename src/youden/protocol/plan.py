@@ -232,8 +232,8 @@ def make_plan(
         Independent trials, which estimate the FPR: one per paired trial, or N in all. Default: the design's own.
         "pooled" is 7 to 10% of the calls, in whole passes in which each agent appears once first and once second.
     holdout : float in [0, 1), optional
-        Fraction of cells held out before anything is planned. Default: the design's own (cyclic 0, cell designs 0.2).
-        Trials that judge only held-out cells are in addition to the budget.
+        Fraction of cells (agent, item) that are held out before anything is planned. Default: the design's own (cyclic 0, cell
+        designs 0.2). Trials that judge only held-out cells are in addition to the budget.
     holdout_rule : {"strict", "paper"}, default "strict"
         Which trials are excluded from training. "strict": every trial that shows the text of a held-out cell. "paper", as in
         the paper: only trials whose first text is that of a held-out cell.

@@ -141,8 +141,8 @@ class RunView:
     def ranking(self) -> pd.DataFrame:
         """Ranking as a DataFrame with one row per agent, best first.
 
-        Its columns are those of ranking.csv, among them `agent`, `ability`, the bounds `low` and `high` of its 95% interval,
-        and `rank`. The mapping `attrs` has the same keys as for `youden.rank`:
+        It has the columns of ranking.csv, among them `agent`, `ability`, the bounds `low` and `high` of the 95% interval of the
+        ability, and `rank`. The mapping `attrs` has the same keys as for `youden.rank`:
 
         - `unique_best`: id of the agent that is significantly better than all others, or None.
         - `choice`: agents that are selected as the best, and an upper bound on their regret (how much better another agent may
@@ -190,11 +190,13 @@ class RunView:
         target : {"items-like-these", "these-items", "items-and-judges"}, optional
             Population that the intervals refer to.
         robust : bool, optional
-            Whether to report the robust ranking first. Ignored if `trusted` is given.
+            Whether to report the robust ranking first, in which agents that agree suspiciously often count as one partner.
+            Ignored if `trusted` is given.
         trusted : sequence of str, optional
-            Agents that alone score all others. An empty sequence removes the panel.
+            Ids of the trusted panel, the agents that alone score all others. An empty sequence removes the panel.
         families : mapping or path, optional
-            Agent → family, or a table with the columns agent and family. An empty mapping removes the families.
+            Mapping of agent id to model family, or the path of a table with the columns agent and family. An empty mapping
+            removes the families.
         labels : str or path, optional
             Table of labels with which the ranking is compared, with a column of agents, optionally one of items, and one or
             several columns of labels. The result is written to labels.json.

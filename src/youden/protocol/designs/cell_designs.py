@@ -262,8 +262,8 @@ class CellDesign(TrialDesign, ABC):
     def _choose_within_budget(self, eligible: Bools, rng: np.random.Generator, budget: int) -> tuple[Bools, int | None]:
         """Choose as many cells as a budget of paired calls allows.
 
-        Cells are dropped before partners: the number of partners is limited only if even the smallest choice of cells
-        exceeds the budget when each cell is compared with all partners.
+        If the budget is too small, the number of cells is reduced first. The number of partners is limited only if even the
+        smallest choice of cells exceeds the budget when each cell is compared with all partners.
 
         Parameters
         ----------
@@ -541,7 +541,7 @@ class NLogN(CellDesign):
         return remedy, remedy
 
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """Return notes for readers of the plan: those of all cell designs, and one if `c` requests more cells than there are.
+        """Return the notes of all cell designs, and a note if the option `c` requests more cells than there are.
 
         For K agents and J items, the option `c` requests c·(K + J)·ln(K + J) cells. If the pool is so small that it has fewer
         eligible cells, all of them are used, and the note states this.

@@ -116,8 +116,8 @@ class FixedWidth(TrialDesign):
     ) -> Trials:
         """Draw further blocks, each a comparison of all agents on one item, as far as the budget and the pool allow.
 
-        All blocks form one random sequence, which depends only on the arguments `eligible` and `rng`. The first `n_done`
-        blocks of the sequence are those of earlier rounds, and this method returns the next ones.
+        All blocks form one random sequence, which depends only on the arguments `eligible` and `rng`. Earlier rounds have used
+        the first `n_done` blocks of the sequence, and this method returns the next ones.
 
         Parameters
         ----------
