@@ -28,7 +28,8 @@ _SELECTION_FACTOR = 1.3
 def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float | None) -> str:
     """Format how many more calls or items would separate the last selected agent from the first other candidate.
 
-    Other candidates are the agents that were not selected and cannot be ruled out as one of the best.
+    Two agents are separated if their abilities differ significantly. Other candidates are the agents that were not selected,
+    but cannot be ruled out as one of the best.
 
     Parameters
     ----------
@@ -42,7 +43,8 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     Returns
     -------
     str
-        Approximate number, price and command. In these cases, the text is another one, without number and price:
+        Approximate number of calls or items, their price, and the command that adds them. In the following cases, the text has
+        no number and no price:
 
         - an unfinished extension: the command that finishes it, because no other extension can begin before;
         - answers that follow the position of the responses: an instruction to use another judge;
@@ -60,9 +62,9 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
 
     Notes
     -----
-    With that many, the half-width of the 95% interval of the difference is below the difference itself, estimated from
-    the run's own answers. If these do not show how much abilities vary between items, the half-width is assumed to be
-    proportional to 1/√trials.
+    The number is so large that the half-width of the 95% interval of the difference falls below the difference
+    itself. Both are estimated from the run's own answers. If these answers do not show how much abilities vary between items,
+    the half-width is assumed to be proportional to 1/√trials.
     """
     unfinished = folder.read_config().unfinished
     if unfinished is not None and len(get_extensions(folder.read_plan_without_trials()).steps) <= unfinished.number:
@@ -132,9 +134,9 @@ class _NeededData(NamedTuple):
 def _forecast_needed_data(folder: RunFolder, plan: Plan, pair: Sequence[str]) -> _NeededData | None:
     """Forecast how many blocks or items must be added to a run to make the difference of two agents significant.
 
-    A block is a set of trials of one item, with two trials of each agent. The difference is taken as significant if the
-    half-width of its interval is below the difference itself, divided by `_SELECTION_FACTOR`. More items are proposed only
-    if all possible blocks on the present items are too few.
+    A block is a set of trials of one item, with two trials of each agent. The difference counts as significant if the
+    half-width of its interval is below the difference divided by `_SELECTION_FACTOR`, because the two agents were selected from
+    many. More items are proposed only if all possible blocks on the present items are too few.
 
     pair : ids of the two agents
 

@@ -91,10 +91,10 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     """Read the plan of a run from its folder and bring it up to date with the config, or draw a new plan if there is none.
 
-    A stored plan that fits the config gets the extensions that it lacks: steps that add agents, items, repeats or calls to
-    a judged run. A stored plan that is not judged yet is replaced by a new one if it does not fit the config. It is also
-    replaced if it was drawn for a judge whose calls cost nothing, and the calls of the present judge cost money. A plan for a
-    free judge has many independent trials.
+    A stored plan that fits the config gets the extensions that it lacks: steps that add agents, items, repeats or calls to a
+    judged run. A stored plan that is not judged yet is replaced by a new one in two cases. First, it does not fit the config.
+    Second, it was drawn for a judge whose calls cost nothing, but calls of the present judge cost money. A plan for a free
+    judge has many independent trials, which would be expensive.
 
     config : config of the run
     folder : folder of the run, with or without a plan
@@ -250,7 +250,7 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
 def _find_default_budget(config: RunConfig, pool: Pool) -> int | None:
     """Find the budget, in calls, of a plan whose config does not set one.
 
-    A plan that was drawn before for the same pool keeps its budget, so that its paid answers stay valid. A new search for the
+    If a plan was drawn before for the same pool, its budget is kept, so that its paid answers stay valid. A new search for the
     best agents (design "adaptive") gets as many calls as its cost cap pays for.
 
     config : config of the run; its entry `resolved` records the pool and the budget of an earlier plan
@@ -359,8 +359,8 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
 
     pools : pool of the first plan (position 0), and one for each extension of the config
 
-    Yields one phrase per difference, such as "seed was 0 and is 1". Extensions that only the plan or only the config has are
-    no difference.
+    Yields one phrase per difference, such as "seed was 0 and is 1". An extension that only the plan or only the config has does
+    not count as a difference.
     """
     possible_pools = pools[:1]
     if config.trials_from is not None:
@@ -511,14 +511,14 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
 
 
 def _check_same_judge(folder: RunFolder, judge: JudgeConfig) -> None:
-    """Check that the answers in a run folder are those of the given judge, so that answers of two judges are never mixed.
+    """Check that the given judge made the answers in a run folder, so that answers of two judges are never mixed.
 
     folder : folder of a run with complete answers
     judge : judge of the present config
 
-    Raises RunFolderError [run-mismatch] if the answers are those of another judge. If the two judges differ only in the key
-    `decision`, the message recommends to change this key. It decides whether an answer is read from the text of a reply or
-    from log-probabilities.
+    Raises RunFolderError [run-mismatch] if another judge made the answers. If the two judges differ only in the key `decision`,
+    the message recommends to change this key. It decides whether an answer is read from the text of a reply or from
+    log-probabilities.
     """
     recorded_judge = folder.read_recorded_judge()
     if is_same_judge(recorded_judge, judge):
@@ -641,10 +641,10 @@ def _find_original_pool(stored_plan: Plan, pool: Pool) -> Pool | None:
 
 
 def _count_additions(old_pool: Pool, pool: Pool) -> dict[str, int]:
-    """Count how many agents, items and responses a pool has more than an earlier version of it.
+    """Count how many more agents, items and responses a pool has than an earlier version of it.
 
-    Returns the numbers by kind of the extension that adds them, in the order "agents", "items", "repeats" (further
-    responses), without kinds of which nothing was added.
+    Returns a mapping from the kind of extension to the number, in the order "agents", "items", "repeats" (further responses).
+    Kinds without an addition are left out.
     """
     n_added_by_kind = {
         "agents": pool.n_agents - old_pool.n_agents,

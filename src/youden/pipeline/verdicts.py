@@ -70,8 +70,8 @@ def judge(
     log : str or path, optional
         File to which a line of JSON is appended for every call and failure.
     mode : {"calls", "batch"}, default "calls"
-        `batch`: send the plan through the provider's Batch API, at its prices, and wait for it. Repeating the call
-        resumes an interrupted one. The parameters below have an effect in this mode only.
+        "calls": send single requests. "batch": send the plan through the provider's Batch API, at its prices, and wait for it.
+        Repeating the call resumes an interrupted one. The parameters below have an effect in the mode "batch" only.
     poll : float, default 30.0
         Seconds between two requests for the status of the batches.
     on_status : callable, optional
@@ -220,7 +220,7 @@ async def judge_async(
 def _check_function_options(options: JudgingOptions, store: str | Path | None) -> None:
     """Check that no option of requests is set, because a judge that is a function sends no requests.
 
-    options : options of the judging; the argument `mode` of the caller has set `batching`
+    options : options of the judging; its `batching` is set if the user passed the mode "batch"
     store : store of the answers; None if the caller has set none
 
     Raises ConfigError [judge-function-options] with the names of the options that are set.
@@ -279,13 +279,13 @@ async def query_judge(
     options : JudgingOptions
         Options of the requests.
     budget : Budget, optional
-        Cost cap that several plans share. Default: a cap of this plan alone, `options.max_cost`, which must be set for a
-        judge that costs money even if `budget` is passed.
+        Cost cap that several plans share. Default: a cap of this plan alone, `options.max_cost`. For a judge that costs money,
+        `options.max_cost` must be set even if `budget` is passed.
 
     Returns
     -------
     Verdicts
-        One row per trial, in plan order; those of a jury have a finding with the effective number of its judges.
+        One row per trial, in plan order. The verdicts of a jury have a finding with the effective number of its judges.
 
     Raises
     ------

@@ -53,8 +53,8 @@ def run(
 ) -> Run:
     """Judge a pool and rank its agents, like the command `youden run`.
 
-    Repeating the call resumes a stopped run, and no stored answer is paid for twice. The function can also be called
-    inside a running event loop, such as that of a notebook.
+    Repeating the call resumes a stopped run, and no stored answer is paid for twice. The function can also be called inside a
+    running event loop, for example in a notebook.
 
     Parameters
     ----------
@@ -93,8 +93,8 @@ def run(
     PoolError, PlanError
         If the pool is invalid, or the plan is impossible on it.
     RunFolderError
-        [run-mismatch]: if the folder contains answers to another plan or of another judge; [run-foreign]: if it is not that
-        of a run, and contains files that a run would replace.
+        [run-mismatch]: if the folder contains answers to another plan or of another judge; [run-foreign]: if the folder does
+        not belong to a run, but contains files that a run would replace.
     BudgetError, TooManyMissingError
         If `max_cost` is reached, or more answers are missing than `max_missing` allows. Answers are stored: repeat the
         call to resume.
@@ -283,8 +283,12 @@ class Run(RunView):
     ) -> Run:
         """Extend the run by agents, items, repeats or calls, like the command `youden extend`.
 
-        One of these combinations must be given: one pool, alone or with `calls`; `calls`, alone or with `focus`;
-        `half_width`, alone or with `agents`; for a search, `top` and `calls`, or `max_regret`, alone or with these two.
+        Set one of these combinations:
+
+        - one pool (`agents`, `items` or `repeats`), alone or with `calls`
+        - `calls`, alone or with `focus`
+        - `half_width`, alone or with `agents`
+        - for a search: `top` and `calls`; or `max_regret`, alone or with `top`, `calls` or both
 
         Parameters
         ----------
@@ -444,6 +448,8 @@ class Run(RunView):
     ) -> Stress:
         """Add attacks to the pool of the run and measure their ranks, like the command `youden stress`.
 
+        An attack is an agent that is built to rank high. It starts from the responses of another agent, the base agent.
+
         Parameters
         ----------
         attacks : sequence of str, optional
@@ -469,8 +475,8 @@ class Run(RunView):
         Raises
         ------
         ConfigError, BudgetError
-            If an attack is unknown or cannot be planted, or the judge, the store or the cap does not fit; if `max_cost`
-            is reached.
+            If an attack is unknown or cannot be added; if the judge, the store or the cap does not fit; if `max_cost` is
+            reached.
         RunFolderError
             [stress-import]: if the run was imported and has no texts.
         """
@@ -527,7 +533,7 @@ def _ensure_pool_on_disk(pool: PoolLike, folder: Path) -> str:
 
     folder : folder of a run, which need not exist
 
-    Raises: RunFolderError [run-foreign] if a pool in memory must be written, and the folder is not that of a run.
+    Raises: RunFolderError [run-foreign] if a pool in memory must be written, but the folder does not belong to a run.
     """
     if isinstance(pool, str | PathLike):
         return fspath(pool)
