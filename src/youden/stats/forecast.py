@@ -282,8 +282,8 @@ def _find_smallest(suffices: Callable[[int], bool], limit: int) -> int | None:
 def min_regret_bound(components: AgentVariances, n_items: int) -> float:
     """Compute the smallest regret bound that a number of items allows, however many trials there are.
 
-    The regret bound is an upper confidence bound on how much better the best agent is than the selected one. Here it is that
-    of two agents with equal abilities.
+    The regret bound is an upper confidence bound on how much better the best agent is than the selected one. Here it is the bound
+    for two agents with equal abilities.
 
     Parameters
     ----------

@@ -61,9 +61,9 @@ def covariance_by_item(cells: CellIndex, weight: Floats, residual: Floats, *, co
     Returns
     -------
     CentredCovariance
-        Covariance matrix and degrees of freedom. An entry is NaN for an agent with a single cell, for one that a single
-        cell links to the others, for an agent alone, and for two agents of different components; all are NaN if nothing
-        can be estimated.
+        Covariance matrix and degrees of freedom. An entry is NaN for an agent with a single cell, for an agent that only a single
+        cell links to the others, for the only agent of a component, and for two agents of different components. All entries are
+        NaN if no variance can be estimated.
 
     Notes
     -----
@@ -109,7 +109,7 @@ def iter_cell_influence(
     weight, residual : float array (n_cells,)
         Weight of each cell, above 0, and its residual.
     component : int array (n_agents,)
-        Component of each agent: the number of its set of linked agents; −1 for an agent without a cell.
+        Number of the component (set of linked agents) to which each agent belongs; −1 for an agent without a cell.
 
     Yields
     ------
@@ -156,7 +156,7 @@ def _iter_linked_groups(
 ) -> Iterator[_LinkedGroup]:
     """Yield, for each component, the largest group of its agents that remain linked whichever cell is removed.
 
-    A component is a set of agents that cells on common items link. Removing a single cell may divide it.
+    A component is a set of agents that are linked by cells on common items. Removing a single cell may divide the component.
 
     weight, residual : float arrays (n_cells,), weight and residual of each cell
     component : int array (n_agents,), component of each agent; −1 for an agent without a cell

@@ -106,7 +106,7 @@ def solve_additive(
     constraint : {"censored", "clip", "box", "none"}, default "censored"
         "none": scores of any scale. "clip": plain least squares, with predictions to be clipped by the caller.
         "censored": a score of ±1 contributes only if the prediction falls short of it. "box": |θ_i − b_j| ≤ 1 for
-        observed agents and items. All are equal if no score is ±1 and no prediction leaves the range.
+        observed agents and items. All four give the same fit if no score is ±1 and no prediction leaves the range.
 
     Returns
     -------
@@ -217,7 +217,7 @@ def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) 
     A cell connects its agent to all agents with a cell on the same item. Abilities can be compared within a set only.
 
     cells : cells that connect agents and items
-    equations : normal equations of all observed cells, from which a fast check is made
+    equations : normal equations of all observed cells, which are used for a fast check
     is_complete : whether `cells` are all observed cells, so that the fast check applies to them
 
     Returns the label of each agent, int32 array (n_agents,), −1 for an agent without a cell, and the number of sets.

@@ -355,8 +355,8 @@ def _compute_additive_residuals(index: CellIndex, value: Floats) -> Floats:
 def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFacts:
     """Summarize how additive the scores are on the scale of one link function.
 
-    The curl of a rectangle of two agents and two items is the absolute deviation of its scores from additivity. R² is that of a
-    fit of the scores by ability − difficulty.
+    The curl of a rectangle of two agents and two items is the absolute deviation of its scores from additivity. R² is the
+    coefficient of determination of the fit score ≈ ability − difficulty.
 
     measurement : transformed scores, with their curl and standard deviation
     index : cells of the scores

@@ -75,7 +75,7 @@ def label_shift(
     level : float, default 0.95
         Confidence level.
     n_permutations : int, default 9999
-        Number of random permutations. If there are no more than this, all are used instead.
+        Number of random permutations. If no more permutations than this exist, all of them are used instead.
 
     Returns
     -------
