@@ -223,7 +223,7 @@ def split_front_matter(text: str) -> FrontMatter | None:
     Returns
     -------
     FrontMatter or None
-        None if the text does not begin with front matter.
+        The parsed front matter and the text after it; None if the text does not begin with front matter.
 
     Raises
     ------
@@ -289,7 +289,7 @@ class _Loader(yaml.SafeLoader):
             names.add(name)
 
     def construct_decimal(self, node: yaml.ScalarNode) -> int | float:
-        """Convert a number, but reject one that YAML 1.1 does not read as a decimal number: `0100` is 64, and `1:30` is 90.
+        """Convert a decimal number; reject numbers such as `0100` and `1:30`, which YAML 1.1 reads as 64 and 90.
 
         Raises yaml.MarkedYAMLError for a number with a leading zero or a colon.
         """
