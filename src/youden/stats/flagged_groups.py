@@ -87,7 +87,8 @@ def flag_groups(totals: PairTotals, *, prior_flags: Bools | None = None) -> Flag
     Returns
     -------
     FlaggedGroups
-        Flags and clusters. With fewer than 8 agents, or hardly more pairs than agents, only `prior_flags` are flagged.
+        Flags and clusters. If there are fewer than 8 agents, or no more compared pairs than agents, only `prior_flags` are
+        flagged.
 
     Notes
     -----

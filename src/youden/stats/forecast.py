@@ -303,7 +303,7 @@ def min_regret_bound(components: AgentVariances, n_items: int) -> float:
 
 
 def half_width_for_regret(max_regret: float, n_agents: int) -> float:
-    """Compute the half-width of abilities with which a selection among equal agents reaches a regret bound.
+    """Compute the half-width that abilities need so that a selection among equal agents has a given regret bound.
 
     The regret bound is a simultaneous upper 95% confidence bound on how much better the best agent is than the selected one.
 

@@ -290,7 +290,8 @@ def expected_regret(trials: float, *, search: bool) -> ReferenceRange | None:
     Returns
     -------
     ReferenceRange or None
-        Range of the mean regret over the reference data sets; None outside the measured numbers of trials.
+        Range of the mean regret over the reference data sets; None for fewer than 60 or more than 900 trials, for which there are
+        no measurements.
     """
     return _interpolate_in_trials(trials, REGRET["search" if search else "uniform"])
 
@@ -308,7 +309,8 @@ def expected_regret_bound(trials: float, *, search: bool) -> ReferenceRange | No
     Returns
     -------
     ReferenceRange or None
-        Range of the mean regret bound over the reference data sets; None outside the measured numbers of trials.
+        Range of the mean regret bound over the reference data sets; None for fewer than 60 or more than 900 trials, for which
+        there are no measurements.
     """
     return _interpolate_in_trials(trials, REGRET_BOUND["search" if search else "uniform"])
 

@@ -70,14 +70,14 @@ def covariance_by_item(cells: CellIndex, weight: Floats, residual: Floats, *, co
     This is a sandwich estimator, clustered by item, with the variances of `covariance_of_chunks`: they are shrunk towards a
     prior, and allow for items that are not in the sample.
 
-    A_kj is the weight of cell (k, j), e_kj its residual, and V any inverse of the normal matrix of agents and items on
-    what the cells determine. R is V minus the mean of its rows, and T = R·A/m. θ̂_i changes with the score of the cell
-    by A_kj(R_ik − T_ij), and the leverage of the cell is h_kj = A_kj(V_kk − 2V_kj + V_jj). The influence of item j is
+    A_kj is the weight of cell (k, j), e_kj its residual, and V a generalized inverse of the normal matrix of agents and items. R
+    is V minus the mean of its rows, and T = R·A/m. θ̂_i changes with the score of the cell by A_kj(R_ik − T_ij), and the leverage
+    of the cell is h_kj = A_kj(V_kk − 2V_kj + V_jj). The influence of item j is
 
     U_ij = Σ_k A_kj(R_ik − T_ij)·e_kj·√((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)), with p_kj = A_kj/n_k.
 
-    Under the root, n and m are the weights of agents and items without cells that are fitted exactly. For a dense
-    matrix the root is 1 (MacKinnon & White 1985, J. Econometrics 29, by item, with weights taken as fixed).
+    Under the root, the weights n of agents and m of items exclude cells that are fitted exactly. For a dense matrix the root is 1
+    (MacKinnon & White 1985, J. Econometrics 29, by item, with weights taken as fixed).
     """
     n_agents = cells.n_agents
     covariance = np.full((n_agents, n_agents), np.nan)

@@ -111,8 +111,8 @@ def solve_additive(
     Returns
     -------
     Solution
-        Abilities and difficulties, NaN for agents and items without a cell, and diagnostics. A fit that did not
-        converge, or cells that do not connect all agents, raise no error: see its `status` and `message`.
+        Abilities and difficulties, NaN for agents and items without a cell, and diagnostics. If the fit does not converge, or if
+        the cells do not connect all agents, no error is raised: check `status` and `message`.
 
     Raises
     ------
@@ -149,8 +149,8 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
     Returns
     -------
     Solution
-        Abilities and difficulties, NaN for agents and items without a cell, and diagnostics. A fit that did not
-        converge, or cells that do not connect all agents, raise no error: see its `status` and `message`.
+        Abilities and difficulties, NaN for agents and items without a cell, and diagnostics. If the fit does not converge, or if
+        the cells do not connect all agents, no error is raised: check `status` and `message`.
 
     Raises
     ------

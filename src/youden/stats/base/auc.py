@@ -77,9 +77,9 @@ def auc_measurement_interval(
     Raises
     ------
     StatisticsError
-        [metric-missing]: if an ability is NaN; [metric-shape]: if arrays differ in shape; [auc-groups]: if a group is
-        none of True, False, 1 and 0; [auc-one-group]: if a group is empty; [interval-order]: if a lower bound exceeds
-        its upper bound; [level]: unless 0 < level < 1.
+        [metric-missing]: if an ability is NaN; [metric-shape]: if arrays differ in shape; [auc-groups]: if a value of `positive`
+        is not True, False, 1 or 0; [auc-one-group]: if a group is empty; [interval-order]: if a lower bound exceeds its upper
+        bound; [level]: unless 0 < level < 1.
 
     Notes
     -----
@@ -135,8 +135,8 @@ def auc_sampling_interval(ability: Floats, positive: Bools, *, level: float = 0.
     Raises
     ------
     StatisticsError
-        [metric-missing]: if an ability is NaN; [metric-shape]: if the arrays differ in shape; [auc-groups]: if a group
-        is none of True, False, 1 and 0; [auc-one-group]: if a group is empty; [level]: unless 0 < level < 1.
+        [metric-missing]: if an ability is NaN; [metric-shape]: if the arrays differ in shape; [auc-groups]: if a value of
+        `positive` is not True, False, 1 or 0; [auc-one-group]: if a group is empty; [level]: unless 0 < level < 1.
 
     Notes
     -----

@@ -208,7 +208,7 @@ def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
     StatisticsError
         [curl-no-rectangles]: if there is no complete rectangle; [curl-infinite]: if a score is infinite;
         [curl-too-large]: if the matrix needs too much memory; [curl-level]: if a probability is outside [0, 1];
-        [scores-numeric], [scores-shape]: if the scores are no matrix of numbers.
+        [scores-numeric], [scores-shape]: if the scores are not a matrix of numbers.
 
     Notes
     -----
@@ -432,7 +432,7 @@ def median_differences(
     StatisticsError
         [coincident], [bootstrap-draws], [level]: if a parameter is out of range; [curl-no-rectangles]: if fewer than
         half of the samples have a complete rectangle; [scores-numeric], [scores-shape], [scores-infinite],
-        [scores-range]: if the scores are no matrix of numbers in [−1, 1].
+        [scores-range]: if the scores are not a matrix of numbers in [−1, 1].
 
     Notes
     -----

@@ -198,7 +198,7 @@ class AgentRates(ReadOnly):
 
 
 class IndependentTotals:
-    """Sums of the answers to independent trials without probes.
+    """Sums of the answers to independent trials, except probes, which serve only to detect high false-positive rates.
 
     Parameters
     ----------

@@ -346,8 +346,8 @@ class LinkedEffects:
     With r = y − centre − effect_partner − item_effect, the effect is the mean of r over the agent's n trials. E_s is
     the sum of r − mean over the trials in block s of S blocks. The variance of a trial, u = S/(S − 1)·ΣE²/n, is shrunk
     towards the anchors' residual variance, which has the weight of 6 blocks. The variance of the effect is
-    u/n·(1 − n/(2JK)) + linking variance, for J items and K anchors. The factor of u/n is smaller if answers of an agent
-    in one block correlate, and 1 for items like these.
+    u/n·(1 − n/(2JK)) + linking variance, for J items and K anchors. The factor of u/n, a finite population correction, is smaller
+    if answers of an agent in one block correlate. It is 1 if inference is for items like these.
 
     The linking variance is Σ_j (p_ij − q_j)²·var(item_effect_j) + Σ_k (p_ik − 1/K)²·var(effect_k), plus var(centre) for
     agents that are no anchors. p_ij and p_ik are the agent's shares of item j and anchor k, and q_j is the anchors'

@@ -248,9 +248,9 @@ def _estimate_position_effect(
 ) -> Metric:
     """Return a position effect, the advantage of the response that is shown first, with its confidence interval.
 
-    The half-width is that of Student's t. If the same position wins all trials, the residuals show no error. The other position
-    then wins with an unknown, small probability p, so that the size of the effect is 1 − 2p. Its half-width is twice the upper
-    bound of p.
+    The half-width is a quantile of Student's t times the standard error. If the same position wins all trials, the residuals show
+    no error. The other position then wins with an unknown, small probability p, so that the size of the effect is 1 − 2p. Its
+    half-width is twice the upper bound of p.
 
     effect : estimate, in [−1, 1]
     influence : float array (n_items,), influence of each item on the estimate
