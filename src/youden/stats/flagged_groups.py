@@ -75,7 +75,7 @@ class FlaggedGroups(ReadOnly):
 
 
 def flag_groups(totals: PairTotals, *, prior_flags: Bools | None = None) -> FlaggedGroups:
-    """Flag groups of agents that agree more than any honest group on record.
+    """Flag groups of agents that agree more than any honest group (without collusion) in recorded runs.
 
     Parameters
     ----------

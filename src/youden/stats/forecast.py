@@ -127,7 +127,8 @@ MAX_ITEMS = 10_000_000
 def item_share_squares(n_blocks: int, n_items: int) -> float:
     """Compute Σ_j p_j², with p_j the share of item j in the blocks of a cyclic plan.
 
-    It is 1/n_blocks if no item has two blocks, and 1/n_items if all items have equally many.
+    In a block, each agent has two trials on one item. The result is 1/n_blocks if no item has two blocks, and 1/n_items if all
+    items have equally many blocks.
 
     Examples
     --------

@@ -107,7 +107,7 @@ def cells_from_arrays(
     Parameters
     ----------
     agent, item : int array_like (n_cells,)
-        Positions of agents and items; int32 and int64 are not copied. A cell may occur repeatedly.
+        Positions of agents and items; int32 and int64 are not copied. A cell (an agent on an item) may occur repeatedly.
     score : float array_like (n_cells,)
         Finite scores; float32 and float64 are not copied.
     n_agents, n_items : int

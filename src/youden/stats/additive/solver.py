@@ -89,7 +89,7 @@ def solve_additive(
 ) -> Solution:
     """Fit abilities and difficulties to observed cells by least squares.
 
-    To fit a matrix, use ``solve_cells(cells_from_matrix(matrix))``.
+    A cell is an agent on an item. To fit a matrix, use ``solve_cells(cells_from_matrix(matrix))``.
 
     Parameters
     ----------

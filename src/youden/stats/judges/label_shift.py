@@ -58,7 +58,7 @@ def label_shift(
     level: float = 0.95,
     n_permutations: int = N_PERMUTATIONS,
 ) -> LabelShift:
-    """Estimate the difference between agents with and without a label, with the interval of a permutation test.
+    """Estimate the difference between agents with and without a label, such as a model family, by a permutation test.
 
     Parameters
     ----------

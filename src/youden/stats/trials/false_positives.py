@@ -88,7 +88,7 @@ class YesCounts:
         self.n_yes += np.bincount(pair[yes], minlength=n_agents**2).reshape(shape)
 
     def find_alarms(self, *, level: float = 0.95) -> tuple[Alarm, ...]:
-        """Find agents and pairs of agents with significantly more yes answers.
+        """Find agents and pairs of agents with a significantly higher rate of yes answers than all other independent trials.
 
         Parameters
         ----------

@@ -432,7 +432,7 @@ def decide(value: float, half_width: float, *, margin: float) -> Decision:
     Returns
     -------
     Decision
-        Verdict and bounds of the interval. The verdict is "better" if the interval lies above 0, "no worse" if it lies above
+        Outcome and bounds of the interval. The outcome is "better" if the interval lies above 0, "no worse" if it lies above
         −margin, and "worse" if it lies below 0 but not above −margin. Otherwise, and for NaN, it is "undecided". An interval that
         touches a limit does not lie above or below it.
     """

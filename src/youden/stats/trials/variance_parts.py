@@ -199,6 +199,7 @@ def _compute_component_coefficient(
     weight v in the mean ability. The coefficient is Σ (u − v)² over all units.
 
     first_unit, second_unit : int64 arrays (n_trials,), unit of the first and of the second agent of each trial
+    n_units : number of units, above all numbers in `first_unit` and `second_unit`
     first, second : int arrays (n_trials,), agents of the trial
     weight : float array (n_agents,), weight of each of its trials in an agent's ability
     weight_in_mean : float array (n_trials,), weight of each trial in the mean ability
