@@ -112,7 +112,7 @@ def to_file_name(name: str) -> str:
 
 
 def is_device(name: str) -> bool:
-    """Return whether Windows allows no folder of this name: a device, or a name that ends in a dot or a space.
+    """Return whether Windows forbids a folder name: the name of a device, or a name that ends in a dot or a space.
 
     Examples
     --------

@@ -281,7 +281,7 @@ def format_responses(n_cells: int, n_responses: int, n_missing: int) -> str:
 
 
 def format_recognition_difference(difference: float) -> str:
-    """Format a difference of abilities, such as a regret bound, in comparisons of 100.
+    """Format a difference of abilities, such as a regret bound, as a number of comparisons per 100.
 
     Examples
     --------
@@ -298,7 +298,7 @@ def format_items_compared(n_items: int, n_compared: int, *, by: str = "") -> str
     Parameters
     ----------
     n_items, n_compared : int
-        The numbers; the second is left out if they are equal.
+        Number of items, and number of items that were compared. If they are equal, only one number is shown.
     by : str, optional
         Text that follows "compared", such as " by every judge"; not shown if the numbers are equal.
 
@@ -328,7 +328,7 @@ def format_count(n: int, noun: str, singular_verb: str = "", plural_verb: str = 
     noun : str
         Noun in the singular; the plural is formed with "s".
     singular_verb, plural_verb : str, optional
-        Verb after the noun if `n` is 1, and otherwise; pass both or neither.
+        Verb after the noun: the first if `n` is 1, else the second. Pass both or neither.
 
     Examples
     --------

@@ -256,7 +256,7 @@ FILLER = (
 
 
 def substitute_synonyms(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
-    """Replace a random share of the English words that have synonyms by one of these, in the same case.
+    """Replace a random share of the English words that have synonyms by a synonym in the same letter case.
 
     Words of fewer than 4 letters are kept. `rng` selects the words and their synonyms. Raises ConfigError
     [transform-option] unless 0 ≤ share ≤ 1, and [synonyms-missing] if the thesaurus is not installed.
@@ -427,14 +427,14 @@ def apply_steps(text: str, steps: Sequence[Step], rng: np.random.Generator) -> s
     text : str
         Text to transform.
     steps : sequence of Step
-        Functions of a text and of `rng` that return a text.
+        Transforms with their options, in the order in which they are applied.
     rng : numpy.random.Generator
         Source of all random choices.
 
     Returns
     -------
     str
-        The transformed text; the same text without steps.
+        The transformed text; `text` itself if there are no steps.
 
     Examples
     --------

@@ -192,7 +192,7 @@ def segment_texts(texts: Iterable[str]) -> SegmentedTexts:
     Parameters
     ----------
     texts : iterable of str
-        The texts, whose words are those of `split_words`.
+        The texts. `split_words` defines what a word is.
 
     Returns
     -------
@@ -219,7 +219,7 @@ def mean_lengths(texts: Objects) -> Floats:
     Returns
     -------
     float array (n_agents,)
-        NaN for an agent without responses.
+        Mean number of words per response; NaN for an agent without responses.
     """
     n_agents, n_items = texts.shape
     texts_in_file = find_file_texts(texts)

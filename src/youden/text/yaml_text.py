@@ -223,7 +223,7 @@ def split_front_matter(text: str) -> FrontMatter | None:
     Returns
     -------
     FrontMatter or None
-        The value of the YAML, and the text below the second line of hyphens. None if the text does not begin with front matter.
+        The parsed front matter and the text after it; None if the text does not begin with front matter.
 
     Raises
     ------

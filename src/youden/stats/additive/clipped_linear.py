@@ -57,8 +57,8 @@ class ClippedLinear(Estimator):
         Confidence bounds: the interval of θ_i − θ̄, shifted to θ_i. NaN if the standard error is unknown.
     covariance_ : float array (n_agents, n_agents)
         Covariance of the θ_i − θ̄, clustered by item. θ̄ is the mean over the agents of the same component that have a
-        variance. NaN for an agent with a single cell, for one that a single cell links to the others, for an agent
-        alone, and for two agents of different components.
+        variance. NaN for an agent with a single cell, for an agent that only a single cell links to the others, for the only
+        agent of a component, and for two agents of different components.
     df_ : float array (n_agents,)
         Degrees of freedom of Student's t.
     residual_ : float array (n_agents, n_items)
@@ -243,7 +243,7 @@ class ClippedLinear(Estimator):
         Returns
         -------
         iterator of CellInfluence
-            For each component, its largest set of agents that stay linked if any single cell is removed.
+            One result per component, for the largest set of its agents that stay linked if any single cell is removed.
 
         Raises
         ------

@@ -71,21 +71,21 @@ def auc_measurement_interval(
     Returns
     -------
     Metric
-        AUC, in which ties count ½, with its interval. Its bounds are NaN, and its `method` gives the reason, if a bound
-        of an ability is NaN, or if nearly all draws give the estimate itself.
+        AUC, in which ties count ½, with its interval. If a bound of an ability is NaN, or if nearly all draws give the estimate
+        itself, the bounds of the interval are NaN, and `method` gives the reason.
 
     Raises
     ------
     StatisticsError
-        [metric-missing]: if an ability is NaN; [metric-shape]: if arrays differ in shape; [auc-groups]: if a group is
-        none of True, False, 1 and 0; [auc-one-group]: if a group is empty; [interval-order]: if a lower bound exceeds
-        its upper bound; [level]: unless 0 < level < 1.
+        [metric-missing]: if an ability is NaN; [metric-shape]: if arrays differ in shape; [auc-groups]: if a value of `positive`
+        is not True, False, 1 or 0; [auc-one-group]: if a group is empty; [interval-order]: if a lower bound exceeds its upper
+        bound; [level]: unless 0 < level < 1.
 
     Notes
     -----
-    The bounds are percentiles of the AUC of draws θ_i + (high_i − low_i)/(2z)·N(0, 1), independent over agents. The
-    draws contain the errors of the abilities twice, so that their AUC is closer to ½. The interval is therefore
-    extended to contain the estimate.
+    The bounds are percentiles of the AUC of draws θ_i + (high_i − low_i)/(2z)·N(0, 1), independent over agents. The draws contain
+    the errors of the abilities twice: in the estimates θ_i, and as added noise. Their AUC is therefore closer to ½ than the
+    estimate. The interval is extended to contain the estimate.
     """
     positive = _check_auc_inputs(ability, positive)
     for bounds in (low, high):
@@ -135,8 +135,8 @@ def auc_sampling_interval(ability: Floats, positive: Bools, *, level: float = 0.
     Raises
     ------
     StatisticsError
-        [metric-missing]: if an ability is NaN; [metric-shape]: if the arrays differ in shape; [auc-groups]: if a group
-        is none of True, False, 1 and 0; [auc-one-group]: if a group is empty; [level]: unless 0 < level < 1.
+        [metric-missing]: if an ability is NaN; [metric-shape]: if the arrays differ in shape; [auc-groups]: if a value of
+        `positive` is not True, False, 1 or 0; [auc-one-group]: if a group is empty; [level]: unless 0 < level < 1.
 
     Notes
     -----

@@ -282,13 +282,13 @@ class Differences(ReadOnly):
     def simultaneous_ranks(self) -> RankRange:
         """Confidence intervals of all ranks jointly: int32 array (n_agents,) each.
 
-        The probability that all of them contain the true ranks is at least `level`. An agent without an estimate may
-        have any rank and limits no other agent's.
+        The probability that all of them contain the true ranks is at least `level`. An agent without an estimate may have any
+        rank, and does not limit the ranks of other agents.
 
         Notes
         -----
-        The lowest rank is 1 + the number of agents that are simultaneously better, the highest n_agents − the number of
-        agents that are simultaneously worse.
+        The lowest rank is 1 plus the number of agents that are simultaneously better. The highest rank is n_agents minus the
+        number of agents that are simultaneously worse.
 
         References
         ----------
@@ -325,8 +325,8 @@ def pairwise_differences(ability: Floats, covariance: CentredCovariance, *, leve
     Returns
     -------
     Differences
-        Differences, row minus column, with their standard errors and half-widths, and whether the first agent is
-        significantly better. On the diagonal and for pairs that cannot be compared, numbers are NaN and the last is
+        Differences, row minus column, with their standard errors and half-widths, and whether the agent of the row is
+        significantly better. On the diagonal and for pairs that cannot be compared, numbers are NaN and `significantly_better` is
         False.
 
     Raises

@@ -248,9 +248,9 @@ def _estimate_position_effect(
 ) -> Metric:
     """Return a position effect, the advantage of the response that is shown first, with its confidence interval.
 
-    The half-width is that of Student's t. If the same position wins all trials, the residuals show no error. The other position
-    then wins with an unknown, small probability p, so that the size of the effect is 1 − 2p. Its half-width is twice the upper
-    bound of p.
+    The half-width is a quantile of Student's t times the standard error. If the same position wins all trials, the residuals show
+    no error. The other position then wins with an unknown, small probability p, so that the size of the effect is 1 − 2p. Its
+    half-width is twice the upper bound of p.
 
     effect : estimate, in [−1, 1]
     influence : float array (n_items,), influence of each item on the estimate
@@ -371,7 +371,7 @@ def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Fl
 
 
 def _divide_between_items(item: Ids | Positions, trials_per_chunk: int) -> list[slice]:
-    """Divide trials that are sorted by item into chunks, to limit memory, without dividing the trials of an item.
+    """Divide trials, sorted by item, into chunks that limit memory; all trials of an item are in one chunk.
 
     An item belongs to the chunk of its first trial, so that a chunk may be larger than `trials_per_chunk`.
 
@@ -392,7 +392,7 @@ def _find_first_positions(values: Ids | Positions) -> Positions:
 
 
 def _compute_min_error_variance(value: Floats, n_effective_items: Floats, *, has_position: bool) -> Floats:
-    """Compute the variance that the error of a trial has at least, for each estimate: min(1, 12/m)·s².
+    """Compute, for each estimate, the minimum of the error variance of a trial: min(1, 12/m)·s².
 
     In the formula, s² is the variance of the errors if all abilities are equal, and m is the effective number of items of the
     estimate. If all abilities are equal, the expected value of a trial is the position effect, or 0 in a model without one.
@@ -475,13 +475,13 @@ def fit_bradley_terry(
     n_agents : int
         Number of agents.
     position_effect : bool, default True
-        Whether the model has an effect of coming first.
+        Whether the model has a position effect: an advantage of the response that comes first.
 
     Returns
     -------
     float array (n_agents,)
-        Strengths on the logit scale, which sum to 0; 0 for an agent without a trial. They have a weak ridge, so that an agent
-        that wins all its trials has a finite one.
+        Strengths on the logit scale, which sum to 0; 0 for an agent without a trial. A weak ridge penalty keeps the strength of
+        an agent that wins all its trials finite.
 
     Raises
     ------
