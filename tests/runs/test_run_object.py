@@ -427,3 +427,19 @@ def test_repeats_of_unknown_agents_are_refused_with_the_right_reason(tmp_path: P
     run = package.run(part_of(whole, slice(4)), calls=100, out=tmp_path / "run", progress=False)
     with pytest.raises(PoolError, match=r"no further responses of the run's agents .*\[join-none\]"):
         run.extend(repeats=part_of(whole, slice(4, 5)), progress=False)
+
+
+def test_a_pool_in_another_order_is_refused_with_that_reason(tmp_path: Path) -> None:
+    frame = frame_of(make_pool(4, 8))
+    package.run(frame, calls=100, out=tmp_path / "run", progress=False)
+    with pytest.raises(
+        RunFolderError, match=r"items in another order than those.* Restore the pool .*\[run-mismatch\]"
+    ):
+        package.run(frame.iloc[::-1], calls=100, out=tmp_path / "run", progress=False)
+
+
+def test_an_extension_of_a_missing_run_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(YoudenError):
+        Run("runs/first").extend(frame_of(make_pool(4, 8)), progress=False)
+    assert not list(tmp_path.iterdir())

@@ -41,6 +41,8 @@ _NO_DESIGN_OPTIONS = {"calls", "trials_from", "question", "self_trials"}
 """Entries of `Plan.options` that are config keys of their own instead of options of the design."""
 _OTHER_TEXTS = "the pool has other texts than those that were judged"
 """Difference between a stored plan and a config whose pool has changed."""
+_OTHER_ORDER = "the pool has its agents or items in another order than those that were judged"
+"""Difference between a stored plan and a config whose pool was sorted."""
 _OTHER_FOLDER = "another name or --out for this run"
 """Last choice of the messages about a folder that holds something else."""
 
@@ -346,7 +348,7 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     possible_pools = pools[:1] if config.trials_from is None else pools
     possible_digests = {pool.digest for pool in possible_pools}
     if get_extensions(plan).pool not in possible_digests:
-        yield _OTHER_TEXTS
+        yield _OTHER_ORDER if _has_other_order(plan, pools[0]) else _OTHER_TEXTS
 
     for name, planned_value, requested_value in _iter_planning_keys(config, plan):
         if planned_value != requested_value:
@@ -359,6 +361,15 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     for number, (planned, requested, pool) in enumerate(shared_steps, 1):
         if not _is_same_step(planned, requested, pool, plan):
             yield f"extension number {number} differs"
+
+
+def _has_other_order(plan: Plan, pool: Pool) -> bool:
+    """Return whether a pool differs from the first pool of a plan only in the order of its agents and items."""
+    extensions = get_extensions(plan)
+    agents, items = plan.agent_ids[: extensions.anchors], plan.item_ids[: extensions.items]
+    if (len(agents), len(items)) != (pool.n_agents, pool.n_items):
+        return False
+    return find_subpool(pool, agents, items, digest=extensions.pool) is not None
 
 
 def _without_stopping_options(design: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -635,7 +646,7 @@ def _other_plan_error(folder: RunFolder, differences: Sequence[str], suggestion:
     suggestion : remedy as sentences without the last full stop; if it is empty, the remedy depends on the differences
     """
     remedy = suggestion
-    if not suggestion and _OTHER_TEXTS in differences:
+    if not suggestion and not {_OTHER_TEXTS, _OTHER_ORDER}.isdisjoint(differences):
         remedy = f"Restore the pool as it was judged, or set {_OTHER_FOLDER}"
     return _run_mismatch_error(folder, f"the answers to another plan: {'; '.join(differences)}", remedy=remedy)
 

@@ -338,6 +338,8 @@ class Run(RunView):
         BudgetError, TooManyMissingError
             If `max_cost` is reached, or too many answers are missing. Answers are stored: repeat the call to resume.
         """
+        self.folder.check_not_imported()
+        self.folder.check_judged()
         limits = {"calls": calls, "half_width": half_width, "top": top, "max_regret": max_regret}
         options: dict[str, Any] = {name: _to_plain(limit) for name, limit in limits.items()}
         for kind, pool in (("agents", agents), ("items", items), ("repeats", repeats)):
@@ -349,7 +351,6 @@ class Run(RunView):
         from youden.report.pages.writing import write_report
         from youden.workflows.extend import extend_run, finish_extension, plan_extension
 
-        self.folder.check_not_imported()
         with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as judging_options:
             config = with_default_store(read_run_config(self.folder.file("config.yaml"), changes), usual_store())
             planned = plan_extension(config, **options)
