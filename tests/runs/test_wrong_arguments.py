@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import youden as package
@@ -18,6 +20,7 @@ from youden.runs.run_object import Run
 from youden.types import Plan
 
 POOL = make_pool(4, 12)
+LABELS = pd.DataFrame({"agent": ["a0", "a1"], "item": ["i0", "i0"], "label": [0, 1]})
 API: Any = package
 """The package without types, for arguments of wrong types."""
 
@@ -65,6 +68,8 @@ def test_a_seed_that_is_not_a_whole_number_is_refused(seed: Any, match: str) -> 
         (API.rank, r"`verdicts` .*got Plan. Pass what youden.judge returns"),
         (lambda plan: API.judge(plan, max_cost="2"), r"`max_cost` .*got str. Set an amount in USD"),
         (lambda _: API.read_run(None), r"`path` .*got NoneType. Pass the folder of a run"),
+        (lambda _: API.read_pool(pa.table({"agent": ["a"]})), r"got pyarrow.Table. Convert it by .*`to_pandas\(\)`"),
+        (lambda _: API.audit(pa.table({"model": ["a"]})), r"got pyarrow.Table. Convert it by .*`to_pandas\(\)`"),
         (lambda _: API.run(POOL, out=""), "run-out"),
         (lambda _: API.run(POOL, out=None), r"`out` .*got NoneType"),
         (lambda _: API.run(POOL, out="r", labels=3), r"`labels` .*got int"),
@@ -87,6 +92,8 @@ def test_an_argument_of_the_wrong_type_is_refused(call: Callable[[Any], object],
         (lambda run: run.label(0, "l.csv"), "label-number"),
         (lambda run: run.rejudge(lambda a, b: a == b), r"`judge` .*got function"),
         (lambda run: API.compare(run, run.ranking), r"`runs` .*got DataFrame"),
+        (lambda run: run.quality([LABELS, LABELS]), r"got DataFrame. .*`pandas.concat` joins several.*quality-column"),
+        (lambda run: run.quality(pa.Table.from_pandas(LABELS)), r"got pyarrow.Table. Convert it by .*`to_pandas\(\)`"),
     ],
 )
 def test_an_argument_of_the_wrong_type_of_a_method_is_refused(

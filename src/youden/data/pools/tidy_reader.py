@@ -26,6 +26,7 @@ from youden.text.printable import find_name_fault, printable
 from youden.text.sentences import describe_similar_names
 from youden.text.spreadsheet_cells import GUARDED, remove_guards
 from youden.types import Agent, Item, Pool
+from youden.types.arguments import describe_no_frame, is_data_frame
 from youden.types.pool import Positions
 from youden.types.texts_in_file import SEPARATOR
 
@@ -253,10 +254,10 @@ def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
 
     Raises PoolError [pool-columns] if the value is not a data frame, or its columns are not those of a pool.
     """
-    if not hasattr(frame, "columns"):
+    if not is_data_frame(frame):
         raise source.make_error(
             None,
-            f"a pool is read from a path or a pandas DataFrame: got {type(frame).__name__}. To use arrays, pass "
+            f"a pool is read from a path or a pandas DataFrame: {describe_no_frame(frame)} To use arrays, pass "
             "`pandas.DataFrame({'agent': agents, 'item': items, 'text': texts})` with one row per response.",
             slug="pool-columns",
         )
