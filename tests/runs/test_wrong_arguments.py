@@ -94,6 +94,10 @@ def test_an_argument_of_the_wrong_type_is_refused(call: Callable[[Any], object],
         (lambda run: API.compare(run, run.ranking), r"`runs` .*got DataFrame"),
         (lambda run: run.quality([LABELS, LABELS]), r"got DataFrame. .*`pandas.concat` joins several.*quality-column"),
         (lambda run: run.quality(pa.Table.from_pandas(LABELS)), r"got pyarrow.Table. Convert it by .*`to_pandas\(\)`"),
+        (
+            lambda run: run.extend(top=1, calls=3),
+            r"too few for a first round.*got 3. Set at least 30 .*extend-too-few-calls",
+        ),
     ],
 )
 def test_an_argument_of_the_wrong_type_of_a_method_is_refused(
