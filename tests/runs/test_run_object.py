@@ -19,7 +19,7 @@ import pytest
 
 import youden as package
 from commands import Youden, wire_judge, write_config, write_pool_table
-from narrowing import not_none
+from narrowing import not_none, untyped
 from small_pools import make_pool, part_of
 from stops import AT_RISK, TABLES, bench
 from unruly_server import UnrulyServer
@@ -443,3 +443,18 @@ def test_an_extension_of_a_missing_run_writes_no_file(tmp_path: Path, monkeypatc
     with pytest.raises(YoudenError):
         Run("runs/first").extend(frame_of(make_pool(4, 8)), progress=False)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("settings", [{"target": "these"}, {"families": {"a0": 1}}, {"families": {"a0": None}}])
+def test_refused_settings_of_a_fit_leave_the_config_of_the_run_readable(first: Run, settings: dict[str, Any]) -> None:
+    config = (first.path / "config.yaml").read_bytes()
+    with pytest.raises(ConfigError, match=r"\[run-config\]"):
+        untyped(first.fit)(**settings)
+    assert (first.path / "config.yaml").read_bytes() == config
+    assert first.fit().ranking.shape[0] > 0
+
+
+def test_the_letters_of_one_agent_or_attack_are_not_read_as_several(first: Run) -> None:
+    with pytest.raises(YoudenError, match=r"at least 2 agents.*got 1\..*\[panel-small\]"):
+        first.fit(trusted=first.ranking.agent[0])
+    assert len(first.stress(attacks="template", progress=False).attacks) == 1

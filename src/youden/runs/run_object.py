@@ -430,7 +430,7 @@ class Run(RunView):
     def stress(
         self,
         *,
-        attacks: Sequence[str] = (),
+        attacks: str | Sequence[str] = (),
         base_agent: str | None = None,
         judge: str | None = None,
         max_cost: float | None = None,
@@ -443,7 +443,7 @@ class Run(RunView):
 
         Parameters
         ----------
-        attacks : sequence of str, optional
+        attacks : str or sequence of str, optional
             Names of attacks. Default: all.
         base_agent : str, optional
             Agent whose responses the attacks copy. Default: the last of the ranking.
@@ -478,7 +478,7 @@ class Run(RunView):
         with _sending_requests(progress=progress) as judging_options:
             planned = plan_stress(
                 self.path,
-                attacks=attacks,
+                attacks=[attacks] if isinstance(attacks, str) else attacks,
                 base_agent=base_agent,
                 judge=judge,
                 max_cost=max_cost,
