@@ -183,6 +183,15 @@ def test_a_function_is_accepted_as_a_judge() -> None:
         youden.judge(plan, judge=lambda a, b: None if next(texts) % 10 == 0 else True)
 
 
+@pytest.mark.parametrize("cell", [None, float("nan")])
+def test_an_empty_column_of_a_wide_data_frame_is_not_read_as_an_agent(cell: Any) -> None:
+    frame = pd.DataFrame(
+        {"item": ["i0", "i1"], "a0": ["one", "two"], "a1": ["three", None], "Unnamed: 3": [cell, cell]}
+    )
+    with pytest.raises(PoolError, match=r"'Unnamed: 3' .*its column is empty\. Remove the column.*\[pool-agent\]"):
+        youden.read_pool(frame)
+
+
 async def wait_for_same_words(one: str, other: str) -> float:
     await asyncio.sleep(0)
     return same_words(one, other)

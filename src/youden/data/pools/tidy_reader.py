@@ -278,7 +278,8 @@ def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
 
     Items to which no agent responded are left out.
 
-    Raises: PoolError [pool-columns] if a column has a name that is not the name of an agent, such as group or question.
+    Raises: PoolError [pool-columns] if a column has a name that is not the name of an agent, such as group or question;
+        [pool-agent] if a column is empty, such as one next to the table in a spreadsheet.
     """
     if frame.index.name == "item":
         frame = frame.reset_index()
@@ -296,6 +297,14 @@ def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
         )
     responses = frame.drop(columns=keys)
     is_response = responses.notna() & responses.map(lambda cell: not isinstance(cell, str) or bool(cell.strip()))
+    empty_columns = [str(name) for name, is_empty in responses.isna().all().items() if is_empty]
+    if len(responses) and empty_columns:
+        raise Source(_FRAME, unit="row").make_error(
+            None,
+            f"agent {empty_columns[0]!r} has no response, because its column is empty. Remove the column or, if the agent failed "
+            "on every item, fill it with empty texts.",
+            slug="pool-agent",
+        )
     answered = frame[is_response.any(axis=1)]  # an item without any response is no failure of an agent
     return answered.melt(id_vars=keys, var_name="agent", value_name="text")
 
