@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import youden as package
+from narrowing import untyped
 from small_pools import make_pool
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import InputError
@@ -94,6 +95,7 @@ def test_an_argument_of_the_wrong_type_is_refused(call: Callable[[Any], object],
         (lambda run: run.label("5", "l.csv"), r"`n` .*got str"),
         (lambda run: run.label(0, "l.csv"), "label-number"),
         (lambda run: run.rejudge(lambda a, b: a == b), r"`judge` .*got function"),
+        (lambda run: run.rejudge("lexical", max_missing=7), r"'max_missing' is 7.*Set a fraction.*run-config"),
         (lambda run: API.compare(run, run.ranking), r"`runs` .*got DataFrame"),
         (lambda run: run.quality([LABELS, LABELS]), r"got DataFrame. .*`pandas.concat` joins several.*quality-column"),
         (lambda run: run.quality(pa.Table.from_pandas(LABELS)), r"got pyarrow.Table. Convert it by .*`to_pandas\(\)`"),
@@ -128,3 +130,10 @@ def test_the_judge_of_a_rejudge_may_be_a_path(small_run: Run, tmp_path: Path) ->
     judge.write_text("name: own\nbackend: lexical\n", encoding="utf-8")
     second = small_run.rejudge(judge, out=tmp_path / "second")
     assert load_judge_of_run(second.folder.read_config()).name == "own"
+
+
+def test_rejudge_accepts_numbers_of_numpy_and_the_path_of_a_store(small_run: Run, tmp_path: Path) -> None:
+    second = untyped(small_run.rejudge)(
+        "lexical", calls=np.int64(30), seed=np.int64(2), store=tmp_path / "s.db", out=tmp_path / "second"
+    )
+    assert second.plan.seed == 2

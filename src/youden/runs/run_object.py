@@ -347,7 +347,7 @@ class Run(RunView):
         options["focus"] = [focus] if isinstance(focus, str) else list(focus)
 
         overrides = {"judge": judge, "max_cost": max_cost, "max_missing": max_missing, "target": target}
-        changes = {key: value for key, value in overrides.items() if value is not None}
+        changes = {key: _to_plain(value) for key, value in overrides.items() if value is not None}
         from youden.report.pages.writing import write_report
         from youden.workflows.extend import extend_run, finish_extension, plan_extension
 
@@ -366,7 +366,7 @@ class Run(RunView):
         *,
         calls: int | str | None = None,
         out: PathOrText | None = None,
-        store: str | None = None,
+        store: PathOrText | None = None,
         seed: int = 0,
         max_cost: float | None = None,
         max_missing: float | None = None,
@@ -387,7 +387,7 @@ class Run(RunView):
             trials per agent. Default: "50/agent", or the calls of an earlier run in `out` if these are more.
         out : str or path, optional
             Folder of the second run. Default: RUN-by-JUDGE.
-        store, seed : str and int, default 0
+        store, seed : str or path, and int, default 0
             Store of answers (default: that of the run) and seed of the selection of trials.
         max_cost : float, optional
             Maximum cost in USD of all requests of this invocation; required for judges that can cost money.
@@ -417,7 +417,7 @@ class Run(RunView):
 
         check_argument("judge", judge, str | PathLike, "Pass the name of a judge, or the path of its .yaml file.")
         overrides = {"calls": calls, "store": store, "seed": seed, "max_cost": max_cost, "max_missing": max_missing}
-        changes: dict[str, object] = {key: value for key, value in overrides.items() if value is not None}
+        changes = {key: _to_plain(value) for key, value in overrides.items() if value is not None}
         if out is not None:
             changes["out"] = fspath(out)
         with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as judging_options:
