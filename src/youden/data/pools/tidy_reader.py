@@ -296,7 +296,9 @@ def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
             slug="pool-columns",
         )
     responses = frame.drop(columns=keys)
-    is_response = responses.notna() & responses.map(lambda cell: not isinstance(cell, str) or bool(cell.strip()))
+    is_response = responses.notna() & responses.map(
+        lambda cell: not isinstance(cell, str) or bool(cell.strip())
+    ).astype(bool)
     empty_columns = [str(name) for name, is_empty in responses.isna().all().items() if is_empty]
     if len(responses) and empty_columns:
         raise Source(_FRAME, unit="row").make_error(
