@@ -359,9 +359,9 @@ def test_a_column_of_a_wide_frame_that_names_no_agent_is_refused(name: str) -> N
 
 
 def test_an_agent_of_a_frame_without_any_response_is_not_dropped_silently() -> None:
-    assert read_pool(WIDE.assign(c=None)).texts[-1].tolist() == ["", ""]
+    assert read_pool(WIDE.assign(c="")).texts[-1].tolist() == ["", ""]
     with pytest.raises(PoolError, match=r"agent 'c' has no response\. Add .*pool-agent"):
-        read_pool(WIDE.assign(c=None), empty="missing")
+        read_pool(WIDE.assign(c=""), empty="missing")
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,8 @@ _NO_DESIGN_OPTIONS = {"calls", "trials_from", "question", "self_trials"}
 """Entries of `Plan.options` that are config keys of their own instead of options of the design."""
 _POOL_CHANGED = "the pool has other texts than those that were judged"
 """Difference between a stored plan and a config whose pool has changed."""
+_OTHER_ORDER = "the pool has its agents or items in another order than those that were judged"
+"""Difference between a stored plan and a config whose pool was sorted."""
 _NEW_NAME = "another name or --out for this run"
 """Object of "Set ..." in messages about a folder that belongs to another run: the remedy that is always possible."""
 
@@ -366,7 +368,7 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     if config.trials_from is not None:
         possible_pools = pools  # the other run may have been extended before its trials were selected
     if get_extensions(plan).pool not in {pool.digest for pool in possible_pools}:
-        yield _POOL_CHANGED
+        yield _OTHER_ORDER if _has_other_order(plan, pools[0]) else _POOL_CHANGED
 
     for name, planned_value, requested_value in _iter_planning_keys(config, plan):
         if planned_value != requested_value:
@@ -379,6 +381,15 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     for number, (planned, requested, pool) in enumerate(common_steps, 1):
         if not _is_same_step(planned, requested, pool, plan):
             yield f"extension number {number} differs"
+
+
+def _has_other_order(plan: Plan, pool: Pool) -> bool:
+    """Return whether a pool differs from the first pool of a plan only in the order of its agents and items."""
+    extensions = get_extensions(plan)
+    agents, items = plan.agent_ids[: extensions.anchors], plan.item_ids[: extensions.items]
+    if (len(agents), len(items)) != (pool.n_agents, pool.n_items):
+        return False
+    return find_subpool(pool, agents, items, digest=extensions.pool) is not None
 
 
 def _without_options(options: Mapping[str, Any], removed_names: Collection[str]) -> dict[str, Any]:
@@ -668,7 +679,8 @@ def _make_plan_mismatch_error(folder: RunFolder, differences: Sequence[str], rem
     differences : phrases that describe the differences between the stored plan and the config
     remedy : sentences without a full stop at the end; "" for the usual remedy for these differences
     """
-    if not remedy and _POOL_CHANGED in differences:
+    is_pool_changed = not {_POOL_CHANGED, _OTHER_ORDER}.isdisjoint(differences)
+    if not remedy and is_pool_changed:
         remedy = f"Restore the pool as it was judged, or set {_NEW_NAME}"
     return _make_mismatch_error(folder, f"the answers to another plan: {'; '.join(differences)}", remedy=remedy)
 

@@ -106,6 +106,8 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
         - "partial": how much of an unfinished run is done (`PartialFacts`); None if all trials are
         - "preference", for a plan that asks for preferences: position bias and ties (`PreferenceFacts`)
 
+        Parquet and JSON cannot store these objects: set `table.attrs = {}` before `table.to_parquet`.
+
     Raises
     ------
     StatisticsError
@@ -114,6 +116,8 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
         preferences is ranked for another target or by another method than the defaults.
     ConfigError
         [argument-type] if `verdicts` has another type.
+    PlanError
+        [verdicts-range] if an answer is not from 0 to 1.
 
     Examples
     --------
@@ -124,6 +128,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     (12, ['agent', 'group', 'ability', 'low', 'high'])
     """
     check_argument("verdicts", verdicts, Verdicts, "Pass what youden.judge returns.")
+    verdicts.check_range()
     trials, abilities = _estimate_abilities_by_method(verdicts, target, method)
     partial_facts = None
     if verdicts.n_pending:

@@ -373,8 +373,9 @@ class _PlanExtender:
         """
         if plan.rounds is not None:
             raise PlanError(
-                "A plan in rounds cannot be extended, because each round chooses its own calls. Set more calls, or a smaller "
-                "half-width, and run it again; stored answers are reused.",
+                "A plan in rounds cannot be extended, because each round chooses its own calls. Set a smaller half-width or "
+                "regret and run it again, or run it with more calls under another name; with the same store, stored answers are "
+                "reused.",
                 slug="extend-adaptive",
             )
         if plan.is_self_plan:

@@ -346,6 +346,8 @@ class Run(RunView):
         BudgetError, TooManyMissingError
             If `max_cost` is reached, or too many answers are missing. Answers are stored: repeat the call to resume.
         """
+        self.folder.check_not_imported()
+        self.folder.check_judged()
         limits = {"calls": calls, "half_width": half_width, "top": top, "max_regret": max_regret}
         options: dict[str, Any] = {name: _to_plain(limit) for name, limit in limits.items()}
         for kind, pool in (("agents", agents), ("items", items), ("repeats", repeats)):
@@ -353,11 +355,10 @@ class Run(RunView):
         options["focus"] = [focus] if isinstance(focus, str) else list(focus)
 
         overrides = {"judge": judge, "max_cost": max_cost, "max_missing": max_missing, "target": target}
-        changes = {key: value for key, value in overrides.items() if value is not None}
+        changes = {key: _to_plain(value) for key, value in overrides.items() if value is not None}
         from youden.report.pages.writing import write_report
         from youden.workflows.extend import extend_run, finish_extension, plan_extension
 
-        self.folder.check_not_imported()
         with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as judging_options:
             config = with_default_store(read_run_config(self.folder.file("config.yaml"), changes), usual_store())
             planned = plan_extension(config, **options)
@@ -373,7 +374,7 @@ class Run(RunView):
         *,
         calls: int | str | None = None,
         out: PathOrText | None = None,
-        store: str | None = None,
+        store: PathOrText | None = None,
         seed: int = 0,
         max_cost: float | None = None,
         max_missing: float | None = None,
@@ -394,7 +395,7 @@ class Run(RunView):
             trials per agent. Default: "50/agent", or the calls of an earlier run in `out` if these are more.
         out : str or path, optional
             Folder of the second run. Default: RUN-by-JUDGE.
-        store, seed : str and int, default 0
+        store, seed : str or path, and int, default 0
             Store of answers (default: that of the run) and seed of the selection of trials.
         max_cost : float, optional
             Maximum cost in USD of all requests of this invocation; required for judges that can cost money.
@@ -424,7 +425,7 @@ class Run(RunView):
 
         check_argument("judge", judge, str | PathLike, "Pass the name of a judge, or the path of its .yaml file.")
         overrides = {"calls": calls, "store": store, "seed": seed, "max_cost": max_cost, "max_missing": max_missing}
-        changes: dict[str, object] = {key: value for key, value in overrides.items() if value is not None}
+        changes = {key: _to_plain(value) for key, value in overrides.items() if value is not None}
         if out is not None:
             changes["out"] = fspath(out)
         with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as judging_options:
@@ -437,7 +438,7 @@ class Run(RunView):
     def stress(
         self,
         *,
-        attacks: Sequence[str] = (),
+        attacks: str | Sequence[str] = (),
         base_agent: str | None = None,
         judge: str | None = None,
         max_cost: float | None = None,
@@ -452,7 +453,7 @@ class Run(RunView):
 
         Parameters
         ----------
-        attacks : sequence of str, optional
+        attacks : str or sequence of str, optional
             Names of attacks. Default: all.
         base_agent : str, optional
             Agent whose responses the attacks copy. Default: the last of the ranking.
@@ -487,7 +488,7 @@ class Run(RunView):
         with _sending_requests(progress=progress) as judging_options:
             planned = plan_stress(
                 self.path,
-                attacks=attacks,
+                attacks=[attacks] if isinstance(attacks, str) else attacks,
                 base_agent=base_agent,
                 judge=judge,
                 max_cost=max_cost,

@@ -173,7 +173,7 @@ class RunView:
         *,
         target: Target | None = None,
         robust: bool | None = None,
-        trusted: Sequence[str] | None = None,
+        trusted: str | Sequence[str] | None = None,
         families: Mapping[str, str] | PathOrText | None = None,
         labels: PathOrText | None = None,
         rates: bool = False,
@@ -192,7 +192,7 @@ class RunView:
         robust : bool, optional
             Whether to report the robust ranking first, in which agents that agree suspiciously often count as one partner.
             Ignored if `trusted` is given.
-        trusted : sequence of str, optional
+        trusted : str or sequence of str, optional
             Ids of the trusted panel, the agents that alone score all others. An empty sequence removes the panel.
         families : mapping or path, optional
             Mapping of agent id to model family, or the path of a table with the columns agent and family. An empty mapping
@@ -218,11 +218,16 @@ class RunView:
         from youden.data.label_tables import read_families
         from youden.workflows.labels import open_labels, validate
 
+        check_argument("labels", labels, str | PathLike | None, "Pass the path of a table of labels.")
+        if hasattr(families, "columns"):
+            check_argument(
+                "families", families, Mapping, "Pass a mapping, such as `dict(zip(table.agent, table.family))`."
+            )
         folder = self.folder
         table = None if labels is None else open_labels(Path(labels), folder.read_pool().agents)
         if isinstance(families, str | PathLike):
             families = read_families(Path(families))
-        panel = None if trusted is None else tuple(trusted)
+        panel = None if trusted is None else (trusted,) if isinstance(trusted, str) else tuple(trusted)
         rules = folder.fit_settings.rules.with_changes(robust=robust, trusted=panel, families=families)
         write_answers_so_far(folder)
         fit_run(folder, target=target, rules=rules, rates=rates)
@@ -355,7 +360,7 @@ class RunView:
         for agent in agents:
             check_argument("agents", agent, str, "Pass the id of each agent as an argument of its own.")
         check_argument("baseline", baseline, str, "Pass the id of an agent.")
-        if labels is None and (label, scale) != (None, None):
+        if labels is None and not (label is None and scale is None):
             raise ConfigError(
                 f"`label` and `scale` have an effect only with `labels`: got {label!r} and {scale!r}. Set `labels`, or remove "
                 "them.",

@@ -197,8 +197,8 @@ class Verdicts(ReadOnly):
     Raises
     ------
     PlanError
-        [verdicts-length]: if a column does not have one value per trial; [verdicts-missing]: if `answer` and
-        `missing_reason` contradict each other.
+        [verdicts-length]: if a column is not an array with one value per trial; [verdicts-range]: if `answer` does not
+        contain numbers; [verdicts-missing]: if `answer` and `missing_reason` contradict each other.
     """
 
     plan: Plan
@@ -244,12 +244,10 @@ class Verdicts(ReadOnly):
         if self.votes is not None:
             per_trial["votes"] = self.votes.T
         for name, column in per_trial.items():
-            if column is not None and len(column) != n:
-                raise PlanError(
-                    f"Verdicts do not fit their plan: got {len(column)} values in {name} for {n} trials. "
-                    "Pass one value per trial of the plan, in its order.",
-                    slug="verdicts-length",
-                )
+            if column is not None:
+                _check_column(name, column, n_trials=n)
+        if self.answer.dtype.kind not in "fiub":
+            raise _range_error(f"values of the type {self.answer.dtype}")
         has_no_answer = np.isnan(self.answer)
         has_reason = self.missing_reason != 0
         n_contradictions = int((has_no_answer != has_reason).sum())
@@ -275,6 +273,12 @@ class Verdicts(ReadOnly):
     def answered(self) -> Bools:
         """Whether the trial has an answer: bool array (n_trials,)."""
         return np.asarray(self.missing_reason == 0)
+
+    def check_range(self) -> None:
+        """Raise PlanError [verdicts-range] if an answer is not from 0 to 1."""
+        outside = self.answer[(self.answer < 0) | (self.answer > 1)]
+        if outside.size:
+            raise _range_error(f"{outside[0]:g}")
 
     @property
     def n_pending(self) -> int:
@@ -338,3 +342,29 @@ class Verdicts(ReadOnly):
         """Cost in USD of the calls made for these verdicts and for their calibration; reused answers cost nothing."""
         usd = 0.0 if self.usd is None else float(self.usd.sum())
         return self.usd_calibration + usd
+
+
+def _check_column(name: str, column: object, *, n_trials: int) -> None:
+    """Raise PlanError [verdicts-length] unless a column of verdicts is an array with one value per trial."""
+    if not isinstance(column, np.ndarray):
+        raise PlanError(
+            f"Columns of verdicts must be NumPy arrays: got {type(column).__name__} in {name}. Pass an array with one value "
+            "per trial of the plan, in its order.",
+            slug="verdicts-length",
+        )
+    shape_text = f"{len(column)} values" if column.ndim == 1 else f"the shape {column.shape}"
+    if len(column) != n_trials or (name != "votes" and column.ndim != 1):
+        raise PlanError(
+            f"Verdicts do not fit their plan: got {shape_text} in {name} for {n_trials} trials. "
+            "Pass one value per trial of the plan, in its order.",
+            slug="verdicts-length",
+        )
+
+
+def _range_error(problem: str) -> PlanError:
+    """Make the error for answers that are no numbers from 0 to 1, with what was found instead."""
+    return PlanError(
+        f"Answers must be numbers from 0 to 1, or NaN if missing: got {problem}. Rescale the answers, with 1 for yes and 0 for "
+        "no.",
+        slug="verdicts-range",
+    )

@@ -17,6 +17,7 @@ from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolFile, parse, read_bytes
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import PoolError
+from youden.text.sentences import describe_similar_names, format_count
 from youden.types import Agent, Item, Pool
 from youden.types.pool import Objects
 
@@ -196,6 +197,46 @@ def _find_required_items(pool: Pool, *, kind: Literal["agents", "items"], n_new_
     return list(range(n_new_items)) if is_complete else []
 
 
+def describe_addition(pool: Pool, new_pool: Pool, joined: Pool) -> list[str]:
+    """Describe what a reader of an extension by a pool should know about that pool, in clauses for notes.
+
+    Parameters
+    ----------
+    pool, joined : Pool
+        Pool of the run before and after the extension.
+    new_pool : Pool
+        Pool that was added.
+
+    Returns
+    -------
+    list of str
+        Which agents and items of `new_pool` are left out, because the extension adds none of their kind; how many added
+        responses are empty; and which ids differ so little that they may be misspelt.
+    """
+    notes = []
+    for noun in ("agent", "item"):
+        ids = [member.id for member in getattr(joined, f"{noun}s")]
+        left_out = [member.id for member in getattr(new_pool, f"{noun}s") if member.id not in {*ids}]
+        if left_out:
+            counted = format_count(len(left_out), noun, "is", "are")
+            notes.append(
+                f"{counted} not in the run and left out: {_format_ids(left_out)}; add {noun}s by an extension of their own"
+            )
+
+        similar_names = describe_similar_names(ids)
+        if similar_names != describe_similar_names(member.id for member in getattr(pool, f"{noun}s")):
+            notes.append(f"{noun}s: {similar_names}")
+
+    n_empty = joined.n_empty - pool.n_empty
+    if n_empty:
+        notes.append(
+            format_count(
+                n_empty, "added response", "is empty and counts as a failure", "are empty and count as failures"
+            )
+        )
+    return notes
+
+
 def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
     """Add the new responses of another pool to a pool, as repeats.
 
@@ -232,7 +273,11 @@ def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
     texts_by_repeat = _stack_by_repeat(responses, pool.texts.shape)
     joined = Pool.from_repeats(pool.agents, pool.items, texts_by_repeat, pool.name)
     if joined.n_responses == pool.n_responses:
-        raise _make_nothing_new_error("responses", new_pool)
+        raise PoolError(
+            f"'{new_pool.name}' has no further responses of the run's agents to the run's items. Pass a pool with such "
+            "responses; to add new agents, new items or only calls, extend the run by these instead.",
+            slug="join-none",
+        )
     return joined
 
 
@@ -471,7 +516,7 @@ def _check_responses(pool: Pool, new_pool: Pool) -> None:
 
 
 def _make_nothing_new_error(kind: str, new_pool: Pool) -> PoolError:
-    """Make the error for a pool without new agents, items or responses, as named by `kind`."""
+    """Make the error for a pool without new agents or items, as named by `kind`."""
     return PoolError(
         f"All {kind} of '{new_pool.name}' are already in the run. Pass a pool with new {kind}; to add only calls, set `calls` "
         "instead.",
@@ -489,11 +534,15 @@ def _check_gaps(agents: Sequence[Agent], items: Sequence[Item], texts: Objects) 
     for agent, agent_texts in zip(agents, texts, strict=True):
         missing = [item.id for item, text in zip(items, agent_texts, strict=True) if text is None]
         if missing:
-            item_list = ", ".join(missing[:_MAX_DISPLAYED])
-            if len(missing) > _MAX_DISPLAYED:
-                item_list += " …"
             raise PoolError(
-                f"The agent '{agent.id}' has no response to {len(missing)} items on which it must be compared: {item_list}. "
+                f"The agent '{agent.id}' has no response to {len(missing)} items on which it must be compared: "
+                f"{_format_ids(missing)}. "
                 "Add these responses (unless the config has `empty: missing`, an empty text is one), or remove the agent.",
                 slug="join-gaps",
             )
+
+
+def _format_ids(ids: Sequence[str]) -> str:
+    """Format the first ids of agents or items as a list, with an ellipsis if there are more."""
+    ellipsis = " …" if len(ids) > _MAX_DISPLAYED else ""
+    return ", ".join(ids[:_MAX_DISPLAYED]) + ellipsis

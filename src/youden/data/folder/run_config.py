@@ -287,7 +287,10 @@ class RunConfig(RunKeys, BaseModel):
         return FitSettings(self.target, rules)
 
     def with_fit_settings(self, settings: FitSettings) -> RunConfig:
-        """Return a copy of the config with other settings of the fit."""
+        """Return a copy of the config with other settings of the fit.
+
+        Raises ConfigError [run-config] if a setting is not allowed, so that a config that cannot be read is never written.
+        """
         rules = settings.rules
         changes = {
             "target": settings.target,
@@ -296,6 +299,7 @@ class RunConfig(RunKeys, BaseModel):
             "families": dict(rules.families),
             "clones": [list(cluster) for cluster in rules.clones],
         }
+        run_config_from_keys({"name": self.name, "pool": self.pool, **changes}, origin="settings of the fit")
         return self.model_copy(update=changes)
 
     @cached_property

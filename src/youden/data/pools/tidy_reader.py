@@ -26,6 +26,7 @@ from youden.text.printable import find_name_fault, printable
 from youden.text.sentences import describe_similar_names
 from youden.text.spreadsheet_cells import GUARDED, remove_guards
 from youden.types import Agent, Item, Pool
+from youden.types.arguments import describe_no_frame, is_data_frame
 from youden.types.pool import Positions
 from youden.types.texts_in_file import SEPARATOR
 
@@ -253,10 +254,10 @@ def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
 
     Raises PoolError [pool-columns] if the value is not a data frame, or its columns are not those of a pool.
     """
-    if not hasattr(frame, "columns"):
+    if not is_data_frame(frame):
         raise source.make_error(
             None,
-            f"a pool is read from a path or a pandas DataFrame: got {type(frame).__name__}. To use arrays, pass "
+            f"a pool is read from a path or a pandas DataFrame: {describe_no_frame(frame)} To use arrays, pass "
             "`pandas.DataFrame({'agent': agents, 'item': items, 'text': texts})` with one row per response.",
             slug="pool-columns",
         )
@@ -277,7 +278,8 @@ def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
 
     Items to which no agent responded are left out.
 
-    Raises: PoolError [pool-columns] if a column has a name that is not the name of an agent, such as group or question.
+    Raises: PoolError [pool-columns] if a column has a name that is not the name of an agent, such as group or question;
+        [pool-agent] if a column is empty, such as one next to the table in a spreadsheet.
     """
     if frame.index.name == "item":
         frame = frame.reset_index()
@@ -294,7 +296,17 @@ def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
             slug="pool-columns",
         )
     responses = frame.drop(columns=keys)
-    is_response = responses.notna() & responses.map(lambda cell: not isinstance(cell, str) or bool(cell.strip()))
+    is_response = responses.notna() & responses.map(
+        lambda cell: not isinstance(cell, str) or bool(cell.strip())
+    ).astype(bool)
+    empty_columns = [str(name) for name, is_empty in responses.isna().all().items() if is_empty]
+    if len(responses) and empty_columns:
+        raise Source(_FRAME, unit="row").make_error(
+            None,
+            f"agent {empty_columns[0]!r} has no response, because its column is empty. Remove the column or, if the agent failed "
+            "on every item, fill it with empty texts.",
+            slug="pool-agent",
+        )
     answered = frame[is_response.any(axis=1)]  # an item without any response is no failure of an agent
     return answered.melt(id_vars=keys, var_name="agent", value_name="text")
 

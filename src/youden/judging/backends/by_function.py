@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from inspect import iscoroutine
 
 import numpy as np
 
@@ -76,7 +77,7 @@ def _call_function(function: SameSource, text_a: str, text_b: str, *, trial: int
     trial : position of the trial in the plan, for error messages
 
     Returns the answer as a number from 0 to 1; NaN if the function returned None.
-    Raises: JudgeError [judge-function] if the function raises an exception or returns anything else.
+    Raises: JudgeError [judge-function] if the function raises an exception, is async, or returns anything else.
     """
     try:
         result: object = function(text_a, text_b)
@@ -89,7 +90,15 @@ def _call_function(function: SameSource, text_a: str, text_b: str, *, trial: int
 
     if result is None:
         return math.nan
-    if not isinstance(result, bool | int | float | np.number | np.bool_) or not 0 <= result <= 1:
+    if iscoroutine(result):
+        result.close()  # without it, Python warns that the coroutine was never awaited
+        name = _get_name(function)
+        raise JudgeError(
+            f"The judge {name} is an async function: got a coroutine for trial {trial}. In a script, pass a function that waits "
+            f"for it, such as `lambda a, b: asyncio.run({name}(a, b))`.",
+            slug="judge-function",
+        )
+    if not isinstance(result, bool | int | float | np.integer | np.floating | np.bool_) or not 0 <= result <= 1:
         raise JudgeError(
             f"The judge {_get_name(function)} must return True, False, a number from 0 to 1, or None: got {repr(result)[:60]} "
             f"for trial {trial}. Return 1 for yes (the same source, or the first response is better), 0 for no, and None for no "

@@ -16,6 +16,7 @@ from youden.errors import StatisticsError
 from youden.stats.additive.item_influence import CellInfluence, covariance_by_item, iter_cell_influence
 from youden.stats.additive.observed_cells import cells_from_arrays
 from youden.stats.additive.solver import Constraint, SolutionStatus, solve_cells
+from youden.stats.base.array_likes import takes_array_likes
 from youden.stats.base.clusters import CentredCovariance, check_level
 from youden.stats.base.estimator import (
     Estimator,
@@ -185,6 +186,7 @@ class ClippedLinear(Estimator):
         self._check_fitted()
         return np.clip(self.ability_[:, None] - self.difficulty_, -1, 1)
 
+    @takes_array_likes
     def predict_at(self, agent: Ids | Positions, item: Ids | Positions) -> Floats:
         """Predict the scores of single cells.
 

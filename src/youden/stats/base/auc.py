@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from youden.errors import StatisticsError
+from youden.stats.base.array_likes import takes_array_likes
 from youden.stats.base.metrics import Metric, missing_error, normal_quantile, shape_error
 from youden.types.pool import Bools, Floats
 
 
+@takes_array_likes
 def ranking_auc(ability: Floats, positive: Bools) -> float:
     """Compute the area under the ROC curve of abilities for two groups of agents.
 
@@ -39,6 +41,7 @@ def ranking_auc(ability: Floats, positive: Bools) -> float:
     return float(_area_under_curve(ability[None, :], positive)[0])
 
 
+@takes_array_likes
 def auc_measurement_interval(
     ability: Floats,
     positive: Bools,
@@ -112,6 +115,7 @@ def auc_measurement_interval(
     return Metric(value, lower, upper, level, f"percentile of {n_draws} normal draws")
 
 
+@takes_array_likes
 def auc_sampling_interval(ability: Floats, positive: Bools, *, level: float = 0.95) -> Metric:
     """Compute the AUC with an interval for the sampling of agents.
 

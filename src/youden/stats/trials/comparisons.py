@@ -13,6 +13,7 @@ from scipy.sparse import coo_array
 from scipy.special import stdtr, stdtrit
 
 from youden.errors import StatisticsError
+from youden.stats.base.array_likes import takes_array_likes
 from youden.stats.base.clusters import ROUNDING, CentredCovariance, check_level
 from youden.stats.base.metrics import RankRange
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
@@ -93,6 +94,7 @@ def describe_components(component: Ids, *, by_pairs: bool = False) -> str:
     )
 
 
+@takes_array_likes
 def holm(p_values: Floats) -> Floats:
     """Correct p-values for multiple testing by Holm's method.
 
@@ -310,6 +312,7 @@ class Differences(ReadOnly):
         return int(is_best.argmax()) if n_agents > 1 and is_best.any() else None
 
 
+@takes_array_likes
 def pairwise_differences(ability: Floats, covariance: CentredCovariance, *, level: float = 0.95) -> Differences:
     """Estimate the differences of abilities between all pairs of agents.
 

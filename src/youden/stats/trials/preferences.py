@@ -17,6 +17,7 @@ from scipy.special import stdtrit
 
 from youden.errors import StatisticsError
 from youden.extras import format_install
+from youden.stats.base.array_likes import takes_array_likes
 from youden.stats.base.clusters import MIN_ITEMS, ROUNDING, CentredCovariance, check_level, covariance_of_chunks
 from youden.stats.base.metrics import Metric
 from youden.stats.base.pair_chunks import InfluenceChunk, check_trials
@@ -72,6 +73,7 @@ class PreferenceFit(ReadOnly):
     influence_chunks: Callable[[], Iterator[InfluenceChunk]]
 
 
+@takes_array_likes
 def fit_preferences(
     first: Ids | Positions,
     second: Ids | Positions,
@@ -106,8 +108,8 @@ def fit_preferences(
     Raises
     ------
     StatisticsError
-        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN; [cluster-agents]: if fewer than 2
-        agents have trials on 2 items; [level]: unless 0 < level < 1.
+        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN or not in [0, 1];
+        [cluster-agents]: if fewer than 2 agents have trials on 2 items; [level]: unless 0 < level < 1.
 
     Notes
     -----
@@ -135,6 +137,7 @@ def fit_preferences(
     ([0.2, -0.0, -0.2], 0.1)
     """
     check_trials(first, second, item, answer=answer)
+    _check_range(answer)
     check_level(level)
 
     # sorted by item, so that each chunk has all trials of its items, which are numbered without gaps
@@ -461,6 +464,18 @@ def _invert_normal_matrix(normal_matrix: Floats) -> tuple[Floats, bool]:
     return (basis / eigenvalues[is_determined]) @ basis.T, True
 
 
+def _check_range(answer: Floats) -> None:
+    """Raise StatisticsError [trial-answer] if an answer is not from 0 to 1."""
+    outside = answer[(answer < 0) | (answer > 1)]
+    if len(outside):
+        raise StatisticsError(
+            f"Preferences must be from 0 to 1: got {outside[0]}. Pass 1 if the first response is better, ½ for a tie, and 0 if "
+            "the second is better.",
+            slug="trial-answer",
+        )
+
+
+@takes_array_likes
 def fit_bradley_terry(
     first: Ids | Positions, second: Ids | Positions, answer: Floats, *, n_agents: int, position_effect: bool = True
 ) -> Floats:
@@ -486,8 +501,8 @@ def fit_bradley_terry(
     Raises
     ------
     StatisticsError
-        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN; [bradley-terry]: if scikit-learn
-        is not installed.
+        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN or not in [0, 1];
+        [bradley-terry]: if scikit-learn is not installed.
 
     References
     ----------
@@ -501,6 +516,7 @@ def fit_bradley_terry(
             slug="bradley-terry",
         ) from error
     check_trials(first, second, answer=answer)
+    _check_range(answer)
 
     # each trial is one win, of weight y, and one loss, of weight 1 − y
     design = _make_design(first, second, n_agents)[:, :n_agents]

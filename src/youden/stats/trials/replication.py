@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from scipy.special import digamma
 
 from youden.errors import StatisticsError
+from youden.stats.base.array_likes import takes_array_likes
 from youden.stats.base.clusters import UNSEEN_CLUSTERS, CentredCovariance, unseen_effect_square
 from youden.stats.base.pair_chunks import check_trials
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
@@ -161,6 +162,7 @@ class SelfConsistency(ReadOnly):
     covariance: CentredCovariance
 
 
+@takes_array_likes
 def estimate_self_consistency(
     agent: Ids | Positions,
     item: Ids | Positions,
