@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from youden.data.atomic import atomic_write
 from youden.data.folder.run_files import VERSION, parse, read_bytes
-from youden.data.pools.pool_reader import RESPONSES, find_foreign_file, read_pool
+from youden.data.pools.pool_reader import RESPONSES, find_file_of_other_pool, read_pool
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import call_cost, load_judge_config
 from youden.pools.generation.agents import AgentsFile, AgentSpec, Instruction, load_instruction
@@ -209,7 +209,7 @@ def _check_no_foreign_file(generation: Generation, out: Path) -> None:
 
     A file with the agents or items of the generation is not replaced. Raises ConfigError [out-not-empty].
     """
-    foreign_file = find_foreign_file(generation.agents, generation.items, out)
+    foreign_file = find_file_of_other_pool(generation.agents, generation.items, out)
     if foreign_file is not None:
         raise ConfigError(
             f"The generated pool would replace {foreign_file}, which has other content. Set another --out, or move it.",
