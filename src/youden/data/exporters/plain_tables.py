@@ -16,7 +16,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 from youden.data.atomic import atomic_write
-from youden.data.exporters.export_files import Exported, ExportOptions, check_files
+from youden.data.exporters.export_files import Exported, ExportOptions, check_output_files
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import COLUMNS
 from youden.data.pools.pool_reader import iter_responses
@@ -56,7 +56,7 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, options: ExportOpti
         [run-empty]: if the run has no tables.
     """
     tables = {"responses": pool_to_table(source)} if isinstance(source, Pool) else read_run_tables(source)
-    check_files(table_paths(out, tables), options)
+    check_output_files(table_paths(out, tables), options)
     paths = write_tables(out, tables, raw_cells=options.raw_cells)
     return Exported(paths, {name: len(table) for name, table in tables.items()})
 

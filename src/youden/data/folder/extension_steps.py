@@ -157,30 +157,35 @@ class UnfinishedExtension(ExtensionRequest):
         str
             Such as `youden extend agents runs/demo new-agents --calls 4000`.
         """
-        positional_field = self._get_positional_field()
-        if positional_field is None:
+        argument_field = self._get_argument_field()
+        if argument_field is None:
             words = ["youden", "extend", "best", str(run)]
         else:
-            value = getattr(self, positional_field)
-            words = ["youden", "extend", _to_dashes(positional_field), str(run), _to_argument(value)]
+            value = getattr(self, argument_field)
+            words = ["youden", "extend", _to_dashes(argument_field), str(run), _to_argument(value)]
 
         for field in ("calls", "half_width", "top", "max_regret", "max_cost"):
             value = getattr(self, field)
-            if value is not None and field != positional_field:
+            if value is not None and field != argument_field:
                 words += [f"--{_to_dashes(field)}", _to_argument(value)]
         for agent in self.focus:
             words += ["--focus", _to_argument(agent)]
         return printable.format_command(words)
 
-    def _get_positional_field(self) -> str | None:
-        """Return the field whose value follows the run on the command line, without the name of an option.
+    def _get_argument_field(self) -> str | None:
+        """Return the field whose value is an argument of the command; the values of all other fields are options.
 
-        The forms are `youden extend KIND RUN VALUE`, `youden extend half-width RUN VALUE`, and `youden extend best RUN`. The
-        last form has no value after the run, so the result is None.
+        The command depends on what the extension adds:
+
+        - `youden extend agents RUN POOL`, or `items` or `repeats` in place of `agents`: field "agents", "items" or "repeats"
+        - `youden extend calls RUN N`: field "calls"
+        - `youden extend half-width RUN W` adds calls until the intervals have this half-width: field "half_width"
+        - `youden extend best RUN` searches for the best agents, and has only options: None
         """
         if self.is_search:
             return None
-        if self.half_width and self.added_pool is None:
+        adds_pool = self.kind != "calls"
+        if self.half_width is not None and not adds_pool:
             return "half_width"
         return self.kind
 

@@ -22,7 +22,15 @@ from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.parquet_tables import ParquetTable
 from youden.data.folder.run_config import FitSettings, RunConfig, dump_run_config, read_run_config
-from youden.data.folder.run_files import FIT_FILES, VERSION, PoolFile, PoolSummary, StrictFile, parse, read_bytes
+from youden.data.folder.run_files import (
+    FIT_FILES,
+    VERSION,
+    PoolFile,
+    PoolSummary,
+    StrictFile,
+    parse_versioned_json,
+    read_bytes,
+)
 from youden.data.folder.table_columns import ItemRow
 from youden.data.folder.trial_tables import VerdictsMetadata
 from youden.errors import RunFolderError, YoudenError
@@ -109,7 +117,7 @@ class RunFolder:
         self.write_text("config.yaml", dump_run_config(config, self.path))
 
     def read_config(self) -> RunConfig:
-        """Read config.yaml; raise ConfigError if a key does not fit."""
+        """Read config.yaml; raise ConfigError if a key is unknown or its value is not allowed."""
         read_bytes(self.file("config.yaml"))
         return read_run_config(self.file("config.yaml"), {})
 
@@ -154,14 +162,19 @@ class RunFolder:
         self._cache["verdicts.parquet"] = (_get_file_state(self.file("verdicts.parquet")), verdicts)
 
     def read_verdicts(self, plan: Plan) -> Verdicts:
-        """Read the verdicts (judge's answers) on a plan; raise RunFolderError [run-other-plan] if they are on another plan."""
-        # the result must refer to the object `plan`, so verdicts that refer to an equal plan are removed from the cache
+        """Read the verdicts (judge's answers) on a plan.
+
+        The verdicts refer to the object `plan`. Cached verdicts that refer to another object are therefore not used, and
+        are read again, even if that object is an equal plan.
+
+        Raise RunFolderError [run-other-plan] if the file contains verdicts on another plan.
+        """
         _, cached_verdicts = self._cache.get("verdicts.parquet", (None, None))
-        refers_to_equal_plan = cached_verdicts is not None and cached_verdicts.plan is not plan
-        if refers_to_equal_plan:
+        if cached_verdicts is not None and cached_verdicts.plan is not plan:
             del self._cache["verdicts.parquet"]
 
-        return self._read_cached("verdicts.parquet", partial(trial_tables.read_verdicts, plan=plan))
+        read = partial(trial_tables.read_verdicts, plan=plan)
+        return self._read_cached("verdicts.parquet", read)
 
     @property
     def is_judged(self) -> bool:
@@ -219,7 +232,7 @@ class RunFolder:
         Raise RunFolderError [run-other-plan] if the verdicts belong to another plan.
         """
         plan, digest = trial_tables.read_plan_without_trials(self.file("plan.parquet"))
-        verdicts = trial_tables.read_verdict_table(self.file("verdicts.parquet"), plan_digest=digest)
+        verdicts = trial_tables.open_verdict_table(self.file("verdicts.parquet"), plan_digest=digest)
         return JudgedFiles(plan, verdicts)
 
     def read_judged_plan_digest(self) -> str:
@@ -239,13 +252,16 @@ class RunFolder:
         self._cache["pool"] = (_get_pool_file_states(config), pool)
 
     def read_judged_pool(self) -> Pool:
-        """Read the judged pool, including its extensions.
+        """Read the pool of the run, with the agents, items and responses that extensions have added.
+
+        The pool is read from the files that config.yaml names, or from the cache if none of them has changed.
 
         Raise PoolError if a pool cannot be read, ConfigError or RunFolderError if config.yaml cannot be read.
         """
         config = self.read_config()
-        cached_states, cached_pool = self._cache.get("pool", (None, None))
-        if cached_states == _get_pool_file_states(config):
+        states_when_cached, cached_pool = self._cache.get("pool", (None, None))
+        current_states = _get_pool_file_states(config)
+        if states_when_cached == current_states:
             return cast(Pool, cached_pool)
 
         pool = read_run_pool(config)
@@ -453,7 +469,7 @@ class RunFolder:
     def _read_json(self, name: str, kind: type[T]) -> T:
         """Read a JSON file of the run as an object of a declared class."""
         file = self.file(name)
-        content: T = parse(file, read_bytes(file), _get_adapter(cast(Any, kind)))
+        content: T = parse_versioned_json(file, read_bytes(file), _get_adapter(cast(Any, kind)))
         return content
 
 

@@ -346,9 +346,8 @@ def _check_prompt_or_group(source: Source, value: Json, key: str, line: int) -> 
     Raises PoolError [pool-key] if the value is not a string or is an empty group, and [pool-id] if the name of a group is
     not valid.
     """
-    is_text_or_missing = isinstance(value, str | None)
     is_empty_group = key == "group" and value == ""
-    if not is_text_or_missing or is_empty_group:
+    if not isinstance(value, str | None) or is_empty_group:
         raise source.make_error(
             line,
             f"the {key} is not a string: got {format_excerpt(value)}. Set a string, or remove the {key}.",

@@ -17,7 +17,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from youden.data.atomic import atomic_write
-from youden.data.folder.run_files import VERSION, parse, read_bytes
+from youden.data.folder.run_files import VERSION, parse_versioned_json, read_bytes
 from youden.data.pools.pool_reader import RESPONSES, find_file_of_other_pool, read_pool
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import call_cost, load_judge_config
@@ -355,4 +355,4 @@ def read_generation(folder: Path) -> Generation:
 
 
 def _read_recipe(folder: Path) -> _RecipeFile:
-    return parse(folder / RECIPE, read_bytes(folder / RECIPE), TypeAdapter(_RecipeFile))
+    return parse_versioned_json(folder / RECIPE, read_bytes(folder / RECIPE), TypeAdapter(_RecipeFile))
