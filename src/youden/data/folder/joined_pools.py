@@ -305,19 +305,20 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
     n_added_responses = 0
     changed = []
     responses: dict[tuple[int, int], Sequence[str]] = {}
-    for k, j in np.ndindex(len(agents), len(items)):
-        old_responses = _get_responses(old_texts, (k, j))
-        new_responses = _get_responses(new_texts, (k, j))
-        is_new_cell = k >= pool.n_agents or j >= pool.n_items
+    for agent, item in np.ndindex(len(agents), len(items)):
+        old_responses = _get_responses(old_texts, (agent, item))
+        new_responses = _get_responses(new_texts, (agent, item))
+        is_new_cell = agent >= pool.n_agents or item >= pool.n_items  # new agents and items come last
         if is_new_cell:
-            responses[k, j] = new_responses
+            responses[agent, item] = new_responses
             continue
 
-        responses[k, j], has_changed = _merge_responses(old_responses, new_responses, keep=keep)
+        merged_responses, has_changed = _merge_responses(old_responses, new_responses, keep=keep)
+        responses[agent, item] = merged_responses
         if has_changed:
-            changed.append(f"'{agent_ids[k]}' to '{item_ids[j]}'")
+            changed.append(f"'{agent_ids[agent]}' to '{item_ids[item]}'")
         else:
-            n_added_responses += len(responses[k, j]) - len(old_responses)
+            n_added_responses += len(merged_responses) - len(old_responses)
 
     texts_by_repeat = _stack_by_repeat(responses, (len(agents), len(items)))
     return MergedPool(

@@ -227,7 +227,7 @@ def load_agents(file: Path) -> PaperAgentsFile:
 def _load_examples(files: Sequence[Path]) -> list[Example]:
     """Read the files of a results folder, and check that all of them have the same agents.
 
-    The paper calls an item an example, and an agent a condition.
+    In the paper, items are called examples, and agents are called conditions.
 
     files : files of the folder, one per item; at least one
 

@@ -281,7 +281,7 @@ class _ResponseLines:
 def _may_repeat_keys(lines: Sequence[bytes]) -> bool:
     """Return whether a line may have a key of a response twice, of which orjson would use the last value without an error.
 
-    In JSON, quotation marks inside a text are escaped. A key in quotation marks can therefore occur in a line a second time
+    In JSON, quotation marks inside a text are escaped. A key in quotation marks can therefore occur twice in a line
     only as another key, or as a text that consists of this word.
 
     lines : lines in JSON, each with all keys of a response

@@ -347,13 +347,17 @@ def _to_whole_number(value: object) -> int | None:
 
 
 def _find_first_duplicate(order: Positions, is_duplicate: Bools) -> tuple[int, int]:
-    """Return the positions of two responses, of which the second is the earliest duplicate in the file.
+    """Find the earliest response in the file that has the same agent, item and repeat as an earlier one.
 
-    order, is_duplicate : arrays of `PoolCells._sort_by_cell`, at least one of whose responses is a duplicate
+    order, is_duplicate : arrays of `PoolCells._sort_by_cell`; at least one response is a duplicate
+
+    Returns the positions of the earlier response and of this duplicate, in the order of the file.
     """
-    duplicates = np.flatnonzero(is_duplicate)
-    earliest = duplicates[np.argmin(order[duplicates + 1])]  # position of its predecessor
-    return int(order[earliest]), int(order[earliest + 1])
+    # is_duplicate[i] compares the responses order[i] and order[i + 1]
+    compared = np.flatnonzero(is_duplicate)
+    earlier_responses, duplicates = order[compared], order[compared + 1]
+    earliest = int(duplicates.argmin())
+    return int(earlier_responses[earliest]), int(duplicates[earliest])
 
 
 def _split_rows(texts: Objects, n_rows: int) -> tuple[Objects, Objects]:
@@ -370,6 +374,7 @@ def _rank_in_cells(order: Positions, is_same_cell: Bools) -> Positions:
     """Return the rank of each response among those of its cell, from 0; both arrays are those of `_sort_by_cell`."""
     position = np.arange(len(order))
     is_first_of_cell = np.append(True, ~is_same_cell)
+    # position at which the cell of each response begins: the last first position so far
     first_position = np.maximum.accumulate(np.where(is_first_of_cell, position, 0))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = position - first_position
