@@ -6,7 +6,7 @@ Only the unique values of a column are converted, because those of a long table 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date, timedelta
 from math import inf, nan
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.data.label_tables import has_decimal_comma, to_number
+from youden.data.pools.spool import format_excerpt
 from youden.types.columns import Field
 from youden.types.pool import Bools, Floats, Positions
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MAX_FLOAT = 1e308
+_MAX_NAMES = 10
+"""Number of names that a message lists."""
 _BLANKS = {"", "-", "–", "—", "?", "n/a", "na", "nan", "none", "null", "missing", "<na>", "nat"}
 
 
@@ -191,3 +194,10 @@ def average_by_cell(
     total = np.bincount(cell, scores, minlength=n_cells)
     mean = np.divide(total, n_scores, out=np.full(n_cells, np.nan), where=n_scores > 0)
     return mean.reshape(shape), n_scores.reshape(shape)
+
+
+def format_names(names: Iterable[str]) -> str:
+    """Format the first `_MAX_NAMES` names for a message, each once."""
+    distinct = list(dict.fromkeys(names))
+    ellipsis = ", …" if len(distinct) > _MAX_NAMES else ""
+    return ", ".join(map(format_excerpt, distinct[:_MAX_NAMES])) + ellipsis if distinct else "none"

@@ -27,7 +27,15 @@ from youden.data.importers.column_names import (
 from youden.data.importers.foreign_files import import_error
 from youden.data.label_tables import list_spellings
 from youden.data.pools.spool import format_excerpt
-from youden.data.score_columns import CONVERSIONS, ScoreColumn, average_by_cell, is_percentage, is_word, make_id
+from youden.data.score_columns import (
+    CONVERSIONS,
+    ScoreColumn,
+    average_by_cell,
+    format_names,
+    is_percentage,
+    is_word,
+    make_id,
+)
 from youden.data.score_ranges import (
     check_model_units,
     check_units,
@@ -60,8 +68,6 @@ _NO_SCORE = re.compile(
     r"|votes|n|count|num_.*|n_(samples|items)|co[2₂].*|(hub_)?likes|hub|seed|version|zero_shot|repeat|epoch|trial|attempt"
 )
 """Normalized names of columns of numbers that are no scores."""
-_MAX_NAMES = 10
-"""Number of names that a message lists."""
 _METRICS = {"metric", "metric_name", "measure", "filter"}
 
 
@@ -248,63 +254,63 @@ class _TableReader:
         Raises: ImportFormatError; see `read_scores`.
         """
         given_scores = self.get_given_columns("score")
-        models = self.choose_model_columns()
-        items = self.choose_item_columns(has_models=bool(models))
-        self.check_rows_are_named(models, items)
-        is_long = bool(models and items)
-        scores = given_scores or self.choose_score_columns([*models, *items], is_long=is_long)
+        model_columns = self.choose_model_columns()
+        item_columns = self.choose_item_columns(has_models=bool(model_columns))
+        self.check_rows_are_named(model_columns, item_columns)
+        is_long = bool(model_columns and item_columns)
+        score_columns = given_scores or self.choose_score_columns([*model_columns, *item_columns], is_long=is_long)
         if is_long:
-            self.check_single_metric([*models, *items])
-        if models:
-            self.check_direction(scores, is_set_by_user=bool(given_scores))
+            self.check_single_metric([*model_columns, *item_columns])
+        if model_columns:
+            self.check_direction(score_columns, is_set_by_user=bool(given_scores))
         else:
-            self.note_losses_as_models(scores)
-        self.check_metric_directions(scores, [*models, *items])
-        for name in scores:
+            self.note_losses_as_models(score_columns)
+        self.check_metric_directions(score_columns, [*model_columns, *item_columns])
+        for name in score_columns:
             self.check_scores(name)
-        self.note_conversions(scores)
+        self.note_conversions(score_columns)
         if is_long:
-            return self.collect_long_scores(models, items, scores, score_range)
-        return self.collect_wide_scores(models, items, scores, score_range)
+            return self.collect_long_scores(model_columns, item_columns, score_columns, score_range)
+        return self.collect_wide_scores(model_columns, item_columns, score_columns, score_range)
 
     def list_unassigned_columns(self) -> list[str]:
         """List the columns that the user set neither for models nor for items nor for scores."""
         assigned_columns = {name for role in ("model", "item", "score") for name in self.get_given_columns(role)}
         return [name for name in self.columns if name not in assigned_columns]
 
-    def check_rows_are_named(self, models: Sequence[str], items: Sequence[str]) -> None:
+    def check_rows_are_named(self, model_columns: Sequence[str], item_columns: Sequence[str]) -> None:
         """Check that the table has rows, and that each row names a model or an item.
 
-        models, items : columns that name the model, or the item, of each row
+        model_columns, item_columns : columns that name the model, or the item, of each row
 
         Raises: ImportFormatError [import-empty] if the table has no rows; [scores-columns] if no column names models or
             items, or if a column of numbers seems to name the models.
         """
-        if items and not models and not self.get_given_columns("score"):
-            self.check_models_are_not_numbers(items)
+        if item_columns and not model_columns and not self.get_given_columns("score"):
+            self.check_models_are_not_numbers(item_columns)
         if self.n_rows == 0:
             problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
             raise import_error(self.source, problem, slug="import-empty")
-        if not models and not items:
+        if not model_columns and not item_columns:
             raise self.make_unnamed_rows_error()
 
-    def check_models_are_not_numbers(self, items: Sequence[str]) -> None:
+    def check_models_are_not_numbers(self, item_columns: Sequence[str]) -> None:
         """Check that the table does not name its models by numbers, which would be read as scores.
 
         A table with the columns item, model and score is an example, if its models are called 1, 2 and 3. Its column
         `model` would be read as the scores of a model with the name "model".
 
-        items : columns that name the items; no column names the models
+        item_columns : columns that name the items; no column names the models
 
         Raises: ImportFormatError [scores-columns] if a column of numbers is named `model`, items have several rows, and all
             rows of an item have different numbers in this column.
         """
-        has_one_row_per_item = len(set(self.make_ids(items))) == self.n_rows
+        has_one_row_per_item = len(set(self.make_ids(item_columns))) == self.n_rows
         if has_one_row_per_item:
             return
         number_columns = [name for name in self.numeric if normalize_name(name) == "model"]
         for name in number_columns:
-            cell_ids = self.make_ids([name, *items])
+            cell_ids = self.make_ids([name, *item_columns])
             has_one_row_per_cell = len(set(cell_ids)) == self.n_rows
             if has_one_row_per_cell:
                 problem = f"a column of models has numbers, and items have several rows: got {name!r}."
@@ -328,71 +334,77 @@ class _TableReader:
             remedy = f"Set --column {quote(f'model={model_columns[0]}')} if the numbers in this column name the models."
         else:
             remedy = "Add a column `model` or `item` that names each row."
-        problem = f"its columns do not state whether a row is a model or an item: got {_format_names(self.columns)}."
+        problem = f"its columns do not state whether a row is a model or an item: got {format_names(self.columns)}."
         return import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
     def collect_long_scores(
-        self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
+        self,
+        model_columns: list[str],
+        item_columns: list[str],
+        score_columns: list[str],
+        score_range: tuple[float, float] | None,
     ) -> ScoreTable:
         """Return the scores of a long table, which has one row per score of a model on an item.
 
         Rows without a score are skipped, and several scores of a model on an item are averaged. The scores stay in the unit
         of the table.
 
-        models, items : columns that together name the model, or the item, of a row
-        scores : columns of scores; the score of a row is the first that is not blank
+        model_columns, item_columns : columns that together name the model, or the item, of a row
+        score_columns : columns of scores; the score of a row is the first that is not blank
         score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
 
         Raises: ImportFormatError; see `average_cells`.
         """
-        self.notes.append(f"models: {models[0]}; items: {' + '.join(items)}; scores: {', '.join(scores)}")
+        self.notes.append(
+            f"models: {model_columns[0]}; items: {' + '.join(item_columns)}; scores: {', '.join(score_columns)}"
+        )
         row_scores = np.full(self.n_rows, np.nan)
-        for name in scores:
+        for name in score_columns:
             row_scores = np.where(np.isnan(row_scores), self.numbers[name], row_scores)
-        model_ids, item_ids = self.make_ids(models), self.make_ids(items)
-        return self.average_cells(model_ids, item_ids, row_scores, score_range, columns=scores)
+        model_ids, item_ids = self.make_ids(model_columns), self.make_ids(item_columns)
+        return self.average_cells(model_ids, item_ids, row_scores, score_range, columns=score_columns)
 
-    def check_words_fit_scores(self, scores: Sequence[str], *, highest: float) -> None:
+    def check_words_fit_scores(self, score_columns: Sequence[str], *, highest: float) -> None:
         """Check that no score exceeds 1 if columns contain words such as yes and no, which are read as 1 and 0.
 
         A word that is read as 0, such as "fail", is accepted in a column that also has numbers, because 0 is the same score
         as a fraction and as a percentage.
 
-        scores : columns of scores
+        score_columns : columns of scores
         highest : highest possible score, if the user set it, or else the highest score
 
         Raises: ImportFormatError [scores-scale] if `highest` is above 1, and a column contains such words.
         """
-        columns_of_words = [name for name in scores if self.columns[name].has_words_for_fractions]
+        columns_of_words = [name for name in score_columns if self.columns[name].has_words_for_fractions]
         if not columns_of_words or highest <= 1:
             return
         name = columns_of_words[0]
-        words = _format_names(str(value) for value in self.columns[name].converted if is_word(value))
+        words = format_names(str(value) for value in self.columns[name].converted if is_word(value))
         problem = f"{name!r} has words, which are read as 0 to 1, and scores are up to {highest:g}: got {words}."
         remedy = "Write numbers of one unit"
-        if len(scores) > 1:
+        if len(score_columns) > 1:
             remedy += f", or set --column {quote(f'ignore={name}')}"
         raise import_error(self.source, f"{problem} {remedy}.", slug="scores-scale")
 
     def check_percent_signs_of_columns(
-        self, scores: Sequence[str], *, highest: float, score_range: tuple[float, float] | None
+        self, score_columns: Sequence[str], *, highest: float, score_range: tuple[float, float] | None
     ) -> None:
         """Check that the columns of scores have the same unit: percentages with a percent sign, or other numbers.
 
-        Percentages with a sign have been divided by 100, so they are at most 1. A score or a range above 1 is therefore in
-        another unit, probably in percent without a sign.
+        Percentages with a sign have been divided by 100, so they are usually at most 1. A score or range above 1 is probably in
+        another unit, such as percent without a sign.
 
-        scores : columns of scores
+        score_columns : columns of scores
         highest : highest score, after division of percentages by 100
         score_range : lowest and highest possible score; None if the user did not set them
 
         Raises: ImportFormatError [scores-percent] in two cases. Either some columns have percent signs and others do not,
             and a score or the range is above 1. Or all columns have percent signs, and only the range is above 1.
         """
-        with_sign = [name for name in scores if any(map(is_percentage, self.columns[name].converted))]
+        with_sign = [name for name in score_columns if any(map(is_percentage, self.columns[name].converted))]
         if not with_sign:
             return
-        without_sign = [name for name in scores if name not in with_sign]
+        without_sign = [name for name in score_columns if name not in with_sign]
         end_of_range = 1.0 if score_range is None else score_range[1]
         upper_bound = max(highest, end_of_range)
         if without_sign and upper_bound > 1:
@@ -408,32 +420,36 @@ class _TableReader:
             raise import_error(self.source, f"{problem} {remedy}", slug="scores-percent")
 
     def collect_wide_scores(
-        self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
+        self,
+        model_columns: list[str],
+        item_columns: list[str],
+        score_columns: list[str],
+        score_range: tuple[float, float] | None,
     ) -> ScoreTable:
         """Return the scores of a wide table, whose rows are models and whose columns are items, or the reverse.
 
         Empty cells are missing scores, and several rows with the same name are averaged. The scores stay in the unit of the
         table.
 
-        models : columns that together name the model of a row; empty if the rows are items
-        items : columns that together name the item of a row; empty if the rows are models
-        scores : columns of scores, each named after its item, or after its model if the rows are items
+        model_columns : columns that together name the model of a row; empty if the rows are items
+        item_columns : columns that together name the item of a row; empty if the rows are models
+        score_columns : columns of scores, each named after its item, or after its model if the rows are items
         score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
 
         Raises: ImportFormatError; see `average_cells`.
         """
         # the table as a list of scores row by row, with the id of the row and the name of the column of each score
-        ids_of_rows = self.make_ids(models or items)
-        names_of_columns = np.array([make_id(name) for name in scores], dtype=object)
-        row_ids = np.repeat(ids_of_rows, len(scores))
+        ids_of_rows = self.make_ids(model_columns or item_columns)
+        names_of_columns = np.array([make_id(name) for name in score_columns], dtype=object)
+        row_ids = np.repeat(ids_of_rows, len(score_columns))
         column_ids = np.tile(names_of_columns, self.n_rows)
-        values = np.column_stack([self.numbers[name] for name in scores]).ravel()
+        values = np.column_stack([self.numbers[name] for name in score_columns]).ravel()
 
-        if models:
-            self.notes.append(f"rows are models ({' + '.join(models)})")
-            return self.average_cells(row_ids, column_ids, values, score_range, columns=scores)
-        self.notes.append(f"rows are items ({' + '.join(items)})")
-        return self.average_cells(column_ids, row_ids, values, score_range, columns=scores)
+        if model_columns:
+            self.notes.append(f"rows are models ({' + '.join(model_columns)})")
+            return self.average_cells(row_ids, column_ids, values, score_range, columns=score_columns)
+        self.notes.append(f"rows are items ({' + '.join(item_columns)})")
+        return self.average_cells(column_ids, row_ids, values, score_range, columns=score_columns)
 
     def choose_model_columns(self) -> list[str]:
         """Choose the columns that contain the names of the models: those that the user set, or else one by its name.
@@ -450,7 +466,7 @@ class _TableReader:
         priority = {name: get_name_priority(name, "agent") for name in candidates}
         best = [name for name in candidates if priority[name] == min(priority.values())]
         if len(best) > 1:
-            problem = f"several columns may contain the models: got {_format_names(best)}. Set --column model=NAME."
+            problem = f"several columns may contain the models: got {format_names(best)}. Set --column model=NAME."
             raise import_error(self.source, problem, slug="scores-columns")
         return best
 
@@ -473,39 +489,39 @@ class _TableReader:
         numbers = self.numbers[name][np.isfinite(self.numbers[name])]
         return has_name and not (numbers % 1).any() and not _NO_SCORE.fullmatch(normalize_name(name))
 
-    def choose_score_columns(self, labels: Sequence[str], *, is_long: bool) -> list[str]:
+    def choose_score_columns(self, name_columns: Sequence[str], *, is_long: bool) -> list[str]:
         """Choose the columns of scores (`list_score_candidates`), and add a note that lists the columns that are not used.
 
-        labels : columns that name models and items; the column of models is the first
+        name_columns : columns that name models and items; the column of models is the first
         is_long : whether the table has one row per model and item; otherwise its columns of scores are models or items
 
         Returns one column for a long table, and at least two for other tables.
 
         Raises: ImportFormatError [scores-columns] if it is unclear which columns have scores, or if the table has only one model.
         """
-        scores = self.list_score_candidates(labels, is_long=is_long)
-        not_used = [name for name in self.columns if name not in scores and name not in labels]
+        score_columns = self.list_score_candidates(name_columns, is_long=is_long)
+        not_used = [name for name in self.columns if name not in score_columns and name not in name_columns]
         if not_used:
             self.notes.append(f"columns not used: {', '.join(not_used)}")
 
         if not is_long:
-            self.check_wide_scores(scores, labels)
-            return scores
-        if len(scores) != 1:
-            raise self.make_unclear_scores_error(scores, option="score=NAME")
-        return scores
+            self.check_wide_scores(score_columns, name_columns)
+            return score_columns
+        if len(score_columns) != 1:
+            raise self.make_unclear_scores_error(score_columns, option="score=NAME")
+        return score_columns
 
-    def list_score_candidates(self, labels: Sequence[str], *, is_long: bool) -> list[str]:
+    def list_score_candidates(self, name_columns: Sequence[str], *, is_long: bool) -> list[str]:
         """List the columns of numbers that may have scores.
 
         Columns of other numbers, such as ranks, averages and prices, are left out. In a wide table, columns that equal the mean
         or the sum of the others are left out, too. A long table may have exactly one column with a usual name, such as "score".
         If no value of this column is missing, it is the only candidate.
 
-        labels : columns that name models and items, which have no scores
+        name_columns : columns that name models and items, which have no scores
         is_long : whether the table has one row per model and item; otherwise its columns of scores are models or items
         """
-        number_columns = [name for name in self.numeric if name not in labels]
+        number_columns = [name for name in self.numeric if name not in name_columns]
         candidates = [name for name in number_columns if not self.holds_no_scores(name)]
         if not candidates:
             return []
@@ -521,55 +537,57 @@ class _TableReader:
                 return usual_columns
         return candidates
 
-    def check_wide_scores(self, scores: Sequence[str], labels: Sequence[str]) -> None:
+    def check_wide_scores(self, score_columns: Sequence[str], name_columns: Sequence[str]) -> None:
         """Check that a wide table has at least two columns of scores, which are named after models or items.
 
         A column with a general name, such as "score", is not named after a model or an item. The table is then probably long,
         with a column of models or items that was not recognized.
 
-        scores : columns that may hold scores
-        labels : columns that name models or items
+        score_columns : columns that may hold scores
+        name_columns : columns that name models or items
 
         Raises: ImportFormatError [scores-columns] if there are fewer than two columns of scores, or if one has a general name.
         """
-        has_models = any(map(is_model_name, labels)) or "model" in self.given
-        if len(scores) == 1 and not has_models:
-            problem = (
-                f"it has the scores of one model: got one column of scores, {scores[0]!r}, and no column of models."
-            )
+        has_models = any(map(is_model_name, name_columns)) or "model" in self.given
+        if len(score_columns) == 1 and not has_models:
+            problem = f"it has the scores of one model: got one column of scores, {score_columns[0]!r}, and no column of models."
             remedy = "Pass one file per model, at least two, or add a column `model` with at least two models."
             raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
-        has_general_name = any(normalize_name(name) in _SCORE_NAMES for name in scores)
-        if len(scores) < 2 or has_general_name:
-            raise self.make_unclear_scores_error(scores, option="model=NAME, item=NAME or score=NAME,NAME")
+        has_general_name = any(normalize_name(name) in _SCORE_NAMES for name in score_columns)
+        if len(score_columns) < 2 or has_general_name:
+            raise self.make_unclear_scores_error(score_columns, option="model=NAME, item=NAME or score=NAME,NAME")
 
-    def make_unclear_scores_error(self, scores: Sequence[str], *, option: str) -> ImportFormatError:
+    def make_unclear_scores_error(self, score_columns: Sequence[str], *, option: str) -> ImportFormatError:
         """Return the error that the columns of scores are not clear [scores-columns].
 
-        scores : columns that may hold scores
+        score_columns : columns that may hold scores
         option : values of --column that resolve it, for the message
         """
-        received = f"got {_format_names(scores)}" if scores else f"got none except {_format_names(self.columns)}"
+        received = (
+            f"got {format_names(score_columns)}" if score_columns else f"got none except {format_names(self.columns)}"
+        )
         problem = f"its columns of scores are not clear: {received}. Set --column {option}."
         return import_error(self.source, problem, slug="scores-columns")
 
-    def check_single_metric(self, labels: Sequence[str]) -> None:
+    def check_single_metric(self, name_columns: Sequence[str]) -> None:
         """Check that all scores of a long table have the same metric, so that their mean is meaningful.
 
         A column with a name such as "metric" states the metric of each row. It may have several values only if the user made
         it a part of the names of models or items, as by the option `--column item=task+metric`.
 
-        labels : columns that together name models and items; the column of models is the first
+        name_columns : columns that together name models and items; the column of models is the first
 
-        Raises: ImportFormatError [scores-columns] if a column of metrics that is not in `labels` has several values.
+        Raises: ImportFormatError [scores-columns] if a column of metrics that is not in `name_columns` has several values.
         """
-        metric_columns = [name for name in self.columns if normalize_name(name) in _METRICS and name not in labels]
+        metric_columns = [
+            name for name in self.columns if normalize_name(name) in _METRICS and name not in name_columns
+        ]
         for name in metric_columns:
             metrics = self.columns[name].unique_values
             if len(metrics) > 1:
-                item_option = "+".join([*labels[1:], name])
-                problem = f"{name!r} has several metrics: got {_format_names(map(str, metrics))}."
+                item_option = "+".join([*name_columns[1:], name])
+                problem = f"{name!r} has several metrics: got {format_names(map(str, metrics))}."
                 remedy = f"Keep one, or set --column item={item_option}."
                 raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
@@ -580,15 +598,15 @@ class _TableReader:
         counts_rows = may_count_rows and bool((np.diff(numbers) == 1).all())
         return counts_rows or bool(_TOTAL.fullmatch(normalized) or _NO_SCORE.fullmatch(normalized))
 
-    def check_direction(self, scores: Sequence[str], *, is_set_by_user: bool) -> None:
+    def check_direction(self, score_columns: Sequence[str], *, is_set_by_user: bool) -> None:
         """Check that no column of scores seems to be a loss or an error rate, of which lower values are better.
 
-        scores : columns of scores
+        score_columns : columns of scores
         is_set_by_user : whether the user set these columns; the first loss among them is then noted and accepted
 
         Raises: ImportFormatError [scores-direction] if a column seems to be a loss, and the user did not set the columns.
         """
-        losses = [name for name in scores if is_loss(name, self.numbers[name])]
+        losses = [name for name in score_columns if is_loss(name, self.numbers[name])]
         if not losses:
             return
         loss = losses[0]
@@ -617,18 +635,20 @@ class _TableReader:
         if note not in self.notes:
             self.notes.append(note)
 
-    def check_metric_directions(self, scores: Sequence[str], labels: Sequence[str]) -> None:
+    def check_metric_directions(self, score_columns: Sequence[str], name_columns: Sequence[str]) -> None:
         """Check that higher values are better for the metrics that a column such as "metric" names.
 
         If the user named the columns of scores, a loss is noted instead.
 
-        scores : columns of scores
-        labels : columns that name models and items
+        score_columns : columns of scores
+        name_columns : columns that name models and items
 
         Raises: ImportFormatError [scores-direction] if a metric seems to be a loss or an error rate.
         """
-        values = np.concatenate([self.numbers[name] for name in scores])
-        metric_columns = [name for name in self.columns if normalize_name(name) in _METRICS and name not in labels]
+        values = np.concatenate([self.numbers[name] for name in score_columns])
+        metric_columns = [
+            name for name in self.columns if normalize_name(name) in _METRICS and name not in name_columns
+        ]
         for name in metric_columns:
             losses = [metric for metric in map(str, self.columns[name].unique_values) if is_loss(metric, values)]
             if losses and self.given.get("score"):
@@ -737,7 +757,7 @@ class _TableReader:
         for conversion, is_converted in CONVERSIONS.items():
             converted = [name for name in names if any(map(is_converted, self.columns[name].converted))]
             if converted:
-                columns = _format_names(converted) if len(converted) < len(names) else "all columns of scores"
+                columns = format_names(converted) if len(converted) < len(names) else "all columns of scores"
                 self.notes.append(f"{conversion}: {columns}")
 
     def make_ids(self, names: Sequence[str]) -> NDArray[np.object_]:
@@ -849,10 +869,3 @@ class _TableReader:
                 fault = "of a model or item is blank. Fill in the cell."
             if fault is not None:
                 raise import_error(self.source, f"the name {format_excerpt(name)} {fault}", slug="scores-id")
-
-
-def _format_names(names: Iterable[str]) -> str:
-    """Format the first `_MAX_NAMES` names for a message, each once."""
-    distinct = list(dict.fromkeys(names))
-    ellipsis = ", …" if len(distinct) > _MAX_NAMES else ""
-    return ", ".join(map(format_excerpt, distinct[:_MAX_NAMES])) + ellipsis if distinct else "none"

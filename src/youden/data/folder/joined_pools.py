@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -157,34 +156,48 @@ def read_run_pool(config: RunConfig) -> Pool:
     return read_run_pools(config)[-1]
 
 
-def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", "items"]) -> Pool:
-    """Return a copy of a pool, with the new agents or the new items of another pool added.
+def _add_agents(pool: Pool, new_pool: Pool) -> Pool:
+    """Return a copy of a pool, with the new agents of another pool and their responses to the items of the first pool.
 
-    kind : whether agents or items are added
-
-    Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or a response differs between the pools;
-        [join-gaps] if a new agent has no response to an item to which all other agents responded, or if items are added to a
-        complete pool, and an agent has no response to one of them.
+    Raises: PoolError [join-none] if no agent is new; [join-conflict] if a prompt or a response differs between the pools;
+        [join-gaps] if a new agent has no response to an item to which all agents of the first pool responded.
     """
-    existing_ids = {member.id for member in getattr(pool, kind)}
-    new_members = [member for member in getattr(new_pool, kind) if member.id not in existing_ids]
-    if not new_members:
-        raise _make_nothing_new_error(kind, new_pool)
+    new_agents = _list_new_members(pool.agents, new_pool.agents)
+    if not new_agents:
+        raise _make_nothing_new_error("agents", new_pool)
     _check_prompts(pool, new_pool)
     _check_responses(pool, new_pool)
 
-    agents = new_members if kind == "agents" else pool.agents
-    items = new_members if kind == "items" else pool.items
-    texts_by_repeat = _select_texts(new_pool, [agent.id for agent in agents], [item.id for item in items])
+    texts_by_repeat = _select_texts(new_pool, [agent.id for agent in new_agents], [item.id for item in pool.items])
     first_texts = texts_by_repeat[0]  # a cell without a first response is missing, see `Pool.present`
-    if kind == "agents":
-        has_all_responses = pool.present.all(axis=0)
-        required = np.flatnonzero(has_all_responses).tolist()
-        _check_gaps(agents, [items[position] for position in required], first_texts[:, required])
-        return pool.with_agents(new_members, texts_by_repeat)
+    has_all_responses = pool.present.all(axis=0)
+    required = np.flatnonzero(has_all_responses).tolist()
+    _check_gaps(new_agents, [pool.items[position] for position in required], first_texts[:, required])
+    return pool.with_agents(new_agents, texts_by_repeat)
+
+
+def _add_items(pool: Pool, new_pool: Pool) -> Pool:
+    """Return a copy of a pool, with the new items of another pool and the responses of the first pool's agents to them.
+
+    Raises: PoolError [join-none] if no item is new; [join-conflict] if a prompt or a response differs between the pools;
+        [join-gaps] if no response is missing from the first pool, and one of its agents has no response to a new item.
+    """
+    new_items = _list_new_members(pool.items, new_pool.items)
+    if not new_items:
+        raise _make_nothing_new_error("items", new_pool)
+    _check_prompts(pool, new_pool)
+    _check_responses(pool, new_pool)
+
+    texts_by_repeat = _select_texts(new_pool, [agent.id for agent in pool.agents], [item.id for item in new_items])
     if pool.n_missing == 0:
-        _check_gaps(agents, items, first_texts)
-    return pool.with_items(new_members, texts_by_repeat)
+        _check_gaps(pool.agents, new_items, texts_by_repeat[0])
+    return pool.with_items(new_items, texts_by_repeat)
+
+
+def _list_new_members(members: Sequence[M], new_members: Sequence[M]) -> list[M]:
+    """List the agents or items of a new pool whose ids the old pool lacks."""
+    existing_ids = {member.id for member in members}
+    return [member for member in new_members if member.id not in existing_ids]
 
 
 def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
@@ -402,8 +415,8 @@ def _stack_by_repeat(responses: Mapping[tuple[int, int], Sequence[str]], shape: 
 
 
 JOIN_BY_KIND: Final[dict[str, Callable[[Pool, Pool], Pool]]] = {
-    "agents": partial(_add_agents_or_items, kind="agents"),
-    "items": partial(_add_agents_or_items, kind="items"),
+    "agents": _add_agents,
+    "items": _add_items,
     "repeats": join_repeats,
 }
 """Kind of an extension → function that adds a new pool to a run's pool; both pools are positional arguments."""

@@ -546,21 +546,28 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
         requests = require_list(state.get("request_states"), f"{file}, request_states")
         for number, request in enumerate(requests, 1):
             location = f"{file}, request {number}"
-            completions = get_nested(request, "result", "completions")
-            if get_nested(request, "reference_index") is not None:
-                builder.count_left_out("no text: the request scores a given answer", location)
-                continue
-            if get_nested(completions, 0, "text") is None:
-                builder.count_left_out("the call failed", location)
+            reason = _explain_missing_completion(request)
+            if reason is not None:
+                builder.count_left_out(reason, location)
                 continue
 
             item = _make_helm_item_id(request, task)
             prompt = get_nested(request, "instance", "input", "text")
             trial = get_nested(request, "train_trial_index") or 0
-            for nth, completion in enumerate(require_list(completions, location)):
+            completions = require_list(get_nested(request, "result", "completions"), location)
+            for position, completion in enumerate(completions):
                 text = get_nested(completion, "text")
-                builder.add(agent, item, text, prompt=prompt, location=location, repeat=f"{trial}.{nth}")
+                builder.add(agent, item, text, prompt=prompt, location=location, repeat=f"{trial}.{position}")
     return builder.build()
+
+
+def _explain_missing_completion(request: Json) -> str | None:
+    """Return the reason why a request of HELM has no response; None if it has one."""
+    if get_nested(request, "reference_index") is not None:
+        return "no text: the request scores a given answer"
+    if get_nested(request, "result", "completions", 0, "text") is None:
+        return "the call failed"
+    return None
 
 
 def parse_helm_scenario(file: Path) -> str:

@@ -96,10 +96,9 @@ def _read_lm_eval_samples(files: list[Path]) -> LocatedRows:
 
 
 def _list_lm_eval_metrics(sample: Row) -> list[str]:
-    """List the keys of a sample of lm-eval that may be metrics: those in its list `metrics`.
+    """List the keys of a sample of lm-eval that may have the score of a metric: those in its list `metrics`.
 
-    An older version of lm-eval writes no such list. In this case, all keys except `doc_id` are returned, and those with a
-    number are metrics.
+    If the sample has no such list, all keys except `doc_id` are returned. The caller uses only those that have a number.
     """
     metrics = sample.get("metrics")
     if not metrics:
