@@ -161,18 +161,14 @@ def _check_roles(columns: Any) -> dict[str, str]:
     """
     if not isinstance(columns, Mapping):
         problem = f"The columns of a table are not a mapping of roles to names: got {columns!r}."
-        remedy = "Pass, for example, {'model': 'System'}."
-        raise ConfigError(f"{problem} {remedy}", slug="scores-role")
-
+        raise ConfigError(f"{problem} Pass, for example, {{'model': 'System'}}.", slug="scores-role")
     for role, name in columns.items():
         if role not in ROLES:
             problem = f"The role of a column is unknown: got {role!r}."
-            remedy = f"Set one of: {', '.join(ROLES)}."
-            raise ConfigError(f"{problem} {remedy}", slug="scores-role")
+            raise ConfigError(f"{problem} Set one of: {', '.join(ROLES)}.", slug="scores-role")
         if not isinstance(name, str):
             problem = f"The column of the role {role} is not a text: got {name!r}."
-            remedy = "Join several names as in 'x,y' or, for items, 'x+y'."
-            raise ConfigError(f"{problem} {remedy}", slug="scores-role")
+            raise ConfigError(f"{problem} Join several names as in 'x,y' or, for items, 'x+y'.", slug="scores-role")
     return dict(columns)
 
 
@@ -439,9 +435,8 @@ class _TableReader:
         Raises: ImportFormatError; see `average_cells`.
         """
         # the table as a list of scores row by row, with the id of the row and the name of the column of each score
-        ids_of_rows = self.make_ids(model_columns or item_columns)
         names_of_columns = np.array([make_id(name) for name in score_columns], dtype=object)
-        row_ids = np.repeat(ids_of_rows, len(score_columns))
+        row_ids = np.repeat(self.make_ids(model_columns or item_columns), len(score_columns))
         column_ids = np.tile(names_of_columns, self.n_rows)
         values = np.column_stack([self.numbers[name] for name in score_columns]).ravel()
 
@@ -580,16 +575,17 @@ class _TableReader:
 
         Raises: ImportFormatError [scores-columns] if a column of metrics that is not in `name_columns` has several values.
         """
-        metric_columns = [
-            name for name in self.columns if normalize_name(name) in _METRICS and name not in name_columns
-        ]
-        for name in metric_columns:
+        for name in self.list_metric_columns(name_columns):
             metrics = self.columns[name].unique_values
             if len(metrics) > 1:
                 item_option = "+".join([*name_columns[1:], name])
                 problem = f"{name!r} has several metrics: got {format_names(map(str, metrics))}."
                 remedy = f"Keep one, or set --column item={item_option}."
                 raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
+
+    def list_metric_columns(self, name_columns: Sequence[str]) -> list[str]:
+        """List the columns such as "metric", which state the metric of each row, unless they name models or items."""
+        return [name for name in self.columns if normalize_name(name) in _METRICS and name not in name_columns]
 
     def holds_no_scores(self, name: str) -> bool:
         """Return whether a column holds ranks, averages, row numbers, or other numbers that are no scores."""
@@ -646,10 +642,7 @@ class _TableReader:
         Raises: ImportFormatError [scores-direction] if a metric seems to be a loss or an error rate.
         """
         values = np.concatenate([self.numbers[name] for name in score_columns])
-        metric_columns = [
-            name for name in self.columns if normalize_name(name) in _METRICS and name not in name_columns
-        ]
-        for name in metric_columns:
+        for name in self.list_metric_columns(name_columns):
             losses = [metric for metric in map(str, self.columns[name].unique_values) if is_loss(metric, values)]
             if losses and self.given.get("score"):
                 self.note_direction(losses[0])
