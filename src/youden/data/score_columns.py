@@ -116,7 +116,7 @@ def _simplify_value(value: object) -> object:
 
 
 def _is_blank(value: Field) -> bool:
-    """Return whether a value counts as missing."""
+    """Return whether a value, such as "n/a" or a dash, counts as a missing score."""
     return str(value).strip().casefold() in _BLANKS
 
 
@@ -197,7 +197,7 @@ def average_by_cell(
 
 
 def format_names(names: Iterable[str]) -> str:
-    """Format the first `_MAX_NAMES` names for a message, each once."""
+    """List names in a message, each once and in quotes; names after the first `_MAX_NAMES` become an ellipsis."""
     distinct = list(dict.fromkeys(names))
     ellipsis = ", …" if len(distinct) > _MAX_NAMES else ""
     return ", ".join(map(format_excerpt, distinct[:_MAX_NAMES])) + ellipsis if distinct else "none"

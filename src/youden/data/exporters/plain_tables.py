@@ -235,7 +235,7 @@ def _read_csv(path: Path) -> pa.Table:
 
 
 def _to_plain_table(table: pa.Table) -> pa.Table:
-    """Convert dictionary columns to strings, and drop the metadata."""
+    """Return a table with plain strings in place of dictionary columns, and without metadata, which other tools can read."""
     columns = {}
     for field in table.schema:
         column = table.column(field.name)

@@ -192,7 +192,7 @@ def write_ranking(path: Path, ranking: pd.DataFrame) -> None:
 
 
 def read_ranking(path: Path) -> tuple[RankingRow, ...]:
-    """Read a ranking, best agent first."""
+    """Read ranking.csv, best agent first; the columns of alternative rankings become `RankingRow.alternative_rankings`."""
     header, records = _read_records(path, _find_columns)
     alternative_rankings = _find_alternatives(header)
     return tuple(_to_ranking_row(record, alternative_rankings) for record in records)
@@ -225,13 +225,13 @@ def write_items(path: Path, items: pd.DataFrame, extra_columns: Sequence[TableCo
 
 
 def read_items(path: Path) -> tuple[ItemRow, ...]:
-    """Read the items, in the order of the pool."""
+    """Read items.csv, which has one row per item with its difficulty, in the order of the pool."""
     _, records = _read_records(path, lambda _header: columns_of(ItemRow))
     return tuple(ItemRow(**record) for record in records)
 
 
 def write_quality(path: Path, rows: Sequence[QualityRow]) -> None:
-    """Write estimates of quality, one row per agent."""
+    """Write the estimates of quality from labels as a CSV file with one row per agent; None becomes empty."""
     _write_rows(path, columns_of(QualityRow), (fields_of(row).values() for row in rows))
 
 
@@ -319,7 +319,7 @@ def _to_ranking_row(record: Mapping[str, Any], alternative_rankings: Sequence[Al
 
 
 def _write_frame(path: Path, frame: pd.DataFrame, columns: Sequence[TableColumn]) -> None:
-    """Write the given columns of a frame. Raises: RunFolderError [run-columns] if one is missing."""
+    """Write columns of a data frame to a CSV file; raise RunFolderError [run-columns] if one of them is missing."""
     names = [column.name for column in columns]
     missing = [name for name in names if name not in frame.columns]
     if missing:
@@ -332,7 +332,7 @@ def _write_frame(path: Path, frame: pd.DataFrame, columns: Sequence[TableColumn]
 
 
 def _write_rows(path: Path, columns: Sequence[TableColumn], rows: Iterable[Iterable[Field]]) -> None:
-    """Write a header and rows; None and NaN become empty fields."""
+    """Write a CSV file with the names of the columns as header; None and NaN become empty fields."""
     with _open_csv(path) as file:
         writer = csv.writer(file)
         writer.writerow(column.name for column in columns)

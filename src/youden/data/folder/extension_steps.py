@@ -60,7 +60,7 @@ class ExtensionStep(BaseModel):
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
-        """Raise ValueError if the fields that are set do not describe one extension."""
+        """Raise ValueError unless the fields that are set are one of the allowed combinations, such as `agents` and `calls`."""
         field_names: set[str] = set()
         for required, optional in self.combinations:
             field_names |= required | optional
@@ -75,7 +75,7 @@ class ExtensionStep(BaseModel):
 
     @property
     def kind(self) -> ExtensionKind:
-        """Kind of the extension: "agents", "items", "repeats" or "calls"."""
+        """What the extension adds: "agents", "items", "repeats" (further responses) or only "calls"."""
         for name in POOLS:
             if getattr(self, name) is not None:
                 return cast("ExtensionKind", name)
@@ -113,7 +113,7 @@ class ExtensionRequest(ExtensionStep):
 
     @property
     def is_search(self) -> bool:
-        """Whether the request is a search for the best agents."""
+        """Whether the request is a search for the best agents, in rounds that compare fewer and fewer agents."""
         return self.top is not None or self.max_regret is not None
 
 
@@ -207,10 +207,10 @@ def _comparable_options(request: ExtensionRequest) -> dict[str, object]:
 
 
 def _to_dashes(field: str) -> str:
-    """Return the name of a field as it is written on the command line."""
+    """Return the name of a field as it is written on the command line, such as half-width for `half_width`."""
     return field.replace("_", "-")
 
 
 def _to_argument(value: object) -> str:
-    """Format a value as an argument of a command line."""
+    """Format a value as an argument of a command line; all digits of a float are kept."""
     return repr(value) if isinstance(value, float) else str(value)

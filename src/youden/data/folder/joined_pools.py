@@ -363,7 +363,7 @@ def _merge_members(members: Sequence[M], new_members: Sequence[M], *, keep: bool
 
 
 def _list_removed(members: Sequence[M], new_members: Sequence[M]) -> list[str]:
-    """Return the ids of the agents or items that the new pool lacks."""
+    """Return the sorted ids of the agents or items that the old pool has and the new pool lacks."""
     return sorted({member.id for member in members} - {member.id for member in new_members})
 
 

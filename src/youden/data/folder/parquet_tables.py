@@ -126,7 +126,7 @@ def _encode_numbers(values: NDArray[np.number], *, valid: Bools | None = None) -
 
 
 def _encode_texts(texts: Sequence[str]) -> pa.Array:
-    """Convert texts to an Arrow array of strings."""
+    """Convert texts to an Arrow array: their UTF-8 bytes in a row, and the offset at which each text begins."""
     # made from buffers, so that pyarrow does not import pandas
     encoded = [text.encode() for text in texts]
     offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
@@ -202,7 +202,7 @@ class ParquetTable(Generic[M]):
         return frozenset(pq.read_schema(self.path).names)
 
     def row_groups(self) -> Iterator[ParquetTable[M]]:
-        """Yield each row group (consecutive rows) as a table."""
+        """Yield the row groups of the file (consecutive rows) as tables, so that only one has to be in memory at a time."""
         file_metadata = pq.read_metadata(self.path)
         for group in range(file_metadata.num_row_groups):
             yield replace(self, n_rows=file_metadata.row_group(group).num_rows, group=group)

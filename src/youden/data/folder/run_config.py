@@ -162,7 +162,7 @@ class RunConfig(RunKeys, BaseModel):
     @field_validator("calls", mode="before")
     @classmethod
     def _parse_calls(cls, value: object) -> int | str | None:
-        """Parse a budget of calls. Raises: ValueError if it is not valid."""
+        """Parse a budget of calls, such as 4000, "5%" or "450/agent"; raise ValueError if it is not valid."""
         if value is None:
             return None
         try:
@@ -322,12 +322,12 @@ class RunConfig(RunKeys, BaseModel):
 
     @property
     def folder(self) -> Path:
-        """Folder of the run."""
+        """Folder for the files of the run: the key `out`, or runs/NAME by default."""
         return Path("runs", self.name) if self.out is None else Path(self.out)
 
     @property
     def store_location(self) -> str:
-        """Path or URL of the store."""
+        """Path or URL of the store, in which answers of judges are kept so that no request is paid for twice."""
         if self.store is None:
             own_store = self.folder / OWN_STORE
             return str(own_store if own_store.is_file() else project_store())

@@ -59,7 +59,7 @@ class SplitFields(StrictFile):
 
     @classmethod
     def from_split(cls, split: Split) -> SplitFields:
-        """Convert a split to its stored fields."""
+        """Convert a split, whose arrays mark the training and the held-out cells, to fields that JSON can store."""
         return cls(
             rule=split.rule,
             fraction=split.fraction,
@@ -176,7 +176,7 @@ def read_plan(path: Path) -> Plan:
 
 
 def _get_trial_columns(names: Container[str]) -> Sequence[TableColumn]:
-    """Return the columns of trials, and those columns of repeats that are among `names`."""
+    """Return the columns of a table of trials: those that every run has, and the columns of repeats that are in `names`."""
     return (*TRIALS, *(column for column in REPEATS if column.name in names))
 
 
@@ -425,7 +425,7 @@ class VerdictChunk(dict[str, NDArray[Any]]):
         return self[name]
 
     def _read(self, name: str) -> NDArray[Any]:
-        """Read a column of the chunk, with reasons for missing answers as codes."""
+        """Read a column of the chunk as an array (n_rows,); reasons for missing answers have the codes of `Verdicts`."""
         column = _COLUMNS.get(name) or vote_column(int(name.removeprefix(VOTE)))
         (values,) = self._table.read([column], _get_ids_by_entity(self._plan)).values()
         return values + _REASON_OFFSET if name == "missing_reason" else values

@@ -97,9 +97,10 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
     builder = PoolBuilder(paths[0].stem)
     log_files = [path for path in files if path in paths or path.name not in _SUMMARY_FILES]
     logs = [_read_log(path, builder.replaced) for path in log_files]
+    models = [log.model for log in logs]
     tasks = [log.task for log in logs]
     has_several_tasks = len(set(tasks)) > 1
-    agents = _name_agents([log.model for log in logs], tasks, [log.path.with_suffix("") for log in logs])
+    agents = _name_agents(models, tasks, [path.with_suffix("") for path in log_files])
     for log, agent in zip(logs, agents, strict=True):
         task = log.task if has_several_tasks else None
         status = log.header.get("status", "unfinished")
@@ -109,7 +110,8 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
             location = f"{log.path}, sample {number}"
             error = sample.get("error") or get_nested(sample, "output", "error")
             response = _get_response(sample) if text == "answer" else _format_transcript(sample)
-            if response is None or (error and not response):
+            has_failed = bool(error) and not response
+            if response is None or has_failed:
                 reason = "the sample failed" if error else "the sample has no output"
                 builder.count_left_out(reason, f"{location}{format_tool_error(error)}")
                 continue

@@ -73,17 +73,19 @@ def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) ->
         rows_by_file[file] = rows
         generators_by_file[file] = {_get_generator(row) for _, row in rows}
 
-    agents = _name_agents_of_files(generators_by_file)
+    agent_by_file = _name_agents_of_files(generators_by_file)
     for file, rows in rows_by_file.items():
+        has_single_generator = len(generators_by_file[file]) == 1
         for location, row in rows:
             instruction = row.get("instruction")
-            generator = _get_generator(row)
             if not isinstance(instruction, str) or not instruction.strip():
                 builder.count_left_out("no instruction", location)
                 continue
-            agent = agents.get(file) or generator or file.resolve().parent.name
-            if generator not in (None, agent) and len(generators_by_file[file]) == 1:
-                builder.set_alias(agent, str(generator))
+
+            generator = _get_generator(row)
+            agent = agent_by_file.get(file) or generator or file.resolve().parent.name
+            if has_single_generator and generator is not None and generator != agent:
+                builder.set_alias(agent, generator)
             item = items.get_id(agent, instruction)
             builder.add(agent, item, row.get("output"), prompt=instruction, location=location)
     return builder.build()
@@ -202,8 +204,9 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
         )
 
     builder = PoolBuilder(paths[0].stem)
-    nearest_questions = filter(None, map(_find_nearest_questions, answer_files))
-    question_files = {file for file in files if file.name == QUESTIONS}.union(nearest_questions)
+    question_files = {file for file in files if file.name == QUESTIONS}
+    for file in answer_files:
+        question_files.update(_find_nearest_questions(file))
     prompts = _read_prompts(sorted(question_files), builder.replaced)
     if ignored:
         builder.add_note(
@@ -249,11 +252,11 @@ def _add_answer(
             builder.add(agent, item, response, prompt=prompt, location=location, repeat=choice_number)
 
 
-def _find_nearest_questions(answers: Path) -> Path | None:
-    """Return the file of questions in the folder of a file of answers, or in the nearest folder above; None without one."""
+def _find_nearest_questions(answers: Path) -> list[Path]:
+    """Find the file of questions in the folder of a file of answers, or in the nearest folder above; empty without one."""
     folders = list(answers.resolve().parents)[:MAX_LEVELS_UP]
-    candidates = (folder / QUESTIONS for folder in folders)
-    return next(filter(Path.is_file, candidates), None)
+    candidates = [folder / QUESTIONS for folder in folders]
+    return [file for file in candidates if file.is_file()][:1]
 
 
 def _list_responses_by_choice(row: dict[str, Json]) -> list[list[Json]]:
@@ -399,7 +402,7 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
     for file in find_files(paths, patterns, what="a results file of promptfoo (.json, .jsonl or .csv)"):
         results = _read_file_results(file, tests_by_variables, builder.replaced)
         has_several_prompts = len({result.label for result in results}) > 1
-        first_tests: dict[bytes, int] = {}
+        first_tests: dict[bytes, int] = {}  # variables → number of the first test with these variables
         for result in results:
             test = result.test
             if result.variables is not None:

@@ -122,7 +122,7 @@ class Example(_Strict):
 
     @property
     def n_failed(self) -> int:
-        """Number of calls without an answer, of both trial types."""
+        """Number of failed calls, paired and independent trials together: the calls for which no answer is counted."""
         return 2 * self.n_pairs - self.metadata.num_p_comparisons - self.metadata.num_q_comparisons
 
     @property
@@ -184,7 +184,7 @@ def _find_example_files(folder: Path) -> list[Path]:
 
 
 def _parse_example_number(file: Path) -> str:
-    """Return the digits in the name of the file of an item."""
+    """Return the number in the name of an item's file, with leading zeros, such as "007"."""
     return file.stem.removeprefix(_STEM)
 
 

@@ -375,7 +375,7 @@ def _iter_file_records(
 
 
 def _read_line_chunks(source: Source) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield chunks of lines, each with the number of its first line."""
+    """Yield the lines of a file in chunks of about `_CHUNK_BYTES`, each with the number of its first line, from 1."""
     number = 1
     with source.open() as file:
         while chunk := file.read(_CHUNK_BYTES) + file.readline():

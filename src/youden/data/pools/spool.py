@@ -52,7 +52,7 @@ class Spool:
         return len(self._n_bytes)
 
     def append(self, text: str) -> None:
-        """Add one text."""
+        """Store one text after the texts that have been added so far."""
         data = text.encode()
         self._n_bytes.append(len(data))
         self._n_characters.append(len(text))

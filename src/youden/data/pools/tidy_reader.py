@@ -656,7 +656,7 @@ def _check_column_type(source: Source, name: str, column_type: pa.DataType) -> N
 
 @contextmanager
 def allow_long_csv_fields() -> Iterator[None]:
-    """Allow CSV fields of any length inside the block."""
+    """Let the csv module read fields of any length inside the block; otherwise, a long field is an error."""
     limit = csv.field_size_limit(2**31 - 1)
     try:
         yield
