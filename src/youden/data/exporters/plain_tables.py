@@ -198,15 +198,15 @@ def _guard_formulas(table: pa.Table) -> pa.Table:
     If a text is changed, the table gets a column `guarded`, which lists the changed columns of each row.
     """
     guarded_columns: list[list[str]] = [[] for _ in range(len(table))]  # names of the changed columns, by row
-    for position, name in enumerate(table.column_names):
-        if not pa.types.is_string(table.schema.field(name).type):
-            continue
+    text_columns = [field.name for field in table.schema if pa.types.is_string(field.type)]
+    for name in text_columns:
         texts = table.column(name).to_pylist()
         formula_rows = [row for row, text in enumerate(texts) if _is_formula(text)]
         for row in formula_rows:
             texts[row] = guard(texts[row])
             guarded_columns[row].append(name)
         if formula_rows:
+            position = table.column_names.index(name)
             table = table.set_column(position, name, pa.array(texts, pa.string()))
 
     if not any(guarded_columns):

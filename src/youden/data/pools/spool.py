@@ -491,16 +491,15 @@ class PoolCells:
         n_agents, n_items = len(agents), len(items)
         self._check_size(source, n_agents, n_items)
 
-        # cells are counted agent by agent, like the elements of an array (n_agents, n_items)
+        # a cell (an agent on an item) has the number that it has in an array (n_agents, n_items), row by row
         agent = np.frombuffer(self._agent, dtype=np.int64)
         item = np.frombuffer(self._item, dtype=np.int64)
         cell = agent * n_items + item
         order, is_same_cell, is_duplicate = self._sort_by_cell(cell)
         if is_duplicate.any():
             first, second = _find_first_duplicate(order, is_duplicate)
-            raise self._make_duplicate_error(
-                source, agents[agent[second]], items[item[second]], first=first, second=second
-            )
+            agent_id, item_id = agents[agent[second]], items[item[second]]
+            raise self._make_duplicate_error(source, agent_id, item_id, first=first, second=second)
         if not is_same_cell.any():
             return self._texts.to_array(cell, (n_agents, n_items)), None
 

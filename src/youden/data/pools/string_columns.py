@@ -15,15 +15,22 @@ from youden.types.texts_in_file import SEPARATOR
 
 
 def to_strings(column: pa.Array) -> pa.LargeStringArray:
-    """Convert a column of strings, dictionaries of strings or numbers to strings; NaN becomes null."""
-    # pandas writes whole numbers with nulls as floats
-    if pa.types.is_floating(column.type):
-        column = pa.array([None if value is None or isnan(value) else str(value) for value in column.to_pylist()])
+    """Convert a column to strings; NaN becomes null.
+
+    column : strings, numbers, or a dictionary array, which stores each distinct string once
+    """
+    if pa.types.is_floating(column.type):  # pandas writes whole numbers with nulls as floats
+        numbers = column.to_pylist()
+        column = pa.array([None if number is None or isnan(number) else str(number) for number in numbers])
     return column.cast(pa.large_string())
 
 
 def has_blank_text(texts: pa.LargeStringArray, empty: EmptyRule) -> bool:
-    """Return whether a text consists of spaces, or is empty although empty texts are missing responses."""
+    """Return whether a text consists of spaces, or is empty and counts as a missing response.
+
+    texts : responses (n_rows,), without nulls
+    empty : whether an empty text is an empty response ("failure") or no response ("missing")
+    """
     import pyarrow.compute as pc
 
     is_blank = pc.utf8_is_space(texts)
@@ -33,7 +40,7 @@ def has_blank_text(texts: pa.LargeStringArray, empty: EmptyRule) -> bool:
 
 
 def is_utf8(columns: Sequence[pa.LargeStringArray]) -> bool:
-    """Return whether all strings are valid UTF-8."""
+    """Return whether all strings in columns are valid UTF-8, which a Parquet file does not guarantee."""
     try:
         for column in columns:
             column.validate(full=True)
@@ -66,7 +73,7 @@ def look_up_ids(column: pa.LargeStringArray, position_by_id: dict[str, int]) -> 
 
 
 def join_texts(texts: pa.LargeStringArray) -> memoryview:
-    """Return the UTF-8 bytes of all texts (n,), with SEPARATOR between them."""
+    """Return the UTF-8 bytes of all texts (n,), with SEPARATOR between them, as a `Spool` stores them."""
     import pyarrow.compute as pc
 
     # `binary_join` joins the texts of each list in an array of lists, so this array has one list: all texts, from 0 to n.
@@ -83,7 +90,10 @@ def join_texts(texts: pa.LargeStringArray) -> memoryview:
 
 
 def to_int64(values: pa.Array) -> Positions:
-    """Convert whole numbers (n,) without nulls to int64 array (n,), through their buffer."""
+    """Convert whole numbers (n,) without nulls to an int64 array (n,).
+
+    The numbers are read from the memory of the Arrow array, because pyarrow would import pandas to convert them.
+    """
     numbers = np.frombuffer(values.buffers()[1], dtype=values.type.to_pandas_dtype())
     return numbers[values.offset : values.offset + len(values)].astype(np.int64, copy=False)
 
