@@ -206,7 +206,7 @@ def _with_model_column(rows: Rows, *, model: str) -> Rows:
 
 
 def _to_located_frame(rows: Rows) -> LocatedFrame:
-    """Convert rows with their locations to a frame."""
+    """Convert rows with their locations to a data frame, and keep the locations for messages."""
     import pandas as pd  # takes long to load
 
     locations = [location for location, _ in rows]

@@ -17,8 +17,8 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from youden.data.atomic import atomic_write
-from youden.data.folder.run_files import VERSION, parse, read_bytes
-from youden.data.pools.pool_reader import RESPONSES, find_foreign_file, read_pool
+from youden.data.folder.run_files import VERSION, parse_versioned_json, read_bytes
+from youden.data.pools.pool_reader import RESPONSES, find_file_of_other_pool, read_pool
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import call_cost, load_judge_config
 from youden.pools.generation.agents import AgentsFile, AgentSpec, Instruction, load_instruction
@@ -215,7 +215,7 @@ def _check_no_foreign_file(generation: Generation, out: Path) -> None:
 
     A file with the agents or items of the generation is not replaced. Raises ConfigError [out-not-empty].
     """
-    foreign_file = find_foreign_file(generation.agents, generation.items, out)
+    foreign_file = find_file_of_other_pool(generation.agents, generation.items, out)
     if foreign_file is not None:
         raise ConfigError(
             f"The generated pool would replace {foreign_file}, which has other content. Set another --out, or move it.",
@@ -362,4 +362,4 @@ def read_generation(folder: Path) -> Generation:
 
 def _read_recipe(folder: Path) -> _RecipeFile:
     """Read the recipe of a generated pool; raise RunFolderError if it is missing, damaged or of another version."""
-    return parse(folder / RECIPE, read_bytes(folder / RECIPE), TypeAdapter(_RecipeFile))
+    return parse_versioned_json(folder / RECIPE, read_bytes(folder / RECIPE), TypeAdapter(_RecipeFile))
