@@ -151,7 +151,7 @@ class TextsInFile:
     def _read_texts(self, start: NDArray[np.int64], n_bytes: NDArray[np.int64]) -> NDArray[np.object_]:
         """Read texts from the file, given the position and the size of each text.
 
-        Adjacent texts are read together, which takes fewer read operations.
+        Adjacent texts are read together, so that fewer read operations are needed.
 
         start : int64 array, position of the first byte of each text, −1 for no text
         n_bytes : int64 array of the same shape, number of bytes of each text
@@ -196,8 +196,8 @@ def _find_chunk_bounds(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> li
     """Divide texts in a file into chunks that can be read at once.
 
     The texts of a chunk follow each other in the file, with only a separator between them. A new chunk begins after each gap.
-    It also begins with the first text that starts at or after a multiple of `CHUNK_BYTES`, which limits the size of a chunk to
-    `CHUNK_BYTES` bytes and the length of its last text.
+    A new chunk also begins with the first text that starts at or after a multiple of `CHUNK_BYTES`. Therefore, a chunk has at
+    most `CHUNK_BYTES` bytes plus the length of its last text.
 
     starts, ends : int64 array (n_texts,), position in the file of the first byte of each text, and of the byte after its
         last one, in ascending order
