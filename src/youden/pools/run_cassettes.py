@@ -200,10 +200,11 @@ def _read_pool_entries(folder: Path, redacted: bool) -> Entries:
     """Read the requests of a generated pool, and their answers in its store.
 
     folder : folder of the pool
-    redacted : must be False, because the answers are the responses of the pool and cannot be replaced by hashes
+    redacted : must be False: the answers are the responses of the pool, which a replay has to restore, so they cannot be replaced
+        by hashes
 
-    Returns an empty tuple, because a pool has no judges, and the entries of a cassette by request hash: None for a request
-    without an outcome. Raises ConfigError [cassette-redact] if `redacted` is True.
+    Returns the settings of the judges, which is an empty tuple because a pool has no judges, and the entries of a cassette by
+    request hash. An entry is None if the request has no outcome. Raises ConfigError [cassette-redact] if `redacted` is True.
     """
     if redacted:
         raise ConfigError(
@@ -239,7 +240,8 @@ def _read_run_entries(path: Path, redacted: bool) -> Entries:
     path : folder of the run
     redacted : whether to replace texts by hashes
 
-    Returns the settings of the judges, and the entries of a cassette by request hash: None for a request without an outcome.
+    Returns the settings of the judges, and the entries of a cassette by request hash. An entry is None if the request has no
+    outcome.
     """
     run = _read_judged_run(RunFolder(path))
     entries: dict[str, Entry | None] = {}
@@ -256,7 +258,7 @@ def _read_run_entries(path: Path, redacted: bool) -> Entries:
 
 
 def _read_judged_run(folder: RunFolder) -> _JudgedRun:
-    """Read what a cassette of a run is made from: the plan, the judges that make calls, and the location of the store.
+    """Read the parts of a run that its cassette needs: the plan, the judges that make calls, and the location of the store.
 
     A judge that replays stored answers makes no calls itself; the judge that it replays takes its place. A jury is replaced by
     its members.
