@@ -23,7 +23,7 @@ _PACKAGE = Path(__file__).parent
 
 
 def find_resource_folders(kind: Kind, *, start: Path | None = None, local: bool = True) -> list[Path]:
-    """Return the folders that are searched for files of a kind, in the order of the search.
+    """Return the folders in which files of a kind are searched for, in the order of the search.
 
     Parameters
     ----------

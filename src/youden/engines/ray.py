@@ -82,8 +82,8 @@ def run_on_ray(work: Callable[[], T], placement: RayPlacement) -> T:
     work : callable
         Picklable function without arguments, which each worker calls.
     placement : RayPlacement
-        Number, resources and nodes of the workers. Also two functions: one receives status messages, and one is called every
-        second.
+        Number and resources of the workers, whether all must be on this machine, and the grace period of calls in flight. Also
+        two functions: one receives status messages, and one is called every second.
 
     Returns
     -------

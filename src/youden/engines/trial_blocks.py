@@ -877,7 +877,7 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
     plan : Plan
         Plan of the run; its trials are not read.
     directory : Path
-        Existing directory in which the scratch directory is created.
+        Existing directory in which the scratch directory is made.
     votes : bool, default False
         Whether to keep the votes of the judges of a jury.
 

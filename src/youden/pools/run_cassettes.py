@@ -240,8 +240,7 @@ def _read_run_entries(path: Path, redacted: bool) -> Entries:
     path : folder of the run
     redacted : whether to replace texts by hashes
 
-    Returns the settings of the judges, and the entries of a cassette by request hash. An entry is None if the request has no
-    outcome.
+    Returns the settings of the judges, and the entries of a cassette by request hash: None for a request without an outcome.
     """
     run = _read_judged_run(RunFolder(path))
     entries: dict[str, Entry | None] = {}
@@ -258,7 +257,7 @@ def _read_run_entries(path: Path, redacted: bool) -> Entries:
 
 
 def _read_judged_run(folder: RunFolder) -> _JudgedRun:
-    """Read the parts of a run that its cassette needs: the plan, the judges that make calls, and the location of the store.
+    """Read what a cassette of a run is made from: the plan, the judges that make calls, and the location of the store.
 
     A judge that replays stored answers makes no calls itself; the judge that it replays takes its place. A jury is replaced by
     its members.

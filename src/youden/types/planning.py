@@ -79,7 +79,7 @@ class Split(ReadOnly):
         Returns
         -------
         Split
-            A split without held-out cells.
+            A split whose fraction of held-out cells is 0.
         """
         train = np.ones(shape, dtype=np.bool_)
         holdout = np.zeros(shape, dtype=np.bool_)

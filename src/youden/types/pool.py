@@ -327,7 +327,7 @@ class Pool(ReadOnly):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 (hexadecimal) of ids, prompts and texts. Groups and metadata are left out, because they change no result."""
+        """SHA-256 (hexadecimal) of ids, prompts and texts; groups and metadata are left out, as they change no result."""
         agent_ids = [agent.id for agent in self.agents]
         items = [[item.id, item.prompt] for item in self.items]
         lines = [_to_ascii_json(agent_ids), _to_ascii_json(items)]

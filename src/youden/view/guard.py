@@ -87,7 +87,7 @@ class Guard:
     def _redirect(self, scope: Scope, query: list[tuple[str, str]]) -> RedirectResponse:
         """Return a redirect to the same address without the token.
 
-        The redirect sets the cookie, which replaces the token in later requests.
+        The redirect sets the cookie that later requests need.
 
         The redirect sets the cookie that later requests need.
 

@@ -176,7 +176,7 @@ def _find_blank_responses(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_placeholders(pool: Pool) -> Iterator[Finding]:
-    """Report responses that consist only of a placeholder for a missing value, such as "#N/A" or "null"."""
+    """Report responses that only consist of a placeholder for a missing value, such as "#N/A" or "null"."""
     n_by_placeholder: Counter[str] = Counter()
     agents: dict[str, None] = {}  # an ordered set
     for agent, texts in zip(pool.agents, pool.texts, strict=True):
