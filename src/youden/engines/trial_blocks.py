@@ -329,8 +329,6 @@ class TrialsByItem:
         Step 0 is the first plan, and each extension or round adds a step. Probes are left out because they compare unusually
         similar texts.
 
-        Step 0 is the first plan; each extension or round is one more step.
-
         Parameters
         ----------
         step : int

@@ -429,8 +429,6 @@ def open_server(runs: Runs, *, port: int, token: str) -> Serving:
 
     The method `run` of the result answers the requests. A browser that connects earlier has to wait.
 
-    If a browser connects before the method `run` of the result is called, the browser has to wait.
-
     Parameters
     ----------
     runs : Runs

@@ -89,8 +89,6 @@ class Guard:
 
         The redirect sets the cookie that later requests need.
 
-        The redirect sets the cookie that later requests need.
-
         query : names and values of the query parameters
         """
         remaining_query = urlencode([(name, value) for name, value in query if name != "token"])

@@ -352,8 +352,9 @@ def get_state(folder: RunFolder) -> State:
         The first state that applies, in this order:
 
         - "in progress": a process judges the run, and the ranking does not contain all answers yet.
-        - "fitted": the run has a ranking of its present answers, even if some planned answers are missing. - "unfinished": the
-        folder has a config and a plan. - "incomplete": the config or the plan is missing.
+        - "fitted": the run has a ranking of its present answers, even if some planned answers are missing.
+        - "unfinished": the folder has a config and a plan.
+        - "incomplete": the config or the plan is missing.
     """
     is_planned = folder.has("plan.parquet") and folder.has("config.yaml")
     is_fitted = folder.has("fit.json") and folder.has("ranking.csv") and _has_current_fit(folder)
