@@ -541,8 +541,8 @@ def compute_prompt_overlap(sample: SampledTexts) -> Floats:
 def compute_response_overlap(sample: SampledTexts) -> Floats:
     """Compute the share of each response's words that also occur in another response to the same item.
 
-    The share is averaged over the other responses to the item. Words are weighted by their idf (inverse document frequency), so that
-    rare words count more.
+    The share is averaged over the other responses to the item. Words are weighted by their idf (inverse document frequency), so
+    that rare words count more.
 
     Returns a float array (n_texts,), NaN for a response whose words all have weight 0.
     """
