@@ -99,7 +99,7 @@ def open_parquet(source: Path | BinaryIO) -> pq.ParquetFile:
     Returns
     -------
     pyarrow.parquet.ParquetFile
-        Its columns of texts are read as dictionaries, so that `iter_unpacked` must read its rows.
+        The open file. Its text columns are dictionary-encoded; read the rows with `iter_unpacked`, which decodes them.
 
     Raises
     ------
@@ -118,9 +118,9 @@ def iter_unpacked(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.
     Parameters
     ----------
     batches : iterable of RecordBatch
-        Rows of the file, with texts as dictionaries.
+        Rows of the file, with dictionary-encoded texts.
     path : Path
-        The file. Its size determines how many bytes the rows may have.
+        The file. The larger it is, the more bytes its rows may have; see `UnpackLimit`.
 
     Yields
     ------
@@ -173,7 +173,7 @@ def inflate(raw: bytes, limit: UnpackLimit) -> bytes:
     raw : bytes
         The stream, without header.
     limit : UnpackLimit
-        Limit of the file, which counts the bytes.
+        Counter of the decompressed bytes of the file. It raises the error below if there are too many.
 
     Returns
     -------

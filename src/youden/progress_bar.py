@@ -78,8 +78,7 @@ class Tally:
         Returns
         -------
         str
-            The line, without a line break. Rate and time left are based on the trials that were not answered from the
-            store.
+            The line, without a line break. Rate and time left are computed without the trials that were answered from the store.
         """
         parts = self._format_parts(now, ended=ended)
         line = ", ".join(parts.values())
@@ -164,7 +163,7 @@ class ProgressBar:
     def start(self, total: int, *, what: str) -> None:
         """Start to display the progress of a task. If another task is displayed, call `stop` first.
 
-        In a terminal, a bar appears, and in a notebook, an output that is updated. On any other console, nothing appears now; a
+        A terminal shows a bar. A notebook shows an output that is updated. Any other console shows nothing at first; later, a
         line is printed from time to time as trials are completed.
 
         Parameters
@@ -193,7 +192,7 @@ class ProgressBar:
         The display is a bar followed by a line of text. A narrow terminal shows only the text. The display is removed
         when the task ends.
 
-        tally : number of trials of the task, and the counts so far, which the text states
+        tally : counts so far, which the text states, and the total number of trials
         """
         from rich.progress import BarColumn, Progress, TextColumn
 
@@ -320,8 +319,8 @@ def progress_bar(*, plain: bool = True) -> Iterator[ProgressBar | None]:
     Parameters
     ----------
     plain : bool, default True
-        What to do if there is neither a terminal nor a notebook. True prints a line of text from time to time, False prints
-        nothing.
+        Applies only if there is neither a terminal nor a notebook. True: a line of text is printed from time to time. False:
+        nothing is printed.
 
     Yields
     ------

@@ -24,7 +24,7 @@ _LIBPQ = re.compile(
 def check_store_address(address: str) -> None:
     """Check that the address of a store is not a connection string of libpq.
 
-    A run makes this check before it prints or writes the address, because such a string may contain a password.
+    A connection string of libpq may contain a password. Therefore, a run makes this check before it prints or writes the address.
 
     Parameters
     ----------
@@ -80,8 +80,9 @@ def find_moved_store(store: Path, run: Path) -> Path:
     Returns
     -------
     Path
-        `store` if it exists, or if it is not the store of a project, in a folder `.youden`. In other cases, the file of this name
-        in the nearest folder `.youden` above `run`; only files of the current user count. If there is none, `project_store()`.
+        `store` if it exists, or if it is not in a folder `.youden`. Otherwise, the store of a project has been moved: the file
+        with the name of `store` in the nearest folder `.youden` above `run`. Only files of the current user count. If there is no
+        such file, `project_store()`.
     """
     is_project_store = store.parent.name == PROJECT
     if store.exists() or not is_project_store:

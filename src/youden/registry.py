@@ -38,7 +38,8 @@ def find_plugin(error: BaseException) -> str | None:
     Returns
     -------
     str or None
-        Top-level package of the plugin; None if there is no plugin. Of several plugins, the first in alphabetical order.
+        Top-level package of the plugin; None if no plugin is in the traceback. If there are several, the first in alphabetical
+        order.
     """
     plugin_packages = set()
     for distribution in distributions():
@@ -110,7 +111,8 @@ class Registry(Generic[T]):
         Raises
         ------
         ConfigError
-            [unknown-KIND]: if the name is not registered; [plug-in]: if the object of another package cannot be imported.
+            [unknown-KIND]: if the name is not registered. [plug-in]: if the object belongs to another package and cannot be
+            imported.
         """
         if name in self._built_in:
             module, attribute = self._built_in[name].split(":")

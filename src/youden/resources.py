@@ -131,7 +131,7 @@ def set_shadow_reporter(report: Callable[[str], None]) -> None:
 
 
 def report_shadow(resource: str, name: str, file: Path, *, original: Path | None, was_path_given: bool = False) -> bool:
-    """Report that a local file is used instead of a file that ships with youden and has the same name, but other contents.
+    """Report that a local file replaces a file that ships with youden: the same name, but other contents.
 
     Each file is reported once. By default, the report is a warning of the logger `youden`; `set_shadow_reporter` changes this.
 
@@ -144,8 +144,8 @@ def report_shadow(resource: str, name: str, file: Path, *, original: Path | None
     file, original : Path
         The local file or folder, and the shipped one. If `original` is None, nothing is reported.
     was_path_given : bool, default False
-        Whether the user passed the path of the local file, and not only its name. The user then knows which file is used, so
-        that the report is never an error.
+        Whether the user passed the path of the local file, and not only its name. If True, the user knows which file is used, and
+        the report is never an error.
 
     Returns
     -------

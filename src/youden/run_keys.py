@@ -69,8 +69,8 @@ class CallBudget(NamedTuple):
         Parameters
         ----------
         value : int or str
-            A number of calls, 4000 or "4000"; a percentage of the dense calls, which compare all pairs of agents on all items,
-            "5%"; or trials per agent, "450/agent". Spaces are ignored.
+            One of three forms: a number of calls (4000 or "4000"); a percentage of the dense calls, which compare all pairs of
+            agents on all items ("5%"); or a number of trials per agent ("450/agent"). Spaces are ignored.
 
         Returns
         -------
@@ -381,8 +381,8 @@ def declared_keys() -> dict[str, DeclaredKey]:
 def _parse_declaration(hint: Any) -> DeclaredKey:
     """Parse the type hint of a config key, such as `Annotated[int | None, Ge(1), Key(...)]`.
 
-    The hint is an `Annotated` with exactly one `Key`. Limits may also be inside a union, as in
-    `Annotated[Annotated[int, Ge(1)] | None, Key(...)]`.
+    The hint is an `Annotated` with exactly one `Key`. Limits may also be inside a union, as in `Annotated[Annotated[int, Ge(1)] |
+    None, Key(...)]`.
 
     Returns the types of the key without None, its limits by name (`ge`, `gt`, `le`, `lt`), and its description, the `Key`.
     """

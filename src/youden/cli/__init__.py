@@ -111,8 +111,8 @@ def youden() -> None:
 def main() -> None:
     """Run the command line and exit the process.
 
-    An error of the user's input, of a file or of a plugin is printed as one message without a traceback. A bug of youden itself
-    is shown with its traceback: `_describe_plugin_error` raises its exception again.
+    An error of the user's input, of a file or of a plugin is printed as one message without a traceback. If youden itself has a
+    bug, `_describe_plugin_error` raises the exception again, and the traceback is shown.
     """
     _prepare_process()
     try:
@@ -156,8 +156,8 @@ def main() -> None:
 def _prepare_process() -> None:
     """Prepare the environment variables, the output streams and the reports of this process.
 
-    Environment variables that the user has not set get their defaults. A character that a terminal cannot display is printed as a
-    similar one, and causes no error. Reports about local files that replace shipped ones are printed as messages.
+    Environment variables that the user has not set get their defaults. If a terminal cannot display a character, a similar one is
+    printed, and no error is raised. If a local file replaces a file that ships with youden, a message is printed.
     """
     for name, value in DEFAULT_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -178,7 +178,7 @@ def _get_signal_number(stop: BaseException) -> int:
 
 
 def _describe_plugin_error(error: Exception) -> str:
-    """Describe an unexpected error as a bug of the plugin package in which it was raised.
+    """Describe an unexpected error that was raised in the code of a plugin, as a bug of that plugin.
 
     If no plugin raised the error, it is a bug of youden itself, and the error is raised again.
     """

@@ -155,10 +155,10 @@ def _trust_judges(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
 
 
 def _find_new_key_uses(judges: Sequence[JudgeConfig]) -> list[KeyUse]:
-    """Find the API keys that judges would send to a host for which the user has to allow it.
+    """Find the API keys that judges would send to a host only with the user's permission.
 
-    A key may always be sent to the hosts of its own provider, for example OPENAI_API_KEY to api.openai.com. Any other host needs
-    the permission.
+    A key may always be sent to the hosts of its own provider, for example OPENAI_API_KEY to api.openai.com. For any other host,
+    the user must give permission.
 
     judges : judges whose keys the user wants to allow; a jury represents all its members
 
@@ -204,7 +204,7 @@ def _installation_to_json(judges: Iterable[JudgeConfig], price_finding: Finding,
     """Convert the state of the installation to JSON, for the option --json of the command without a judge.
 
     judges : judges whose API keys are looked up
-    price_finding : result of the check whether the shipped price table is too old, with the fact "age_days"
+    price_finding : finding that states whether the shipped price table is too old; its fact "age_days" is the age in days
     price_source : description of the price table
 
     Returns the version, the extras (optional dependencies) with their missing packages, and the prices. The key "keys" has one

@@ -38,11 +38,10 @@ F = TypeVar("F", bound=Callable[..., None])
 def extend_command() -> None:
     """Extend RUN by agents, items, repeats or more calls.
 
-    RUN is the folder of a judged run. Only new trials are judged. New agents are compared with a balanced sample of the first
-    agents of the run (the anchors), on items on which these were judged, and get abilities on the same scale. They do not
-    change the abilities of other agents. New items and more calls add trials of all agents, namely the trials that a larger
-    budget would have planned. If agents have several responses to an item, new trials use the response that was shown least
-    often.
+    RUN is the folder of a judged run. Only new trials are judged. New agents are compared with the anchors, a balanced sample of
+    the first agents of the run, on items on which the anchors were judged. Their abilities are on the same scale, and the
+    abilities of other agents do not change. New items and more calls add trials of all agents: those that a larger budget would
+    have planned. If agents have several responses to an item, new trials use the response that was shown least often.
 
     Calls and cost are printed before any request is sent. The ranking changes only when all new answers are stored. To resume an
     extension that was stopped before its report was written, run the same command again; no stored answer is paid for
@@ -158,8 +157,8 @@ def half_width_command(**arguments: Any) -> None:
 def best_command(top: int | None, max_regret: float | None, **arguments: Any) -> None:
     """Search RUN for its best agents, in rounds.
 
-    Each round queries the judge about fewer agents: those that may still be among the best. --max-cost limits the total cost of
-    all rounds.
+    Each round queries the judge only about agents that may still be among the best, so each round has fewer agents. --max-cost
+    limits the total cost of all rounds.
     """
     if top is None and max_regret is None:
         top = 1
@@ -256,11 +255,12 @@ def _print_extended_run(
 
 
 def _extended_run_to_json(fitted: RunFit, summary: Summary, end_reason: str) -> dict[str, Json]:
-    """Convert the result of an extension to JSON: what it changed, and the recommendation of the extended run.
+    """Convert the result of an extension to JSON: the changes, and the recommendation of the extended run.
 
     fitted : the run with its new ranking
     summary : summary of this run, with the changes in sentences
-    end_reason : why a search for the best agents ended; an empty string for other extensions, whose result has no key "ended"
+    end_reason : why a search for the best agents ended. Other extensions pass an empty string, and the result then has no key
+        "ended"
     """
     extension = fitted.facts.extension
     changes: Json = None
@@ -368,10 +368,10 @@ def rejudge_command(
     """Query a second judge on a sample of the trials of RUN.
 
     The sample is balanced over agents and items. The result shows how often the judges agree on a trial, and the correlation of
-    their rankings. For comparison, it shows the correlation between the ranking of RUN and one from the sampled trials alone.
-    It lists agents whose abilities differ significantly between the judges, and states whether a judge favours agents of its
-    own family. The family of an agent is `meta.family` in agents.jsonl of the pool. That of a judge is `family:` in its config,
-    or --family JUDGE=NAME.
+    their rankings. For comparison, it shows the correlation between the ranking of RUN and the ranking that the first judge gives
+    on the sampled trials alone. It lists agents whose abilities differ significantly between the judges, and states whether a
+    judge favours agents of its own family. The family of an agent is `meta.family` in agents.jsonl of the pool. The family of a
+    judge is `family:` in its config, or --family JUDGE=NAME.
 
     The sample becomes a separate run with its own config, which `youden run`, `report`, `compare` and `cassette` accept. Stored
     answers are reused. Run the same command again to resume. --dry-run writes the config and the plan of the new run, and sends

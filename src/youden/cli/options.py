@@ -25,7 +25,7 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first argument names; an unknown name is a usage error that suggests similar names.
+        """Find the command that the first argument names. For an unknown name, raise a usage error with similar names.
 
         Returns the name, the command, and the remaining arguments. During shell completion, an unknown name is not an error:
         name and command are then None.
@@ -89,7 +89,7 @@ class Number(click.FloatRange):
     name = "number"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Convert the text of an option to a float; anything but a finite number in the range is a usage error.
+        """Convert the text of an option to a float; raise a usage error unless it is a finite number in the range.
 
         The limits of the range are valid numbers, unless the object was created with `min_open` or `max_open`.
         """
@@ -140,7 +140,8 @@ def parse_pairs(
     Returns
     -------
     callable
-        Returns the values by name. A text without a name, "=" or a value is a usage error, and so is a name that occurs twice.
+        Returns the values by name. A usage error is raised if a text lacks the name, the "=" or the value, or if a name occurs
+        twice.
     """
     return partial(_split_pairs, example=example, split_at_last=split_at_last)
 
@@ -179,12 +180,12 @@ def check_usage(*rules: tuple[object, str]) -> None:
     Parameters
     ----------
     *rules : tuple of (object, str)
-        Value that is true if the rule is violated, and the message for that case.
+        One pair per rule: a value that is true if the rule is violated, and the error message.
 
     Raises
     ------
     click.UsageError
-        If a rule is violated; with the message of the first such rule.
+        If a rule is violated. The message is the one of the first violated rule.
     """
     for is_violated, message in rules:
         if is_violated:

@@ -204,7 +204,7 @@ def print_run_plan(planned: PlannedRun, output_mode: OutputMode = "verbose") -> 
     Returns
     -------
     PrecisionForecast or None
-        Expected precision of the abilities; None for a run that asks for preferences.
+        Expected precision of the abilities; None for a run whose judge is asked which of two responses is better.
     """
     from youden.pipeline.precision import PrecisionForecast, read_variance_components
 
@@ -234,10 +234,11 @@ def print_plan(
     planned : PlannedRun
         Run with its plan.
     output_mode : {"short", "quiet", "verbose", "json"}
-        "quiet" prints nothing. "short" prints one line. It adds a line each if the pool is too small for the requested
-        calls, if it has empty responses, and if the cost cap does not pay for all calls. The other modes print all details.
+        "quiet" prints nothing. "short" prints one line, and one more line for each of three problems: the pool is too small for
+        the requested calls, the pool has empty responses, or the cost cap does not pay for all calls. The other modes print all
+        details.
     plan, cost : Plan, Cost, optional
-        Trials that will be judged, and their cost. Default: those of the whole run.
+        Trials that will be judged, and their cost. Default: plan and cost of the whole run.
     forecast : PrecisionForecast, optional
         Expected precision, which the modes "verbose" and "json" print.
     half_width : str, optional
@@ -334,8 +335,8 @@ def _describe_precision(planned: PlannedRun, plan: Plan, cost: Cost, forecast: P
     """Describe the expected precision of a plan, one sentence per element.
 
     A judge gives either yes-or-no answers or log-probabilities. The last sentence compares the two: it states how many calls
-    would give the same precision if the judge gave the other kind of answer. This sentence is left out if the forecast uses
-    answers of this judge.
+    would give the same precision if the judge gave the other kind of answer. The last sentence is left out if the forecast
+    already uses answers of this judge.
 
     planned : run with its judge
     plan : trials that will be judged
@@ -354,7 +355,7 @@ def _describe_precision(planned: PlannedRun, plan: Plan, cost: Cost, forecast: P
 
 
 def _format_percent_of_dense(plan: Plan, cost: Cost) -> str:
-    """Format the calls that compare agents as a percentage of the dense calls, and the number of self-trials, if there are any.
+    """Format the percentage of the dense calls that a plan makes, and the number of its self-trials, if any.
 
     Dense calls compare all pairs of agents on all items. A self-trial compares two responses of one agent.
     """
@@ -497,9 +498,9 @@ def print_judged_run(
     end_reason : str, optional
         Reason why a search ended, printed before the next step.
     changes : sequence of str, optional
-        Changes by an extension, only for the short form, in which they replace one warning.
+        Changes by an extension, in sentences. Only the short form prints them, in place of one warning.
     warnings : sequence of str, optional
-        Warnings that are printed before those of the fit; not if "quiet".
+        Further warnings, printed before the warnings of the fit; "quiet" prints none of them.
     """
     from youden.pipeline.next_step import format_next_step
 
@@ -581,7 +582,7 @@ def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str]
 
 
 def _summary_to_json(summary: Summary) -> dict[str, Json]:
-    """Return all facts of a fitted run; `partial` and `labels` are None for a complete run and without labels."""
+    """Return all facts of a fitted run as JSON. `partial` is None for a complete run, `labels` is None without labels."""
     return {
         "run": summary.name,
         "partial": None if summary.facts.partial is None else asdict(summary.facts.partial),

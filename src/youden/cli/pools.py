@@ -73,9 +73,9 @@ def generate_command(
     """Generate a pool of responses of AGENTS to ITEMS.
 
     AGENTS is a YAML file such as configs/agents/paper-30.yaml, or a folder with an agents.yaml such as datasets/python-topics.
-    ITEMS is an items.jsonl (id, prompt), a pool whose items are used, or `python-topics`; the default is `items:` in AGENTS, and
-    it is an error if neither is set. Calls and cost are printed before any request is sent. Run the same command again to
-    resume. If --out has a pool, it must have the same agents and items, and at most as many responses (--repeats).
+    ITEMS is an items.jsonl (id, prompt), a pool whose items are used, or `python-topics`. The default is `items:` in AGENTS. If
+    neither is set, this is an error. Calls and cost are printed before any request is sent. Run the same command again to resume.
+    If --out has a pool, it must have the same agents and items, and at most as many responses (--repeats).
 
     With --replay, no request is sent and no API key is needed: the same pool is made from the answers in --store, for example
     from an imported cassette.
@@ -283,8 +283,8 @@ def import_command(
 def _print_imported_pool(imported: ImportedPool, out: Path, *, as_json: bool) -> None:
     """Print how files were read as a pool, the size of the pool, and the next command.
 
-    In the JSON, "left_out" counts the unused rows and responses by reason, "dropped" is the number of unused responses, and
-    "unaligned" lists the items to which an agent did not respond.
+    The JSON output has three keys on losses: "left_out" counts the unused rows and responses by reason, "dropped" is the number
+    of unused responses, and "unaligned" lists the items to which at least one agent did not respond.
 
     out : folder of the new pool
     """
@@ -317,7 +317,7 @@ def _import_peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[st
     """Import data of the paper on peer prediction into the folder `out`, as a pool or as a run, and print its size.
 
     paths : exactly one file or folder; any other number is a usage error
-    columns : values of --column. The columns of these data are known, so any value is a usage error
+    columns : values of --column; must be empty, because the columns of these data are known. Any value is a usage error
     """
     from youden.pipeline.offline import import_peer_prediction
 

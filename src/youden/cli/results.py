@@ -113,9 +113,10 @@ def compare_command(
     the shared data.
 
     The result also lists the pairs of agents that differ significantly in each run, and states whether the runs agree on their
-    order. --target sets the population of these differences. If two runs contain answers to the same trials, the result also
-    lists the agents whose abilities differ significantly between the judges, and states whether a judge favours agents of its
-    own family: that in its config or of --family JUDGE=NAME, compared with meta.family of the agents of the pool.
+    order. --target sets the population for which the intervals of these differences hold, such as more items of the same kind. If
+    two runs contain answers to the same trials, the result also lists the agents whose abilities differ significantly between the
+    judges, and states whether a judge favours agents of its own family. The family of a judge is `family:` in its config, or
+    --family JUDGE=NAME. The family of an agent is `meta.family` in the pool.
 
     A run that asks for information and one that asks for preferences are compared as two instruments: correlation of the
     rankings, and agents that are significantly above the average agent by one and below it by the other. Two runs that ask for
@@ -151,8 +152,8 @@ def _print_comparison_of_preferences(runs: tuple[Path, ...], *, as_json: bool) -
     """Print a comparison of two runs, at least one of which asks for preferences.
 
     The judge of such a run is asked which of two responses is better. In other runs, it is asked whether two responses are to the
-    same item. If the runs ask different questions, they are compared as two instruments. Another number of runs than two is
-    a usage error.
+    same item. If the runs ask different questions, they are compared as two instruments: different methods that measure the same
+    agents. If there are not exactly two runs, a usage error is raised.
 
     runs : folders of the two runs, in any order
     """
@@ -229,8 +230,9 @@ def judges_tables(study: JudgesStudy) -> Iterator[Table]:
     Yields
     ------
     Table
-        Agreement of each pair of judges, curl of each judge's scores (their distance from an additive model), largest
-        differences, and the shifts of each pair with the same trials.
+        Tables of four kinds: the agreement of each pair of judges; the curl of each judge's scores (their distance from an
+        additive model); the largest differences; and, for each pair of judges that answered the same trials, the shifts of agents
+        between the two judges.
     """
     yield _make_agreement_table(study)
     yield _make_curl_table(study)
@@ -241,9 +243,9 @@ def judges_tables(study: JudgesStudy) -> Iterator[Table]:
 def _make_agreement_table(study: JudgesStudy) -> Table:
     """Tabulate for each pair of judges the correlations of their rankings and the agreement of their answers.
 
-    The correlations are those of the rankings of the two runs, of the abilities that are fitted again to the shared data
-    ("refitted"), and of the difficulties of the items. The agreement is measured on the shared trials or scores, whose
-    number is in the column `study.units`. The column "same" has the fraction of equal answers.
+    There are three correlations between the two runs: of their rankings, of the abilities after a new fit to the shared data
+    ("refitted"), and of the difficulties of the items. The agreement is measured on the shared trials or scores; the column
+    `study.units` has their number. The column "same" has the fraction of equal answers.
     """
     rows = []
     for pair in study.pairs:
@@ -263,7 +265,8 @@ def _make_agreement_table(study: JudgesStudy) -> Table:
 def _make_curl_table(study: JudgesStudy) -> Table:
     """Tabulate the curl of each judge's scores and of the predictions of the fit, on the scale of each link function.
 
-    Curl measures how far scores are from additivity, that is, from the sum of one effect of the agent and one effect of the item.
+    Scores are additive if each is the sum of an effect of the agent and an effect of the item. Curl measures how far scores are
+    from additivity.
     """
     rows = []
     for judge, curl_by_link in study.curl.items():
@@ -310,8 +313,8 @@ def _make_shifts_table(shifts: JudgeShifts) -> Table:
 def _make_family_row(family: FamilyShift) -> list[str]:
     """Format the shift of a model family as a row of the table of shifts: name, shift, interval and p-value.
 
-    The name is followed by the number of agents and the judges of the family. A remark is added if a nonlinear relation between
-    the judges may explain the shift. With too few agents, such a relation cannot be tested, and there is no remark.
+    The name is followed by the number of agents and the judges of the family. A remark is added if the shift may be explained by
+    a nonlinear relation between the judges. With too few agents, a nonlinear relation cannot be tested, and there is no remark.
     """
     description = str(family.n_agents)
     if family.judges:

@@ -104,9 +104,9 @@ def plan_command(
 def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> dict[str, Json]:
     """Convert a planned run to JSON: its design, its cost, the coverage of the pool, and the expected precision.
 
-    The coverage has the numbers of compared pairs of agents, and the fraction of responses that get scores. A judge gives either
-    yes-or-no answers or log-probabilities. The value of "other_decision" states how many calls the other kind of answer would
-    need for the same precision.
+    The coverage contains the numbers of compared pairs of agents, and the fraction of responses that get scores. A judge gives
+    either yes-or-no answers or log-probabilities. "other_decision" is the number of calls that would give the same precision if
+    the judge gave the other kind of answer.
 
     forecast : expected half-widths of the intervals; None if they cannot be forecast
     """
@@ -140,8 +140,8 @@ def _export_requests(
     shards : number of files
 
     Returns a summary as JSON: the folder, the number of requests, the files, and the number of the last round whose requests are
-    known. In a run with rounds, the answers to one round determine the trials of the next. In other runs, the number of the
-    round is None.
+    known. In a run with rounds, the trials of a round depend on the answers to the round before. In a run without rounds, the
+    number is None.
     """
     from youden.pipeline.offline import export_run, find_known_rounds
 
@@ -346,7 +346,7 @@ def _judge_on_ray(planned: PlannedRun, make_options: run_options.OptionsFactory,
 
 
 def _print_judged_trials(planned: PlannedRun, verdicts: Verdicts, *, as_json: bool) -> None:
-    """Print the warnings of a judge and its numbers of calls, and, as text, the next command.
+    """Print the warnings of a judge and the numbers of its calls. If the output is text, also print the next command.
 
     planned : the judged run
     verdicts : answers of the judge to the trials of the run

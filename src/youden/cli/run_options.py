@@ -64,7 +64,8 @@ def _make_config_option(name: str, help: str | None) -> Callable[[Callable[..., 
 def _choose_click_type(declared_key: DeclaredKey) -> Any:
     """Choose the type by which click validates the option of a config key.
 
-    Returns a path, a choice or a range of numbers. Returns None for other types, which the config validates.
+    Returns a click type for a path, a choice or a range of numbers. Returns None for other types: click then accepts any text,
+    and the config validates it later.
     """
     python_type = declared_key.types[0]
     if declared_key.key.metavar in ("FILE", "PATH"):
@@ -189,8 +190,8 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
 def load_config(path: Path, overrides: Overrides) -> RunConfig:
     """Load the config of a run, and replace the values of keys by those of the options on the command line.
 
-    Judge, design and pool are checked here, before the libraries of a run are imported. The import takes a second, so mistakes
-    are reported sooner.
+    Judge, design and pool are checked here, before the libraries of a run are imported. The import takes a second. Thus, the user
+    sees mistakes sooner.
 
     Parameters
     ----------
@@ -202,8 +203,8 @@ def load_config(path: Path, overrides: Overrides) -> RunConfig:
     Returns
     -------
     RunConfig
-        Config. The key `store` names the database of the judge's answers. It is set here if the run uses the store that is
-        recorded in its folder, or the default store.
+        Config. The key `store` names the database of the judge's answers. If neither the file nor an option sets it,
+        `with_default_store` chooses the store.
 
     Raises
     ------
@@ -253,8 +254,8 @@ def _make_config_value(key: str, value: object) -> Json:
 def _make_config_changes(overrides: Overrides) -> dict[str, Any]:
     """Convert the options of the command line to new values of config keys, which replace the values in the config file.
 
-    Some keys exclude each other, for example `robust` and `trusted`. An option that sets one of them therefore also resets the
-    other one, because the config file may contain it.
+    Some keys exclude each other, for example `robust` and `trusted`. If an option sets one of them, the other one is reset,
+    because the config file may contain it.
 
     overrides : values of the options that the user set, by config key
 

@@ -39,8 +39,9 @@ def check_command(source: Path, seed: int, all_designs: bool, as_json: bool) -> 
     languages. Each finding describes the effect on the ranking and a remedy. Findings do not change the exit code, which is 0. No
     file is changed and no request is sent. For a large pool, slow checks use a random sample of the items, which --seed selects.
 
-    The estimated cost of judging follows: for the CONFIG (.yaml) of a run with its judge, design and budget; for a POOL with the
-    default design and each configured judge whose API key is set or that needs none.
+    The estimated cost of judging follows. For the CONFIG (.yaml) of a run, it is the cost with the judge, the design and the
+    budget of the run. For a POOL, it is the cost of the default design with each configured judge whose API key is set or that
+    needs none.
     """
     is_config = source.suffix.lower() in options.CONFIG_SUFFIXES
     check_source = _check_config_file if is_config else _check_pool_file
@@ -306,7 +307,8 @@ def _describe_planned_run(first_config: FirstConfig) -> str:
 def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
     """Print how the pool of an existing config differs from its new source, and the next command.
 
-    The differences are the additions, the responses that were changed in the source, and those that it no longer contains.
+    Three kinds of differences are printed: additions to the source, responses that were changed, and responses that the source no
+    longer contains.
     """
     pool_path = first_config.pool_path.as_posix()
     lines = [f"{first_config.file} exists and is unchanged; {pool_path}: {_describe_additions(merge)}"]
@@ -346,9 +348,9 @@ def _list_names(names: Sequence[str]) -> str:
 def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
     """Find the command that the user should run after `youden init` has updated the pool of an existing config.
 
-    If the config has no judged run, the command runs the config. If it has one, the command extends the run by one kind of
-    additions to the pool: agents if there are new ones, else items, else further responses of the agents. If nothing was added to
-    the pool, the command writes the report of the run.
+    If the config has no judged run, the command runs the config. If it has a judged run, the command extends this run by one kind
+    of additions to the pool: new agents; if there are none, new items; otherwise, further responses of the agents. If nothing was
+    added to the pool, the command writes the report of the run.
 
     Returns the command and a remark. The remark on an extension states its number of calls and their cost, or the reason why the
     extension is not possible. The remark on another command is empty.
@@ -376,7 +378,7 @@ def _choose_extension(merge: MergedPool) -> str | None:
 
 
 def _describe_extension(run: RunFolder, kind: str, pool_path: str) -> str:
-    """Describe what it would cost to extend a run by the additions to its pool, as the remark on the next command.
+    """Describe the cost of extending a run by the additions to its pool, as the remark on the next command.
 
     The extension is planned, but nothing is sent or written.
 

@@ -53,9 +53,9 @@ def export(source: Path, out: Path, redact: bool, as_json: bool) -> None:
     A cassette is a file of requests and answers from which a run can be repeated without a model.
 
     POOL is a pool made by `youden generate`. Requests are reconstructed from the config, pool and plan of the run, or from
-    generation.json and the items of the pool; answers and failures are read from the store, and requests with neither are
-    left out. An existing FILE is replaced. With --redact, for runs only, the texts of requests and answers are replaced by
-    hashes; runs can still be replayed from such a cassette.
+    generation.json and the items of the pool. Answers and failures are read from the store. Requests with neither an answer nor a
+    failure are left out. An existing FILE is replaced. With --redact, for runs only, the texts of requests and answers are
+    replaced by hashes; runs can still be replayed from such a cassette.
     """
     from youden.pools.run_cassettes import export_cassette
 

@@ -50,10 +50,10 @@ def links_command(
 ) -> None:
     """Test how well the additive model fits the scores of RUN.
 
-    The scores s are transformed by a link function: identity, probit or logit. For each link, the command computes the exact
-    median and 95th percentile of the curl |s_ij − s_i'j − s_ij' + s_i'j'| over all rectangles (two agents and two items), also in
-    units of the SD of the transformed scores, and the R² of the additive fit. Bootstrap resamples of agents and items show
-    whether the medians of two links differ.
+    The scores s are transformed by a link function: identity, probit or logit. The curl of two agents i, i' and two items j, j'
+    (a rectangle) is |s_ij − s_i'j − s_ij' + s_i'j'|. For each link, the command computes the exact median and 95th percentile of
+    the curl over all rectangles, both unscaled and in units of the SD of the transformed scores. It also computes the R² of the
+    additive fit. Bootstrap resamples of agents and items show whether the medians of two links differ.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.protocol.self_trials import check_compares_agents
@@ -102,8 +102,8 @@ def _make_curl_tables(study: LinksStudy, name: str) -> Iterator[Table]:
 
     The scores s are transformed by a link function. The curl of two agents i, l and two items j, k (a rectangle) is
     |s_ij − s_ik − s_lj + s_lk|, which is 0 if the transformed scores are additive. The first table also has R², the share of
-    their variance that the additive fit explains. The second table needs resamples of agents and items, and is left out if
-    there are none.
+    their variance that the additive fit explains. The second table is left out if the study has no bootstrap resamples of agents
+    and items.
 
     name : name of the run, for the title of the first table
     """
@@ -129,7 +129,8 @@ def _make_differences_table(differences: Sequence[MedianDifference]) -> Table:
 
     differences : one per pair of link functions, not empty; all have the same number of resamples and confidence level
 
-    Returns a table with one row per pair: the difference without resampling, and the mean and the interval of the resamples.
+    Returns a table with one row per pair: the difference in the data, and the mean and the interval of the difference over the
+    resamples.
     """
     rows = []
     for difference in differences:

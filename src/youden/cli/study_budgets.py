@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 
 def _holdout_options(n_seeds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that adds the options of a study over random holdouts, and --html and --json.
+    """Return a decorator that adds --html, --json and the options of random holdouts (cells that are left out of the fit).
 
     The command receives --top-groups and --bottom-groups as one argument `groups`. It is a function that takes the recorded
-    answers and returns the `Contrast` of the agents of these groups, or None if the run does not have the groups of the paper,
-    which are the default.
+    answers and returns the `Contrast` of the agents of these groups. By default, the groups are those of the paper; the function
+    returns None if the run does not have them.
 
     n_seeds : default number of holdouts
     """
@@ -193,9 +193,9 @@ def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: 
 def _make_baselines_table(study: BaselinesStudy, name: str) -> Table:
     """Tabulate the accuracy of each model, as means over seeds with standard deviations.
 
-    The columns are the prediction error (RMSE) on held-out cells (agent–item pairs), the difference between this error and the
-    error of the model clipped-linear, the standard errors of the difference over items and over seeds, the rank correlations ρ
-    and τ, and the AUC.
+    The columns are the prediction error (RMSE) on held-out cells (agent–item pairs), this error minus the error of the model
+    clipped-linear, the standard errors of this difference over items and over seeds, the rank correlations ρ and τ, and the AUC,
+    which measures how well the ranking separates two groups of agents.
 
     name : name of the run, for the title
     """
@@ -251,11 +251,12 @@ def budget_command(
 ) -> None:
     """Estimate the accuracy of each design at each number of calls.
 
-    RUN is a dense run, or a smaller run (a pilot), from which a dense run is simulated. Random plans of each design and size
-    get their answers from the dense run. ρ is the rank correlation of their ranking with the dense ranking. Recall is the
-    fraction of the top 1, 3 and 5 agents of the dense ranking that are also the top agents of the plan. The ceiling of ρ is the
-    correlation of the rankings by two random halves of the items. The cheapest plan that reaches --goal is printed.
-    --usd-per-call sets the price of a call; the default is the mean cost of the calls of RUN.
+    RUN is a dense run, in which nearly all pairs of agents are compared on each item, or a smaller run (a pilot), from which a
+    dense run is simulated. Random plans of each design and size are drawn, and their answers are taken from the dense run. ρ is
+    the rank correlation of the ranking of a plan with the dense ranking. Recall is the fraction of the top 1, 3 and 5 agents of
+    the dense ranking that are also the top agents of the plan. The ceiling of ρ is the correlation of the rankings by two random
+    halves of the items. The cheapest plan that reaches --goal is printed. --usd-per-call sets the price of a call; the default is
+    the mean cost of the calls of RUN.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.budget_curves import study_budget
@@ -286,9 +287,9 @@ def budget_command(
 def _make_budget_table(study: BudgetStudy, name: str) -> Table:
     """Tabulate cost and accuracy of each design at each budget.
 
-    The last row, "half items", compares two dense rankings, each from a random half of the items. It has their correlation (ρ)
-    and their recall; the columns of cost and precision are blank. The correlation is a ceiling for the other rows: a ranking that
-    correlates more strongly with the dense ranking only reproduces the noise of these items.
+    The last row, "half items", compares two dense rankings, each from a random half of the items. The row has their correlation
+    (ρ) and their recall; its columns of cost and precision are blank. This correlation is a ceiling for the other rows: if the
+    ranking of a plan has a larger correlation with the dense ranking, it only reproduces the noise of these items.
 
     name : name of the run, for the title
     """
@@ -316,8 +317,8 @@ def _format_budget_row(row: BudgetRow, *, tops: Iterable[int]) -> list[str]:
     """Format one row of the table of budgets: the cost and the accuracy of a design at one budget.
 
     row : results of the design at this budget, as means over random plans
-    tops : numbers k of top agents. For each k, the table has a column with the recall, which is the fraction of the k best agents
-        that a plan finds. These columns stay blank if the row has no recalls.
+    tops : numbers k of top agents. For each k, the table has a column with the recall: the fraction of the k best agents that a
+        plan finds. If the row has no recalls, the columns are blank.
 
     Returns the cells after the name of the design, in the order of the headings.
     """

@@ -63,12 +63,12 @@ class PairSums:
         ability : float array (n_agents,), abilities of the additive fit, which are copied to the result
 
         Returns `Pairs`. Its arrays have shape (n_agents, n_agents) and NaN for pairs that cannot be compared:
-            agreement : mean over items of TPR − FPR if `own_rates`, else of TPR. The response of the agent of the row comes
-                first.
+            agreement : mean of TPR − FPR over items, or of TPR if `own_rates` is False. The response of the agent of the row
+                comes first.
             mean, std_error, n : mean answer over both orders, its standard error, and the number of answers (0 if none)
             significantly_better : 1 if the agent of the row is significantly better than the agent of the column, else 0
-            partners_seen : a float. For each compared response, take the fraction of the other agents with whose response to
-                the same item it was compared; this is the mean of these fractions. None if no response was compared.
+            partners_seen : a float, not an array. A response to an item was compared with the responses of some fraction of the
+                other agents; this is the mean fraction over the compared responses. None if no response was compared.
             own_rates : whether each pair has its own false-positive rate
         """
         # mean over items, NaN for pairs that were never compared
@@ -115,7 +115,8 @@ def _sum_by_pair(rates: Rates, selected: Bools, values: Floats | None = None) ->
 def _count_compared_pairs(rates: Rates) -> int:
     """Count the pairs of agents that were compared on each item, and return the sum over items.
 
-    A pair was compared on an item if a paired trial of it has an answer. Both orders of its agents count as one pair.
+    Two agents were compared on an item if at least one of their paired trials on the item has an answer. The order of the two
+    agents does not matter: (a, b) and (b, a) are one pair.
     """
     answered = ~np.isnan(rates.tpr)
     item, first, second = rates.item[answered], rates.first[answered], rates.second[answered]
@@ -176,7 +177,7 @@ class ChunkSums:
             self.n_trials_by_item[chunk.items] = n_trials.sum(axis=0) / 2
             self.pairs.add(chunk, n_cells=int((n_trials > 0).sum()))
 
-        # a pooled rate is not known before all chunks are summed; the rates of single pairs are subtracted already
+        # a pooled rate is known only after all chunks are summed; if each pair has its own rate, it is subtracted already
         training_rate = holdout_rate = 0.0
         if source.independent == "pooled":
             training_rate = false_positives.training_rate
@@ -188,7 +189,7 @@ class ChunkSums:
 
 
 def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
-    """Compute only the symmetric training scores of a run, without the other sums of `ChunkSums`.
+    """Compute the symmetric training scores of a run. To save time, the other sums of `ChunkSums` are not computed.
 
     Parameters
     ----------
@@ -205,7 +206,7 @@ def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
         scores = chunk.training_rates.training_scores(kind=collector.kind)
         collector.add(chunk, scores)
 
-    # With pooled independent trials, all pairs share one FPR, which is not subtracted yet. With matched ones, the scores
+    # With pooled independent trials, all pairs share one FPR, which is not subtracted yet. With matched trials, the scores
     # of the chunks are TPR − FPR already.
     false_positive_rate = 0.0
     if trials.plan.independent == "pooled":
@@ -214,7 +215,7 @@ def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
 
 
 def sum_by_cell(rates: Rates, values: Floats | Ids) -> Floats:
-    """Sum one value per row of `rates` by cell, that is, by agent and item: float array (n_agents, n_items).
+    """Sum the values of the rows of `rates` by agent and item: float array (n_agents, n_items).
 
     A row compares two agents on an item. Its value is added to the cells of both agents.
 
@@ -290,8 +291,8 @@ class CallCounts:
     def add_rows(self, read_rows: Callable[[], Iterable[Mapping[str, NDArray[Any]]]]) -> None:
         """Add all rows of a run, and count the answers that are reused from earlier runs.
 
-        Trials with equal requests share one call to the judge. Of their rows, one has the cost and the duration of the call. If
-        none has them, this run made no call: the answer is reused from an earlier run. The row with the call may come
+        Trials with equal requests share one call to the judge, and only one of their rows has the cost and the duration of the
+        call. If no row has them, this run made no call: the answer is reused from an earlier run. The row with the call may come
         after the other rows. Therefore, if any row has no call, all rows are read a second time.
 
         Parameters
@@ -305,7 +306,7 @@ class CallCounts:
         if not self._hashes_without_call:
             return
 
-        # an answer is not reused if another row of the run has the call of the same request
+        # if another row of the run has a call with the same request, the answer is not reused
         for columns in read_rows():
             has_call = self._has_call(columns)
             if has_call.any():
@@ -323,8 +324,8 @@ class CallCounts:
     def _add_chunk(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Add a chunk of rows to all counts and sums.
 
-        columns : array (n_rows,) by name: "item", "first", "second", "trial_type", "missing_reason", and the columns that
-            the parameter `measured` of the constructor names
+        columns : array (n_rows,) by name. The names are "item", "first", "second", "trial_type", "missing_reason", and the names
+            that were passed to the constructor as `measured`
         """
         self._count_calls(columns)
         for name in self._measured & self._sums.keys():
@@ -431,8 +432,8 @@ def count_calls(result: Verdicts) -> CallFacts:
     Returns
     -------
     CallFacts
-        Numbers of calls by trial type and reason of a missing answer, tokens, USD and mean seconds per call. Quantities
-        that the judge did not report are None.
+        Numbers of calls by trial type, numbers of missing answers by reason, tokens, USD, and mean seconds per call. A quantity
+        is None if the judge did not report it.
     """
     plan = result.plan
     measured_columns = {}

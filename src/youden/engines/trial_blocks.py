@@ -143,14 +143,14 @@ class ItemChunk(NamedTuple):
             Whether the fit has one effect per block of a cyclic plan, instead of one per item. A block is a set of trials of one
             item, in which each agent appears once as the first and once as the second text.
         weight_by_agent : bool, default False
-            Whether a trial counts for an agent only if the field `counts_for_first` or `counts_for_second` says so. By
-            default, it counts for both of its agents.
+            Whether to use the fields `counts_for_first` and `counts_for_second`, which state for each of its agents whether a
+            trial counts. If False, a trial counts for both agents.
 
         Returns
         -------
         PairChunk
-            All trials, each of weight 1. With `weight_by_agent`, a trial also has a weight of 1 or 0 for each of its two
-            agents. If `by_block` is True, the trials without a block share one effect.
+            All trials, each of weight 1. If `weight_by_agent` is True, a trial also has a weight of 1 or 0 for each of its two
+            agents. If `by_block` is True, all trials without a block share one effect.
 
         Raises
         ------
@@ -326,7 +326,8 @@ class TrialsByItem:
     def false_positives_until(self, step: int) -> IndependentTotals:
         """Sum the independent trials that were planned up to a step, without probes.
 
-        Step 0 is the first plan; each extension or round is one more step.
+        Step 0 is the first plan, and each extension or round adds a step. Probes are left out because they compare unusually
+        similar texts.
 
         Parameters
         ----------
@@ -389,8 +390,8 @@ class TrialsByItem:
 
         A self-trial compares two responses of one agent: to the same item (paired) or to two items (independent).
 
-        trial_kind : which self-trials to read. If all trials of the run are self-trials, "paired" or "independent". If only
-            some of them are, "self"; these partitions contain both paired and independent self-trials.
+        trial_kind : which partitions to read. If all trials of the run are self-trials, pass "paired" or "independent". If only
+            some trials are self-trials, pass "self": these partitions contain both paired and independent self-trials.
         start : position of the first item
         stop : position of the item after the last one
 
@@ -419,7 +420,7 @@ class TrialsByItem:
     def iter_rates(self, *, with_follow_ups: bool = False) -> Iterator[RateChunk]:
         """Compute the true- and false-positive rates of all pairs of agents, one chunk of items after another.
 
-        To save memory, the rates have no numbers of independent trials by their second item: their field `detail` is None.
+        To save memory, the field `detail` of the rates, which would count independent trials by their second item, is None.
 
         Parameters
         ----------
@@ -429,7 +430,8 @@ class TrialsByItem:
         Yields
         ------
         RateChunk
-            Rates of the pairs on the items of a chunk: from all trials, and only from the trials that training may use.
+            Rates of the pairs on the items of a chunk, in two versions: from all trials, and from the trials that training may
+            use.
         """
         trial_kinds = ["paired"]
         if self.plan.independent == "matched":
@@ -447,7 +449,9 @@ class TrialsByItem:
         return [self._make_alarm_finding(alarm) for alarm in self.yes_counts.find_alarms()]
 
     def _make_alarm_finding(self, alarm: Alarm) -> Finding:
-        """Write the warning about an agent or a pair whose responses to different items were often called the same source.
+        """Write the warning about an agent or a pair with too many false positives.
+
+        A false positive is the judge's answer that responses to two different items have the same source.
 
         alarm : the agent or the two agents, with the numbers of their yes answers and of their independent trials, and the
             rate of yes answers to all other independent trials
@@ -497,9 +501,9 @@ class TrialsByItem:
 
         trial_kinds : kinds of trials to use: "paired", and optionally "independent" and "follow-up"
 
-        The result has two sets of rates. `rates` uses all independent trials. `training_rates` uses the independent trials
-        without a held-out response. The two are the same object if the plan holds out no responses, or if `trial_kinds` does not
-        contain "independent".
+        The result has two sets of rates. `rates` uses all independent trials. `training_rates` uses only the independent trials
+        that training may use, given the held-out responses. If the plan holds out no responses, or if `trial_kinds` does not
+        contain "independent", the two sets are the same object.
         """
         items = slice(start, stop)
         with_follow_ups = "follow-up" in trial_kinds
@@ -531,10 +535,10 @@ class TrialsByItem:
         return {name: np.concatenate([column, follow_ups[name]]) for name, column in paired.items()}
 
     def _select_for_training(self, independent: Columns, start: int) -> Columns:
-        """Return the independent trials that training scores may use, which depends on the held-out cells of the plan.
+        """Select the independent trials that training scores may use, given the held-out cells of the plan.
 
-        independent : columns of the trials that `_read_trials` returns: `item`, the item of the first text, is numbered
-            from 0 in the chunk, and `other_item`, the item of the second text, in the run
+        independent : columns of the trials, as `_read_trials` returns them. `item` is the item of the first text, numbered from 0
+            in the chunk. `other_item` is the item of the second text, by its position in the run
         start : position of the first item of the chunk in the run
         """
         is_training = self.plan.split.allows_training(
@@ -585,7 +589,7 @@ class TrialsByItem:
         """Compute the true- and false-positive rate of each ordered pair of agents on each item.
 
         The true-positive rate is the mean answer to the pair's paired trials on the item. The false-positive rate is the
-        mean answer to its independent trials. The means are computed by `Verdicts.rates`, for a plan of only these trials.
+        mean answer to its independent trials. `Verdicts.rates` computes these means, for a plan that has only these trials.
 
         paired : columns of the paired trials, as `_read_trials` returns them
         independent : columns of the independent trials; None to return NaN as false-positive rates
@@ -619,7 +623,7 @@ class TrialsByItem:
     def _add_independent(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Add the independent trials of a chunk of rows to `yes_counts` and to the totals of false-positive rates.
 
-        Probes change only `yes_counts`. They compare unusually similar responses, and would bias the rates.
+        Probes are added only to `yes_counts`. They compare unusually similar responses, and would bias the false-positive rates.
 
         If the plan has one independent trial per paired trial ("matched"), each pair of agents gets its own false-positive
         rate. The trials, with and without an answer, are then also written to the partitions.
@@ -641,8 +645,9 @@ class TrialsByItem:
     def _add_to_rate_totals(self, columns: Mapping[str, NDArray[Any]], is_selected: Bools) -> None:
         """Add answered independent trials to the totals from which false-positive rates are estimated.
 
-        The totals by item are `independent`. The totals by group are `_totals_by_group`: each step that added trials to the
-        plan has two groups, its trials in complete blocks (which compare all agents of the first plan) and its other trials.
+        The trials are added to two attributes: `independent` has totals by item, and `_totals_by_group` has totals by group of
+        trials. Each step that added trials to the plan has two groups: its trials in complete blocks, which compare all agents of
+        the first plan, and its other trials.
 
         columns : array (n_rows,) by name of the column: `_INDEPENDENT_COLUMNS` and, for an extended plan, the columns that
             `_get_extension_columns` reads
@@ -712,7 +717,8 @@ class TrialsByItem:
     def _append_to_partitions(self, trial_kind: str, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
         """Append selected trials to the partitions of their items.
 
-        A partition holds the trials on n consecutive items. With n = 100, partition 2 holds those on items 200 to 299.
+        A partition holds the trials on n consecutive items. For example, if n = 100, partition 2 holds the trials on items 200 to
+        299.
 
         trial_kind : "paired", "follow-up", "independent" or "self"
         columns : columns of a chunk of rows
@@ -729,7 +735,7 @@ class TrialsByItem:
         for name in records.dtype.names or ():
             records[name] = self._compute_record_field(columns, name)[sorted_rows]
 
-        # A partition begins where its number differs from the one before. The added −1, which is no partition, makes the
+        # A partition begins where its number differs from the number before. The added −1, which is no partition, makes the
         # first row and the end of the last row count as such positions too.
         bounds = np.flatnonzero(np.diff(sorted_partitions, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(bounds):
@@ -739,7 +745,9 @@ class TrialsByItem:
     def _compute_record_field(self, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
         """Compute one field of the records of trials from the columns of verdicts.parquet.
 
-        Missing answers are NaN. A trial counts for an agent if its weight is positive. Other fields are columns.
+        The field "answer" is NaN for a missing answer. The fields "counts_for_first" and "counts_for_second" state whether the
+        weight of the agent is positive. "votes" has the votes of the judges. Any other field is a copy of the column with its
+        name.
 
         columns : columns of a chunk of rows
         name : field of `_make_record_dtype`
@@ -908,8 +916,8 @@ def select_paired_answers(rates: Rates) -> PairChunk:
     Returns
     -------
     PairChunk
-        TPR of each pair and item, minus the pair's own FPR if it has one, weighted by the number of
-        answered paired trials.
+        TPR of each pair on each item, weighted by the number of answered paired trials. If the pair has an FPR of its own, the
+        value is TPR − FPR.
     """
     is_training_cell = rates.split.train
     first_in_training = is_training_cell[rates.first, rates.item]

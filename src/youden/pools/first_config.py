@@ -135,12 +135,12 @@ def _import_if_needed(
 ) -> ImportedPool | None:
     """Import the files at `source` as a pool. Return None if they are a pool already, or do not exist.
 
-    A table with the columns of a pool is imported, too, if the user named its columns, or if it has blank texts, because the
-    importer treats blank texts as missing responses.
+    A table with the columns of a pool is also imported in two cases: the user named its columns, or it has blank texts, which the
+    importer treats as missing responses.
 
     source : file or folder that the user named
     pool_path : path at which the pool will be written, for messages
-    columns : name of the table's column by field of the pool, as far as the user named columns
+    columns : field of the pool → name of the table's column, for the columns that the user named; may be empty
     known_pool : pool that was imported from the same source before; its items keep their ids
 
     Raises ImportFormatError or PoolError if the files cannot be read, or if the pool cannot be ranked.
@@ -324,8 +324,8 @@ def write_first_config(
     """Write a commented config for a pool.
 
     Files that are not a pool are first imported as the pool `pools/NAME`. The schema of a config is written next to the
-    config. An existing config is not changed: only its pool is updated, with what was added to the files since then.
-    NAME is the name of the config without its suffix.
+    config. An existing config is not changed. Only its pool is updated: agents, items and responses that were added to the files
+    since then are added to it. NAME is the name of the config without its suffix.
 
     Parameters
     ----------
@@ -443,8 +443,8 @@ def _format_config(
     file : path of the config
     pool : pool that the config names, which a comment describes
     cost : estimated cost of the plan with the judge of the config
-    paid_cost : estimated cost from which the cost cap is derived. For a judge that makes calls, this is `cost`. A judge that
-        makes no calls costs nothing; this is then the cost with `ONLINE_JUDGE`, the alternative in the config.
+    paid_cost : estimated cost from which the cost cap is derived. If the judge makes calls, it equals `cost`. If the judge makes
+        no calls and therefore costs nothing, it is the cost with `ONLINE_JUDGE`, which the config suggests as an alternative.
     lines : lines of the config by their placeholder in `_TEMPLATE`: "pool", "judge", and "alternative_judge", a comment
     key_variable : environment variable with the API key of `ONLINE_JUDGE`
     makes_calls : whether the judge of the config makes calls. If it does not, the cost cap is only a comment.

@@ -30,8 +30,8 @@ def find_pool(start: Path) -> Path:
     Returns
     -------
     Path
-        The pool: a folder with a responses.jsonl, or a table with the columns of a pool. Or the table, whose columns have other
-        names, so that it has to be imported as a pool.
+        The pool: a folder with a responses.jsonl, or a table with the columns of a pool. If there is no pool: a table whose
+        columns have other names, which has to be imported as a pool.
 
     Raises
     ------

@@ -71,10 +71,10 @@ def import_pool(
     ConfigError
         [unknown-format]: if there is no such format; [import-columns]: if an option does not fit the format.
     ImportFormatError
-        [import-dropped]: if more than 1% of the responses would be dropped; [out-not-empty]: if `out` contains files
-        other than those of the same pool. If there are several agents but no item has responses of two of them:
-        [import-columns] for a table whose columns were inferred, and [import-unshared] for another format. (A table
-        with `columns` is not checked.) Also if a file cannot be read.
+        [import-dropped]: if more than 1% of the responses would be dropped. [out-not-empty]: if `out` contains files other than
+        the files of the same pool. [import-columns], [import-unshared]: if there are several agents, but no item has responses of
+        two agents; the first slug is for a table whose columns were inferred, the second one for other formats (a table with
+        `columns` is not checked). Also if a file cannot be read.
     """
     recognized = recognize_format(paths) if format_ == "table" and not columns else None
     format_ = recognized or format_

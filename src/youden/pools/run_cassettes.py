@@ -200,10 +200,11 @@ def _read_pool_entries(folder: Path, redacted: bool) -> Entries:
     """Read the requests of a generated pool, and their answers in its store.
 
     folder : folder of the pool
-    redacted : must be False, because the answers are the responses of the pool and cannot be replaced by hashes
+    redacted : must be False: the answers are the responses of the pool, which a replay has to restore, so they cannot be replaced
+        by hashes
 
-    Returns an empty tuple, because a pool has no judges, and the entries of a cassette by request hash: None for a request
-    without an outcome. Raises ConfigError [cassette-redact] if `redacted` is True.
+    Returns the settings of the judges, which is an empty tuple because a pool has no judges, and the entries of a cassette by
+    request hash. An entry is None if the request has no outcome. Raises ConfigError [cassette-redact] if `redacted` is True.
     """
     if redacted:
         raise ConfigError(

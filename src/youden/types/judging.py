@@ -157,13 +157,13 @@ class Progress(Protocol):
         n : int, default 1
             Number of completed steps.
         failed : int, default 0
-            Number of them that ended without an answer.
+            Number of completed steps that ended without an answer.
         usd : float, default 0
-            Their cost in USD; not NaN, because calls of unknown price are refused before they are sent.
+            Cost of the completed steps in USD. Never NaN, because calls of unknown price are refused before they are sent.
         cached : int, default 0
-            Number of them whose answer came from the store.
+            Number of completed steps whose answer came from the store.
         reason : str, default ""
-            Reason for the failures, such as "refused"; empty if none failed.
+            Reason for the failures, such as "refused"; empty if no step failed.
         """
         ...
 
@@ -316,10 +316,10 @@ class Verdicts(ReadOnly):
 
         Notes
         -----
-        The true-positive rate (TPR) is the mean answer to the paired trials of a pair on an item. The false-positive
-        rate (FPR) is the mean answer to its independent trials there. A missing answer counts as missing, never as 0.
-        If the independent trials of the plan are pooled, pairs that have only independent trials are in `detail` but
-        have no row. If a plan has no answers, all rates are NaN.
+        The true-positive rate (TPR) of a pair on an item is the mean answer to its paired trials on the item. The false-positive
+        rate (FPR) is the mean answer to its independent trials on the item. A missing answer counts as missing, never as 0. If
+        the independent trials of the plan are pooled, a pair that has only independent trials is in `detail` but has no row. If a
+        plan has no answers, all rates are NaN.
 
         References
         ----------

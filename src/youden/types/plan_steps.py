@@ -48,7 +48,7 @@ class Rounds(ReadOnly):
 
     @classmethod
     def first(cls, n_agents: int, *, n_paired: int | None) -> Rounds:
-        """Create the rounds of a plan that has only its pilot, which samples all agents.
+        """Create the rounds of a new plan: only the pilot, which is the first round and samples all agents.
 
         Parameters
         ----------
@@ -70,9 +70,9 @@ class Rounds(ReadOnly):
         Parameters
         ----------
         start : int
-            Number of its first block.
+            Number of the first block of the new round.
         active : bool array (n_agents,)
-            Agents that it samples.
+            Agents that the new round samples.
 
         Returns
         -------

@@ -292,7 +292,8 @@ class Scores(ReadOnly):
         role : {"train", "holdout"}
             Whether the scores are for training or held out.
         kind : {"row", "symmetric"}
-            Trials from which the scores were computed: those in which the agent's response comes first, or those in both orders.
+            Trials from which the scores were computed. "row": only trials in which the agent's response comes first. "symmetric":
+            trials in both orders.
         agent_ids, item_ids : tuple of str
             Ids of the agents, by row, and of the items, by column.
 

@@ -196,8 +196,8 @@ def _find_chunk_bounds(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> li
     """Divide texts in a file into chunks that can be read at once.
 
     The texts of a chunk follow each other in the file, with only a separator between them. A new chunk begins after each gap.
-    It also begins with the first text that starts at or after a multiple of `CHUNK_BYTES`, which limits the size of a chunk to
-    `CHUNK_BYTES` bytes and the length of its last text.
+    A new chunk also begins with the first text that starts at or after a multiple of `CHUNK_BYTES`. Therefore, a chunk has at
+    most `CHUNK_BYTES` bytes plus the length of its last text.
 
     starts, ends : int64 array (n_texts,), position in the file of the first byte of each text, and of the byte after its
         last one, in ascending order

@@ -128,7 +128,7 @@ class Viewer:
     def _make_run_line(self, name: str, folder: RunFolder) -> RunLine:
         """Make the entry of one run for the page that lists all runs.
 
-        A run that cannot be read is listed as incomplete, with the error, so that it does not hide the other runs.
+        If the run cannot be read, it is listed as incomplete, with the error, so that the page still shows the other runs.
 
         name : name of the run as displayed
         folder : folder of the run
@@ -271,8 +271,8 @@ class Viewer:
     def _open_run(self, request: Request) -> _OpenRun:
         """Open the trials of the run whose name is in the path of a request, such as /run/NAME/trials.
 
-        The query parameter `against` may be the name of a second run. Each trial then also gets the answer of the second run to
-        the same trial.
+        The query parameter `against` may be the name of a second run. If it is set, each trial also gets the answer of the second
+        run to the same trial.
         """
         name, folder = self._find_run(request.path_params["name"])
         file_times = get_file_times(folder)
@@ -355,8 +355,8 @@ def _ranking_to_json(state: LiveState) -> dict[str, object]:
 
     state : state of the run, with the ranking by the answers so far. The ranking is empty if there are too few answers.
 
-    Returns three keys: "ranking", one object per agent; "headings" of the additional columns; and "figures", the drawings of the
-    ranking.
+    Returns three keys: "ranking" has one object per agent, "headings" has the headings of the additional columns, and "figures"
+    has the drawings of the ranking.
     """
     columns = displayed_columns(state.ranking)
     rows = []
@@ -427,7 +427,7 @@ class Serving:
 def open_server(runs: Runs, *, port: int, token: str) -> Serving:
     """Open a port on this machine for the viewer, without answering requests yet.
 
-    If a browser connects before the method `run` of the result is called, the browser has to wait.
+    The method `run` of the result answers the requests. A browser that connects earlier has to wait.
 
     Parameters
     ----------
@@ -441,7 +441,8 @@ def open_server(runs: Runs, *, port: int, token: str) -> Serving:
     Returns
     -------
     Serving
-        The server with its open port. `url` contains the token, and `url_once` another token that is valid for one request.
+        The server with its open port. Its `url` contains the token. Its `url_once` contains another token, which is valid for
+        only one request.
 
     Raises
     ------

@@ -70,14 +70,14 @@ class TrialsOnDisk:
         Parameters
         ----------
         chosen : TrialFilter
-            Filter. The kind "answers differ" raises HTTPException 400.
+            Filter. The kind "answers differ" is not supported, and raises HTTPException 400.
         by : {"row", "item", "first", "second", "trial_type", "answer", "kind"}
             Column to sort by; missing answers come last in both directions.
         descending : bool
             Whether the largest value comes first.
         start, stop : int
-            Positions of the first trial of the page and of the first one after it, among the sorted matching trials; `stop`
-            may exceed their number.
+            The page has the matching trials from position `start` to `stop` − 1, in sorted order; `stop` may exceed the number of
+            matching trials.
 
         Returns
         -------
@@ -145,8 +145,8 @@ class TrialsOnDisk:
     def _count_block(self, number: int, chosen: TrialFilter, by: Column) -> _SortCounts:
         """Count the rows of a block that match a filter, for each value of the sort column.
 
-        A block is a range of rows of the run that are read together. Values are rounded to two decimals, so that graded answers
-        have few distinct values.
+        A block is a range of rows of the run that are read together. Values are rounded to two decimals. Thus, answers between 0
+        and 1 have few distinct values, and few counts are kept.
 
         number : number of the block
         chosen : filter that selects the rows to count
@@ -154,7 +154,7 @@ class TrialsOnDisk:
         """
         sort_values = self._read_block(number).values(chosen, by=by)
         if by == "row":
-            # Each row has its own value, the position in the run. Blocks are ranges of positions, so that the number of the
+            # Each row has its own value, its position in the run. Blocks are ranges of positions, so that the number of the
             # block sorts them as well, and one count per block is enough.
             sort_values = np.full(len(sort_values), float(number))
         distinct_values, n_rows = np.unique(sort_values.round(2), return_counts=True)
@@ -184,8 +184,8 @@ MAX_NAMES = 20
 def match_names(names: Sequence[str], search: str) -> frozenset[int] | None:
     """Return the positions of the names that match a search, ignoring case; None if the search is empty.
 
-    If some names equal the search, only these names match. Otherwise, all names that contain the search match. Raises
-    HTTPException 400 if the search is too long.
+    If names equal the search, only these names match. Otherwise, all names that contain the search match. For example, "a1"
+    matches "a1" and not "a10", although "a10" contains it. Raises HTTPException 400 if the search is too long.
 
     >>> [sorted(match_names(("a1", "a10", "b"), search)) for search in ("a1", "A", "c")]
     [[0], [0, 1], []]
@@ -201,7 +201,7 @@ def match_names(names: Sequence[str], search: str) -> frozenset[int] | None:
 
 
 def suggest_names(names: Sequence[str], search: str) -> list[str]:
-    """Return at most `MAX_NAMES` names that contain a search, ignoring case; names that begin with it come first.
+    """Return at most `MAX_NAMES` names that contain a search, ignoring case. Names that begin with the search come first.
 
     Raises HTTPException 400 if the search is too long.
 
@@ -312,7 +312,7 @@ def find_runs(paths: Sequence[Path], *, root: Path) -> Runs:
     Returns
     -------
     Runs
-        The runs; if `paths` is empty, those that `root` contains at the time of each request.
+        The runs. If `paths` is empty, `root` is searched again at each request, so that new runs appear.
 
     Raises
     ------
@@ -352,7 +352,7 @@ def get_state(folder: RunFolder) -> State:
         The first state that applies, in this order:
 
         - "in progress": a process judges the run, and the ranking does not contain all answers yet.
-        - "fitted": the run has a ranking of its present answers, all or only some of those that were planned.
+        - "fitted": the run has a ranking of its present answers, even if some planned answers are missing.
         - "unfinished": the folder has a config and a plan.
         - "incomplete": the config or the plan is missing.
     """
@@ -512,7 +512,7 @@ class LiveRun:
     def _list_unanswered_requests(self) -> list[str]:
         """List the hashes of the requests that have no answer yet, or that failed.
 
-        Several trials may share one request. They have the same outcome, so that it is enough to check the first of them.
+        Trials that share a request have the same outcome. Therefore, only the first trial of each request is checked.
         """
         unanswered = []
         for key, rows in self._rows_by_key.items():
@@ -524,7 +524,7 @@ class LiveRun:
     def _record_outcome(self, rows: list[int], outcome: Completion | Failure) -> None:
         """Record the outcome of one request for all trials that share the request.
 
-        Equal trials share one request, which is paid once. The cost is therefore booked to the first of the trials only.
+        A request is paid once, even if several trials share it. Therefore, only the first of these trials gets the cost.
 
         rows : positions of these trials in the plan
         outcome : the judge's answer, whose decision is read here; or a failure, which marks the trials as missing

@@ -55,8 +55,8 @@ def estimate_run_cost(config: RunConfig, pool: Pool | None = None) -> DesignCost
     config : RunConfig
         Config of the run.
     pool : Pool, optional
-        Pool of the run. Default: the pool is read from the path in the config. Pass the pool if there is no file at this
-        path yet.
+        Pool of the run. Default: the pool is read from the path in the config. If there is no file at this path yet, the pool
+        must be passed.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def _is_available(judge: JudgeConfig) -> bool:
 def estimate_costs(
     pool: Pool, length: NDArray[np.int64], designs: Sequence[str] | None = None
 ) -> tuple[tuple[DesignCost, ...], tuple[str, ...]]:
-    """Estimate the cost of designs, each with its default budget, for each judge that can be used.
+    """Estimate the cost of each design, with its default budget, for each judge that can be used.
 
     A judge can be used if it makes calls and meets one of three conditions: its API key is in the environment, it needs no key,
     or it was used in the paper. Nothing is requested.
@@ -103,8 +103,8 @@ def estimate_costs(
     costs : tuple of DesignCost
         Calls, tokens and USD, one per design and judge.
     notes : tuple of str
-        Designs whose cost could not be estimated, such as unknown ones, with the reasons, and assumptions of the
-        estimates.
+        Designs whose cost could not be estimated, with the reasons, for example that the name is unknown. Also the assumptions of
+        the estimates.
     """
     judges = [judge for judge in list_judges() if judge.makes_calls and _is_available(judge)]
     costs: list[DesignCost] = []
@@ -128,8 +128,8 @@ def estimate_costs(
 def _count_calls_and_characters(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
     """Count the calls of a design with its default budget, and the characters of the texts in these calls.
 
-    A plan is drawn and counted if the pool is small. For a large pool, and for a design that adds trials as answers arrive, both
-    numbers are estimated.
+    If the pool is small, a plan is drawn, and its calls are counted. If the pool is large, or if the design adds trials as
+    answers arrive, both numbers are estimated.
 
     design : name of a registered design
     length : int array (n_agents, n_items), characters of each response, −1 if it is missing
@@ -212,7 +212,7 @@ def _estimate_default_calls(pool: Pool, design: str, *, n_dense_calls: int) -> i
         n_default_calls = plan_size.default_calls(design_class.default_trials_per_agent)
         return min(n_dense_calls, n_default_calls)
 
-    # of the designs without a default budget, those that plan held-out responses, too, compare all pairs
+    # a design without a default budget compares all pairs if it also plans held-out responses
     if design_class.plans_holdout:
         return n_dense_calls
     raise PlanError(
@@ -244,8 +244,8 @@ def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | N
     Returns
     -------
     PoolCheck
-        Result of `check_pool`, with two additions: findings about the judge of the run, and, as the first cost, the cost of
-        the plan of the run. If this cost is unknown, a note states the reason instead.
+        Result of `check_pool`, with two additions: findings about the judge of the run, and the cost of the run's plan, which is
+        the first cost. If the cost of the plan is unknown, a note states the reason instead.
 
     Raises
     ------
@@ -265,7 +265,7 @@ def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | N
 
 
 def find_judge_problems(judge: JudgeConfig, pool: Pool) -> list[Finding]:
-    """Find problems because of which a judge cannot judge a pool.
+    """Find problems that make a judge unsuitable for a pool.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def find_judge_problems(judge: JudgeConfig, pool: Pool) -> list[Finding]:
     Returns
     -------
     list of Finding
-        One finding if the judge `lexical` would have too few items; else none.
+        One finding if the judge is `lexical` and the pool has too few items for it; otherwise empty.
     """
     return find_few_items(pool) if judge.backend == "lexical" else []
 
@@ -418,8 +418,8 @@ def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding
     Returns
     -------
     list of Finding
-        One finding per problem, with the ids of the agents. Text reuse and duplicates are often a consequence of another
-        problem: an agent with such a finding is not reported for them as well.
+        One finding per problem, with the ids of the agents. Text reuse and duplicates are often a consequence of another problem,
+        such as a template. If an agent has a finding about the other problem, it is not also reported for reuse or duplicates.
     """
     pool = sample.pool
     response_problems = find_response_problems(pool, length)

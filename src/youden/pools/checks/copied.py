@@ -40,8 +40,8 @@ MIN_PROMPT_WORDS = 8
 def find_prompt_copying(sample: SampledTexts) -> Iterator[Finding]:
     """Yield one finding for agents that copy their prompts, and one for agents that reword them.
 
-    An agent copies if at least half of the n-grams (sequences of words) of its median response occur in the prompt. It
-    rewords if its median response and the prompt have at least half of all their words in common.
+    An n-gram is a sequence of words. An agent copies if, in its median response, at least half of the n-grams occur in the
+    prompt. An agent rewords if its median response and the prompt have at least half of all their words in common.
     """
     copied_medians = sample.agent_medians(_compute_copied_shares(sample))
     copying = np.flatnonzero(np.nan_to_num(copied_medians) >= COPYING_SHARE)
@@ -244,7 +244,8 @@ def addresses_a_judge(text: str) -> bool:
 def find_judge_addressing(pool: Pool) -> Iterator[Finding]:
     """Yield one finding for all agents with responses that address a judge.
 
-    An agent with a single such response is not reported if the prompt mentions a judge, because the prompt may ask for it.
+    If an agent addresses a judge in a single response, and the prompt of this response mentions a judge, the agent is not
+    reported: the prompt may ask for such a text.
     """
     is_addressing = _find_addressing_responses(pool)
     n_responses = int(is_addressing.sum())
@@ -308,7 +309,7 @@ MIN_AGENTS = 4
 
 
 def _number_item_ngrams(item: Positions, ngram_hashes: NDArray[np.uint64]) -> Positions:
-    """Return the number of each occurrence's pair (item, n-gram) among the distinct pairs, from 0.
+    """Assign numbers from 0 to the distinct pairs (item, n-gram), and return the number of each occurrence.
 
     A pair is identified by the XOR of two hashes. Items are hashed by multiplication with 2^64 / golden ratio (Fibonacci
     hashing).
@@ -401,7 +402,8 @@ class _NgramTable:
 
         is_compared : bool array (n_agents,), agents whose texts count as texts of other agents
 
-        Returns a float array (n_texts,), NaN for a text that is not compared, or without a text to compare it with.
+        Returns a float array (n_texts,). The similarity is NaN if the text is too short, or if no agent of `is_compared` has a
+        long enough text on the item.
         """
         sample = self.sample
         is_long_enough = sample.n_words[: len(sample)] >= MIN_RESPONSE_WORDS
@@ -436,8 +438,8 @@ class _NgramTable:
     def _find_contained(self, start: int, end: int) -> Bools:
         """Find which responses to one item contain which other responses.
 
-        A response contains a clearly shorter one if most n-grams (sequences of five words) of the shorter one occur in
-        it. An agent whose responses contain those of several others has probably joined copies of them.
+        A response contains a clearly shorter response if most n-grams (sequences of five words) of the shorter response occur in
+        it. If the responses of an agent contain responses of several other agents, the agent has probably joined copies.
 
         start, end : position of the first response to the item, and position after the last one
 
@@ -464,11 +466,11 @@ def find_text_reuse(
     sample : SampledTexts
         Responses. With fewer than four agents, nothing is reported.
     clones : frozenset of str, default empty
-        Ids of agents that another finding reports as clones. They are not reported again, but other agents that reuse
-        texts of a clone are reported.
+        Ids of agents that another finding reports as clones. Clones are not reported again. Other agents are reported if they
+        reuse texts of a clone.
     excluded : frozenset of str, default empty
-        Ids of agents that other findings report. They may be reported here for concatenation, but not for reuse. The search for
-        reuse also ignores their texts, because these are often manipulated copies of responses of other agents.
+        Ids of agents that other findings report. Excluded agents may be reported here for concatenation, but not for reuse. The
+        search for reuse also ignores their texts, which are often manipulated copies of responses of other agents.
 
     Yields
     ------
@@ -499,7 +501,8 @@ def _make_concatenation_finding(agents: tuple[str, ...], max_contained: float) -
     """Return the finding for agents that concatenate responses of other agents.
 
     agents : ids of these agents
-    max_contained : largest mean number of complete responses of others in the responses of one of them
+    max_contained : how many complete responses of other agents a response of such an agent contains: the mean over its responses,
+        for the agent with the largest mean
     """
     return Finding(
         "concatenation",
@@ -516,7 +519,8 @@ def _make_reuse_finding(agents: tuple[str, ...], min_share: float) -> Finding:
     """Return the finding for agents that reuse parts of responses of other agents.
 
     agents : ids of these agents
-    min_share : smallest share of reused words or sequences of words in the median response of one of them
+    min_share : share of the words, or of the sequences of words, of its median response that an agent reuses; the smallest share
+        among these agents
     """
     share = format_min_share(min_share, n_agents=len(agents))
     return Finding(
@@ -537,15 +541,16 @@ def _find_reusing_agents(table: _NgramTable, is_compared: Bools, is_clone: Bools
     responses of other agents, and the Jaccard similarity of its words to the most similar response of another agent. The
     reuse of an agent is the median over its responses.
 
-    The search repeatedly finds the agent with the largest reuse, and then removes its texts from the comparison, so that the
-    agents from which it copies are not reported with it. The search ends in two cases: no agent reuses much, or the
-    remaining agents reuse so much without the found agent that copying cannot be the reason, as in translation.
+    The search is repeated. Each time, it finds the agent with the largest reuse, and removes the texts of this agent from the
+    comparison. Otherwise, the agents from which it copies would also be reported. The search ends in two cases: no agent reuses
+    much, or the remaining agents still reuse much without the found agent. In the second case, copying is not the reason; for
+    example, translations of the same text use the same words.
 
     table : n-grams of the responses
     is_compared : bool array (n_agents,), agents that are compared; no other agents are reported
     is_clone : bool array (n_agents,), agents that are compared, but not reported
 
-    Returns the larger of the medians that reach their limits, by position of the agent.
+    Returns the reuse of each reported agent by position. If both measures reach their limits, it is the larger one.
     """
     is_remaining = is_compared.copy()
     measures = _measure_reuse(table, is_remaining)
@@ -571,8 +576,8 @@ def _find_reusing_agents(table: _NgramTable, is_compared: Bools, is_clone: Bools
 def _is_reuse_natural(measure_of_others: Floats) -> bool:
     """Return whether the responses to these items coincide naturally, as in translation, so that no agent copies.
 
-    They do if the remaining agents still reuse much when the agent with the largest reuse is ignored: their median is at
-    least `NATURAL_REUSE`.
+    The agent with the largest reuse is ignored. The responses coincide naturally if the median reuse of the remaining agents is
+    still at least `NATURAL_REUSE`.
 
     measure_of_others : float array (n_others,), measure of the reuse of each remaining agent; NaN if it is unknown
     """

@@ -37,10 +37,11 @@ MIN_PROMPT_SIMILARITY = 0.9
 def find_similar_items(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
     """Find clusters of near-duplicate items, whose prompts or responses use the same words; yield one finding per cluster.
 
-    To compare the responses to items A and B, the agents are divided into two halves. The similarity between A and B compares
-    the responses of one half to A with those of the other half to B. The similarity within A compares the responses of the two
-    halves to A. The items have similar responses if the similarity between them is at least `MIN_RESPONSE_SIMILARITY` times
-    the similarity within each. Words are weighted by idf (inverse document frequency), and similarity is the cosine.
+    To compare the responses to items A and B, the agents are divided into two halves. The similarity between A and B compares the
+    responses of one half to A with the responses of the other half to B. The similarity within A compares the responses of the
+    two halves to A. Items A and B have similar responses if the similarity between them is at least `MIN_RESPONSE_SIMILARITY`
+    times the similarity within A, and as many times the similarity within B. Words are weighted by idf (inverse document
+    frequency), and similarity is the cosine.
     """
     if pool.n_items < 2:
         return
@@ -74,8 +75,9 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
     """Find pairs of different items whose responses use similar words.
 
     The agents are divided into two halves. The similarity of two items compares the responses of one half to the first item with
-    the responses of the other half to the second item. The minimum similarity of a similar pair depends on the similarity of the
-    two halves' responses to a single item. In a large pool, `rng` draws the items and agents to compare.
+    the responses of the other half to the second item. Two items count as similar if this similarity reaches a minimum, which
+    `_compute_min_similarities` derives from the similarity within each item. In a large pool, only random items and agents are
+    compared, which `rng` draws.
 
     Returns a sparse matrix (n_items, n_items): 1 for a pair of similar items, and 0 otherwise.
     """
@@ -99,11 +101,11 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
 
 
 def _compute_min_similarities(first_half: csr_array[np.float64], second_half: csr_array[np.float64]) -> Floats:
-    """Compute the minimum similarity at which the responses to an item count as similar to those to another item.
+    """Compute for each item the minimum similarity at which the responses to another item count as similar.
 
-    The similarity within an item compares the responses of two halves of the agents to this item. The minimum is a
-    fraction of this similarity, or of its median over items if the median is larger. The median prevents a low minimum for
-    items whose responses have almost no words in common.
+    The similarity within an item compares the responses of two halves of the agents to this item. The minimum is a fraction of
+    this similarity. If the median of this similarity over items is larger, the minimum is the same fraction of the median.
+    Without the median, the minimum would be too low for an item whose responses have almost no words in common.
 
     first_half, second_half : weighted word counts (n_items, n_distinct_words) of the responses of each half, with rows of
         norm 1 or 0
@@ -175,8 +177,8 @@ def _find_similar_pairs(
     """Find the pairs of different items with similar weighted word counts (profiles).
 
     Items i and j are similar if the scalar product of row i of `profiles_a` and row j of `profiles_b` is at least the minimum
-    similarity of both items. To save time, only pairs that share one of their rarest words are compared. `_select_rarest_words`
-    selects these words such that no other pair can be similar.
+    similarity of both items. To save time, two items are compared only if they share one of their rarest words.
+    `_select_rarest_words` selects so many words of each item that no other pair can be similar.
 
     profiles_a, profiles_b : sparse matrices (n_items, n_distinct_words), with rows of norm 1 or 0
     min_similarity : float array (n_items,)
@@ -237,11 +239,12 @@ def _iter_pairs_with_shared_words(
 def _select_rarest_words(
     profiles: csr_array[np.float64], min_similarity: Floats, word_ranks: Positions
 ) -> csr_array[np.float64]:
-    """Keep the rarest words of each item. The norm of its dropped words is below the minimum similarity of the item.
+    """Keep the rarest words of each item. The norm of the dropped words is below the minimum similarity of the item.
 
-    Two items that share no kept word are not similar. Proof: compare the most common kept words of the two items, and let A be
-    the item whose word is the rarer one. A word that both items contain and A keeps would be kept by the other item, too. So A
-    drops all shared words. The scalar product is at most the norm of A's dropped words, which is below A's minimum.
+    Two items that share no kept word are not similar. Proof: compare the most common kept word of each item, and let A be the
+    item whose word is the rarer one. Words that A keeps are at least as rare as this word. If B, the other item, contains such a
+    word, B keeps it, too. But the items share no kept word, so A drops all words that both items contain. The scalar product is
+    at most the norm of A's dropped words, which is below the minimum of A.
 
     profiles : sparse matrix (n_items, n_distinct_words), rows of norm 1 or 0
     min_similarity : float array (n_items,), minimum scalar product of similar items

@@ -61,8 +61,8 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
     Returns
     -------
     Languages
-        Number of agents by language, and a finding if agents mostly respond in another language than the items have. An
-        agent counts only if most of its responses have the same language.
+        Number of agents by language, and a finding if there are agents whose responses are mostly not in the main language of
+        their item. An agent has a language if most of its responses are in this language; other agents are not counted.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
 
 
 def _make_language_finding(languages: Mapping[str, int], ids: tuple[str, ...], share: float) -> Finding:
-    """Return the finding for agents with another language, which are a fraction `share` of those with a known one."""
+    """Return the finding for agents with another language; `share` is their fraction of the classified agents."""
     listing = ", ".join(f"{language} ({n_agents})" for language, n_agents in languages.items())
     return Finding(
         "languages",
@@ -97,7 +97,7 @@ def _make_language_finding(languages: Mapping[str, int], ids: tuple[str, ...], s
 
 
 def _find_deviating_agents(codes: Mapping[int, Mapping[int, str]]) -> list[int]:
-    """Find the agents that respond to most of their items in another language than most agents.
+    """Find the agents that respond to most of their items in another language than most responses to the item.
 
     codes : position of the agent → position of the item → language code of the response; unclassified responses are left out
 

@@ -48,7 +48,7 @@ MIN_COMMON_ITEMS = 3
 
 
 def find_clone_clusters(pool: Pool) -> tuple[tuple[str, ...], ...]:
-    """Find clusters of agents whose responses are the same.
+    """Find clusters of agents that give the same responses, except for some words.
 
     Parameters
     ----------
@@ -124,9 +124,9 @@ def _count_same_responses(sample: SampledTexts) -> tuple[Ids, Ids]:
 
 
 def _choose_clone_threshold(similarity: Floats) -> float:
-    """Choose the similarity from which on two responses to an item count as the same.
+    """Choose the minimum similarity at which two responses to an item count as the same.
 
-    If all responses to the item are similar, for example because they are short, only more similar ones count.
+    If all responses to the item are similar, for example because they are short, the minimum is higher than usual.
 
     similarity : float array (n_responses, n_responses), Jaccard similarities of the words of two responses
     """
@@ -208,9 +208,11 @@ MIN_FAMILY_RATIO = 1.25
 
 
 def _count_duplicates(pool: Pool, agents: Sequence[int]) -> Counter[int]:
-    """Count the items on which an agent and another one gave the same long response, by position of the agent.
+    """Count, for each agent, the items on which another agent gave exactly the same long response.
 
-    agents : positions of the agents to compare; agents without duplicates are missing in the result
+    agents : positions of the agents to compare
+
+    Returns the counts by position of the agent; agents without duplicates are left out.
     """
     n_items: Counter[int] = Counter()
     for texts_of_item in pool.texts.T:
@@ -227,7 +229,9 @@ def _count_duplicates(pool: Pool, agents: Sequence[int]) -> Counter[int]:
 
 
 def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) -> Iterator[Finding]:
-    """Yield one finding per ring: three or more agents that share private words on at least half of the items.
+    """Find rings: three or more agents that share private words on at least half of the items.
+
+    A private word of a ring occurs only in responses of its agents, and only on one item. Yields one finding per ring.
 
     A set of agents is skipped if at least half of them are clones, because clones share all their words.
 
@@ -280,8 +284,8 @@ def _count_items_with_private_word(sample: SampledTexts) -> Counter[tuple[int, .
 def _find_groups_with_private_word(sample: SampledTexts, responses: slice, is_new_word: Bools) -> set[tuple[int, ...]]:
     """Find the groups of agents that use a private word in their responses to one item, as colluding agents may do.
 
-    Groups of fewer than `MIN_RING_SIZE` agents, or of more than half of the agents, are left out, and so is the group of all
-    agents that responded to the item. In a very small pool, a group may have `MIN_RING_SIZE` agents.
+    Three kinds of groups are left out: groups of fewer than `MIN_RING_SIZE` agents; groups of more than half of the agents,
+    unless they have only `MIN_RING_SIZE` agents; and the group of all agents that responded to the item.
 
     responses : range of the responses to the item in the sample
     is_new_word : bool array (n_distinct_words,), whether a word occurs neither on other items nor in the prompt
@@ -319,8 +323,8 @@ _FAMILY_REMEDY = (
 def find_families(sample: SampledTexts) -> Iterator[Finding]:
     """Report families of agents (`meta.family`) that are a large part of the pool or have similar responses.
 
-    Responses are similar if, on average, two members of the family share at least `MIN_FAMILY_RATIO` times as many words as a
-    member and an agent outside the family. A family of three or more agents is large if it has at least the fraction
+    The responses of a family are similar if two members share more words than a member and an agent outside the family: on
+    average, at least `MIN_FAMILY_RATIO` times as many. A family of three or more agents is large if it has at least the fraction
     `LARGE_FAMILY_SHARE` of all agents.
 
     Yields one finding per family.
@@ -438,11 +442,12 @@ def _compute_relative_specificity(sample: SampledTexts) -> Floats:
     """Compute how specific the responses of each agent are to their items, relative to the median agent.
 
     The overlap of a response with its prompt is the weighted share of the response's words that the prompt contains. The
-    specificity of an agent is its median overlap, divided by that of the median agent.
+    specificity of an agent is its median overlap, divided by the median overlap of the median agent.
 
-    Good responses may avoid the words of the prompt, but have words in common with other good responses. Therefore, the
-    specificity is 1 if an agent's overlap with other responses to the same item is at least `NORMAL_RELATIVE_OVERLAP` times that
-    of the median agent. If any item has no prompt, the overlap with other responses replaces the overlap with the prompt.
+    Good responses may avoid the words of the prompt, but have words in common with other good responses. Therefore, the overlap
+    with other responses to the same item is used in two cases. If this overlap of an agent is at least `NORMAL_RELATIVE_OVERLAP`
+    times the overlap of the median agent, the specificity of the agent is 1. If any item has no prompt, this overlap replaces the
+    overlap with the prompt.
 
     Returns a float array (n_agents,): 1 for the median agent, less for less specific agents, NaN if it is unknown.
     """
@@ -457,11 +462,12 @@ def _compute_relative_specificity(sample: SampledTexts) -> Floats:
 
 
 def _compute_relative_medians(sample: SampledTexts, values: Floats) -> Floats:
-    """Compute the median over the texts of each agent, and divide it by the median of all these medians.
+    """Compute the median of the values of each agent, divided by the median of these medians over agents.
 
     values : float array (n_texts,)
 
-    Returns a float array (n_agents,): NaN for an agent without values, and for all agents if fewer than four have values.
+    Returns a float array (n_agents,): NaN for an agent without values. It is NaN for all agents if fewer than four agents have
+    values, or if the median over agents is 0.
     """
     agent_medians = sample.agent_medians(values)
     valid_medians = agent_medians[~np.isnan(agent_medians)]
@@ -474,7 +480,7 @@ def _compute_relative_medians(sample: SampledTexts, values: Floats) -> Floats:
 
 
 def compute_recurring_shares(sample: SampledTexts) -> Floats:
-    """Compute which share of each response's n-grams (sequences of three words) its agent repeats in other responses.
+    """Compute the share of each response's n-grams (sequences of three words) that its agent repeats in other responses.
 
     An agent repeats an n-gram if at least two of its responses, and at least a tenth of them, contain the n-gram.
 
@@ -521,7 +527,7 @@ def _count_texts_with_ngram(agent: Positions, ngram_hash: Hashes, text: Position
 
 
 def compute_prompt_overlap(sample: SampledTexts) -> Floats:
-    """Compute which share of each text's words its prompt contains, float array (n_texts,).
+    """Compute the share of each text's words that also occur in its prompt, float array (n_texts,).
 
     Words are weighted by their idf (inverse document frequency), so that rare words count more. The share is NaN if all
     words of the text have weight 0.
@@ -533,10 +539,10 @@ def compute_prompt_overlap(sample: SampledTexts) -> Floats:
 
 
 def compute_response_overlap(sample: SampledTexts) -> Floats:
-    """Compute which share of the words of each response another response to the same item contains on average.
+    """Compute the share of each response's words that also occur in another response to the same item.
 
-    The average is over the other responses to the item. Words are weighted by their idf (inverse document frequency), so that
-    rare words count more.
+    The share is averaged over the other responses to the item. Words are weighted by their idf (inverse document frequency), so
+    that rare words count more.
 
     Returns a float array (n_texts,), NaN for a response whose words all have weight 0.
     """

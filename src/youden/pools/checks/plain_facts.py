@@ -58,7 +58,7 @@ def response_lengths(pool: Pool) -> NDArray[np.int64]:
 
 
 def find_response_problems(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
-    """Find gaps, unusual lengths and repeats, placeholders, damaged characters, and ids that are hard to distinguish.
+    """Find problems of responses, such as gaps, unusual lengths, placeholders and damaged characters, and similar ids.
 
     length : int array (n_agents, n_items), characters of each response, −1 without a response
     """
@@ -128,8 +128,8 @@ def _find_gaps(pool: Pool) -> Iterator[Finding]:
 def _find_disjoint_agents(pool: Pool) -> Iterator[Finding]:
     """Report agents that have no item in common with at least one other agent.
 
-    The judge never compares such a pair of agents on an item, so their ranks depend on agents that are compared with
-    both.
+    The judge never compares two agents without a common item. Their order in the ranking depends on other agents that are
+    compared with both.
 
     Yields one finding that lists all these agents, or nothing if any two agents have an item in common.
     """
@@ -263,7 +263,7 @@ def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Fin
 
 
 def _compute_length_ratios(pool: Pool, length: NDArray[np.int64]) -> Floats:
-    """Compute how long the median response of each agent is, compared with the usual response.
+    """Compute the length of each agent's median response, relative to the usual response to the item.
 
     The ratio of a response is its length divided by the median length of all responses to the same item. An agent
     with a ratio far from 1 gives unusually long or short responses.

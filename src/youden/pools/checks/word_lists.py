@@ -128,7 +128,7 @@ def compute_function_word_shares(sample: SampledTexts) -> Floats:
 
 
 def compute_listed_shares(sample: SampledTexts) -> Floats:
-    """Compute which share of the rare words of its prompt each response lists one after another, float array (n_texts,).
+    """Compute the share of the prompt's rare words that each response lists one after another, float array (n_texts,).
 
     The list is the longest sequence in the response that consists only of rare words of the prompt. The share is its length,
     divided by the number of rare words of the prompt (at most 25). It is NaN if there is no prompt, or if the prompt has fewer

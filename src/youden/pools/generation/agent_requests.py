@@ -68,8 +68,7 @@ def build_agent_request(
 ) -> AgentRequest:
     """Build the request for one response of an agent.
 
-    The request has a key, under which the store saves the response. The key depends on `config`, `messages`, `agent` and
-    `repeat`.
+    The store saves the response under the key of the request, which depends on `config`, `messages`, `agent` and `repeat`.
 
     Parameters
     ----------
@@ -180,8 +179,8 @@ class Models:
     async def ask(self, requests: Mapping[str, AgentRequest]) -> dict[str, Completion]:
         """Query the models, and return the completions (generated texts with their usage) of the answered requests by key.
 
-        Raises BudgetError or JudgeError after the calls in flight have ended and their answers are stored. Raises
-        ReplayMissError if the store lacks an answer in a replay.
+        Raises BudgetError if the cost cap is reached, and JudgeError if a model cannot be used. Before either error is raised,
+        the calls in flight end, and their answers are stored. In a replay, raises ReplayMissError if the store lacks an answer.
 
         requests : requests by key, which is the request hash
         """
@@ -237,7 +236,7 @@ class Models:
     def _record_stored_outcomes(
         self, requests: Mapping[str, AgentRequest], work_by_model: Mapping[str, ModelWork]
     ) -> None:
-        """Replay the requests: record the stored outcome of each, without sending any.
+        """Record the stored outcome of each request in a replay, which sends no request.
 
         requests : requests by key
         work_by_model : requests by name of the model, to which the stored answers are added
@@ -257,8 +256,8 @@ class Models:
         """Make the error for a request without a stored answer in a replay.
 
         agent_request : the request
-        is_model_unknown : whether the store has no answer of the requested model at all. Then, another model was probably
-            used, and the error suggests to replace the name of the model.
+        is_model_unknown : whether the store has no answer of the requested model at all. If True, another model was probably
+            used, and the error suggests how to replace the name of the model.
         """
         remedy = "Replay with the same agents, items and models, or generate without --replay."
         if is_model_unknown:
@@ -273,7 +272,7 @@ class Models:
         )
 
     def _suggest_model_map(self, model: str) -> str:
-        """Suggest to replay the answers of another model in place of `model`, of which the store has no answer.
+        """Suggest the option that replays answers of another model, because the store has no answer of `model`.
 
         If the store has answers of only one model, the suggested option --model-map names it.
         """

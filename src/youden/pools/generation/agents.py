@@ -140,8 +140,8 @@ def _read_instruction(path: Path) -> str:
 def _check_placeholders(template: str, path: Path, *, notes: bool) -> None:
     """Check that the template of an instruction contains the placeholders that the agent needs, and no others.
 
-    template : text in which {{text}} represents the prompt of the item or the response to rewrite, and {{notes}} represents notes
-        that the model wrote before
+    template : text with placeholders: {{text}} for the prompt of the item or the response to rewrite, and {{notes}} for the notes
+        that the model wrote in an earlier request
     path : file of the template, for the error message
     notes : whether {{notes}} is required; otherwise it is not allowed
 
@@ -211,7 +211,8 @@ class AgentSpec(BaseModel):
     def _check_fields(self) -> Self:
         """Check that the fields define a response, and that fields that need each other are set together.
 
-        A failed check raises ValueError. Its message follows the id of the agent, so that it needs no subject.
+        A failed check raises ValueError. The message of the error has no subject, because it is printed after the id of the
+        agent.
         """
         if (self.model is None) != (self.instruction is None):
             raise ValueError("model and instruction belong together; set both or neither")
@@ -302,8 +303,8 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
         The file, or a folder with an agents.yaml. If a path that begins with configs/ or datasets/ does not exist, it is
         searched for among the files that ship with youden.
     model_map : mapping of str to str, optional
-        Name of a model in the file, or `*` for all models → its replacement. A replacement is another model of the file, a
-        judge of configs/judges/, or a path that ends in .yaml.
+        Maps the name of a model in the file, or `*` for all models, to its replacement. A replacement is another model of the
+        file, a judge of configs/judges/, or a path that ends in .yaml. Default: no model is replaced.
 
     Returns
     -------

@@ -132,10 +132,10 @@ def generate(
 def collect_requests(
     generation: Generation, get_answers: Callable[[list[str]], Mapping[str, Completion]]
 ) -> dict[str, AgentRequest]:
-    """Build the requests of a generation without sending them, as far as the answers on which they depend are known.
+    """Build the requests of a generation without sending them.
 
-    A request can depend on two earlier answers: the notes of the agent (the answer to its first request), and the response of the
-    agent on which it is based. If one of these answers is unknown, the request is left out.
+    A request may contain earlier answers: the notes of the agent (the answer to its first request), or the response of another
+    agent, on which the agent is based. If such an answer is not known yet, the request is left out.
 
     Parameters
     ----------
@@ -164,8 +164,8 @@ def collect_requests(
 def _set_max_tokens(file: AgentsFile) -> dict[str, JudgeConfig]:
     """Return the configs of the models by name, each with the largest `max_tokens` of the agents that use the model.
 
-    The maximum cost of a call is computed from `max_tokens` and reserved before the call is sent. Therefore, the value must
-    not be smaller than that of any agent.
+    The maximum cost of a call is computed from the `max_tokens` of the model, and reserved before the call is sent. Therefore,
+    this value must not be smaller than the `max_tokens` of any agent.
     """
     configs = {}
     for name, config in file.models.items():
@@ -188,8 +188,8 @@ QueryFunction = Callable[[Mapping[str, AgentRequest]], Awaitable[Mapping[str, Co
 async def _generate_responses(generation: Generation, query: QueryFunction) -> Responses:
     """Generate the responses of all agents to all items.
 
-    An agent queries a model, or transforms the responses of another agent, on which it is based. Therefore the agents
-    are processed in groups: a group contains the agents whose inputs exist.
+    An agent may need the responses of another agent, on which it is based. Therefore, the agents are processed in groups: each
+    group contains the agents whose inputs exist by now.
 
     query : asynchronous function that sends requests, and returns the completions by request hash
 
@@ -231,7 +231,7 @@ def _transform_texts(generation: Generation, agent: AgentSpec, inputs: Sequence[
 async def _query_agents(
     generation: Generation, query: QueryFunction, agents: Sequence[AgentSpec], texts: Responses, notes: Responses | None
 ) -> Responses:
-    """Query the models of agents, for their responses or for notes that a model writes before the response.
+    """Query the models of agents: either for the responses, or for the notes that a model writes before its response.
 
     generation : agents, items and instructions
     query : function that sends requests and returns the completions by key
@@ -272,7 +272,7 @@ def _combine_inputs(
     texts : responses by id of the agent on which this agent is based
     notes : notes by id of the agent; None for the requests for notes
 
-    Returns pairs in the order of `generation.responses`. A text or notes that are missing are None.
+    Returns pairs in the order of `generation.responses`. None represents a missing text or missing notes.
     """
     notes_of_agent: Sequence[str | None] = [""] * len(generation.responses)
     if notes is not None and agent.id in notes:

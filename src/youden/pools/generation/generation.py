@@ -184,8 +184,8 @@ def check_output_pool(generation: Generation, out: Path) -> None:
     Raises
     ------
     ConfigError
-        [out-not-empty]: if the folder contains a pool of other agents or items, or one with more responses of an agent to an
-        item, or if it contains another agents.jsonl or items.jsonl.
+        [out-not-empty]: in three cases. The folder contains a pool of other agents or items; a pool with more responses of an
+        agent to an item; or, without a pool, an agents.jsonl or items.jsonl with other contents.
     """
     if not (out / RESPONSES).exists():
         _check_no_foreign_file(generation, out)
@@ -226,8 +226,8 @@ def _check_no_foreign_file(generation: Generation, out: Path) -> None:
 def _make_agent_metadata(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
     """Return the metadata of an agent that describe how its responses are generated.
 
-    If a pool is generated again, `check_output_pool` compares these metadata. Thus, responses of an agent are not mixed with
-    those of an agent that has the same id but another definition.
+    If a pool is generated again, `check_output_pool` compares these metadata. Thus, if the definition of an agent has changed,
+    its old and new responses are not mixed under the same id.
 
     Returns the fields of `agent` that differ from their defaults, without `id` and `group`; the seed; and, if the
     agent has a model, the name that its provider uses (the key "asked"), its address and the digests of the instructions.
@@ -260,7 +260,7 @@ class _RecipeFile(BaseModel):
 
 
 def is_generated(folder: Path) -> bool:
-    """Return whether the pool in a folder has a recipe, so that `youden generate` made it completely.
+    """Return whether a folder has the recipe that `youden generate` writes when it has made a complete pool.
 
     Parameters
     ----------
