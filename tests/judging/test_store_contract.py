@@ -401,7 +401,7 @@ def test_a_recorded_batch_is_visible_to_all_until_forgotten_and_is_copied(place:
             (second.id, ("k3",), None),
         ]
         assert BatchLeases(b, address="a", model="other").pending() == []
-        assert theirs.release_already_sent(["k3", "k4"]) == {"k4"}
+        assert theirs.release_requests_sent_by_others(["k3", "k4"]) == {"k4"}
         assert b.backend.batches() == sorted([first.id, second.id])
         under_way = PendingBatchKeys(b.backend)
         assert under_way.read_request_hashes() == {"k1", "k2", "k3"}

@@ -84,14 +84,16 @@ class BatchLeases:
         keys_to_send = leased_keys - newly_answered
         return [call for call in calls if call.key in keys_to_send]
 
-    def release_already_sent(self, keys: Collection[str]) -> set[str]:
-        """Release the leases on requests that are in a batch of another process; return the hashes of all other requests.
+    def release_requests_sent_by_others(self, keys: Collection[str]) -> set[str]:
+        """Release the leases on requests that another process has sent in a batch, because it will store their answers.
 
-        If a request is in a batch of another process, `has_peer_lease` is set.
+        An unresponsive process may have sent a request in a batch before this process took over the lease. If there is such a
+        request, `has_peer_lease` is set.
 
         keys : hashes of requests that this process has leased
+
+        Returns the hashes of the other requests, which this process has to send.
         """
-        # an unresponsive process may have sent a request in a batch before this process took over the lease
         other_jobs = [job for job in self.pending() if job.id not in self._own_ids]
         keys_in_other_jobs: set[str] = set()
         for job in other_jobs:

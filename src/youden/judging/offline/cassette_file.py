@@ -23,7 +23,7 @@ from youden.judging.call.failures import Failure
 from youden.judging.question.parsing import Reading
 from youden.judging.question.questions import Questions, canonical_request, hash_request, iter_keys
 from youden.judging.store.answers import Store
-from youden.judging.store.plan_answers import look_up
+from youden.judging.store.plan_answers import iter_call_lists
 from youden.text.json_text import JSONDecodeError, parse_json
 from youden.text.regular_files import read_regular
 from youden.text.yaml_text import format_validation_error
@@ -164,17 +164,18 @@ def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tup
         """Return the request of a trial."""
         return questions.request(plan, row)
 
-    visited: set[str] = set()
-    chunks = look_up(iter_keys(questions, plan), store, make_request=make_request)
-    for call in chain.from_iterable(chunks):
-        if call.key in visited:
+    visited_keys: set[str] = set()
+    call_lists = iter_call_lists(iter_keys(questions, plan), store, make_request=make_request)
+    for call in chain.from_iterable(call_lists):
+        if call.key in visited_keys:
             continue
-        visited.add(call.key)
-        if call.cached is None:
+        visited_keys.add(call.key)
+        stored_outcome = call.cached
+        if stored_outcome is None:
             yield call.key, None
         else:
             request = canonical_request(call.request, address=questions.address)
-            yield call.key, make_entry(call.key, request, call.cached)
+            yield call.key, make_entry(call.key, request, stored_outcome)
 
 
 def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Iterable[str]) -> Entry:

@@ -76,7 +76,7 @@ class Caller:
         Parameters
         ----------
         call : Call
-            Its `last_usd` is set to the cost of this attempt, which is added to its `usd`.
+            Its `last_attempt_usd` is set to the cost of this attempt, which is added to its `usd`.
 
         Raises
         ------
@@ -85,7 +85,7 @@ class Caller:
         OutOfMoneyError
             If the cap does not allow the call; nothing was sent.
         """
-        call.last_usd = 0.0
+        call.last_attempt_usd = 0.0
         n_bytes = count_request_bytes(call.request)
         n_messages = len(call.request.messages)
         max_tokens_in = max_request_tokens(n_bytes, n_messages)
@@ -120,7 +120,7 @@ class Caller:
             self.budget.settle(max_cost, spent)
             if booked is None:  # the call failed
                 booked = self._book_lost_call(max_tokens_in, max_tokens_out, max_cost) if spent else 0.0
-            call.last_usd = booked
+            call.last_attempt_usd = booked
             call.usd += booked
         self.concurrency.record_success()
         return completion

@@ -45,7 +45,7 @@ class Call:
         Makes the request from a row and its key.
     usd : float
         USD booked for all attempts so far.
-    last_usd : float
+    last_attempt_usd : float
         USD booked for the last attempt.
     attempts : Attempts
         Failed attempts.
@@ -56,7 +56,7 @@ class Call:
     cached: Completion | Failure | None
     make_request: Callable[[int, str], Request]
     usd: float = 0.0
-    last_usd: float = 0.0
+    last_attempt_usd: float = 0.0
     attempts: Attempts = field(default_factory=Attempts)
 
     @cached_property
@@ -92,7 +92,7 @@ class Call:
         return outcome if is_final else None
 
 
-def look_up(
+def iter_call_lists(
     keys: Iterable[RowKey], store: Store, *, make_request: Callable[[int, str], Request], size: int = CHUNK
 ) -> Iterator[list[Call]]:
     """Look up the stored outcomes of trials, in chunks.
