@@ -113,7 +113,7 @@ def test_an_export_answered_by_any_engine_ranks_like_the_direct_run(
         assert there.schema.metadata == direct.schema.metadata
         with open_store(exported_folder / f"{form}.db") as store:
             (judge,) = store.judges()
-            assert (judge["model"], store.served(judge)) == ("m", ["m"])
+            assert (judge["model"], store.read_response_models(judge)) == ("m", ["m"])
 
 
 def test_an_export_writes_all_requests_to_at_least_one_file(tmp_path: Path) -> None:

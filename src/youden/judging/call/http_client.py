@@ -122,11 +122,11 @@ def make_connection_error(error: BaseException) -> CallError:
         return CallError("No reply within the timeout.", kind="transient")
     if isinstance(error, aiohttp.ClientHttpProxyError):
         reason = f"The proxy answered with HTTP {error.status} ({error.message})."
-        return CallError(
-            reason, kind=classify_status(error.status), status=PROXY_AUTHENTICATION_REQUIRED, unbilled=True
-        )
-    never_sent = isinstance(error, aiohttp.ClientConnectorError)
-    return CallError(f"{type(error).__name__}: {error}", kind="transient", unbilled=never_sent)
+        kind = classify_status(error.status)
+        # whatever status the proxy sent, this one selects the remedy about proxies for the user
+        return CallError(reason, kind=kind, status=PROXY_AUTHENTICATION_REQUIRED, unbilled=True)
+    was_never_sent = isinstance(error, aiohttp.ClientConnectorError)
+    return CallError(f"{type(error).__name__}: {error}", kind="transient", unbilled=was_never_sent)
 
 
 def _open_session(address: str, headers: Mapping[str, str]) -> aiohttp.ClientSession:

@@ -12,7 +12,7 @@ from youden.judging.call.account_errors import ErrorParts, parse_error_parts
 from youden.judging.call.connection import make_request_body
 from youden.judging.call.failures import CallError, make_http_error, to_text
 from youden.judging.call.reply import parse_completion
-from youden.judging.call.reply_errors import error_from_codes, object_or_empty
+from youden.judging.call.reply_errors import make_error_from_codes, object_or_empty
 from youden.text.json_text import parse_json
 from youden.types import Completion, Request
 
@@ -167,7 +167,7 @@ def parse_outcome(result: Mapping[str, Any]) -> Completion | CallError | None:
         return _make_status_error(status, error_parts)
     if not line_error:
         return None
-    failure = error_from_codes(error_parts, prefix="The line is an error")
+    failure = make_error_from_codes(error_parts, prefix="The line is an error")
     failure.unbilled = True
     return failure
 

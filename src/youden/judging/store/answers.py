@@ -352,7 +352,7 @@ class Store:
         with self._pending_lock:
             self._pending.settled[number] = remainder
 
-    def paid(self, account: str) -> dict[str, Payment]:
+    def read_payments(self, account: str) -> dict[str, Payment]:
         """Return the payments of an account by request hash, summed over all invocations."""
         self.flush()
         return self.backend.paid(account)
@@ -388,11 +388,11 @@ class Store:
         rows = sorted(read_all_rows(self.backend, "judges"), key=lambda row: cast(float, row[1]))
         return [orjson.loads(cast(str, text)) for text, _ in rows]
 
-    def remember_served(self, config: dict[str, Json], names: Sequence[str]) -> None:
+    def add_response_models(self, config: dict[str, Json], names: Sequence[str]) -> None:
         """Record the names of the models that answered a judge's requests."""
         self.backend.put_rows("response_models", [(_to_text(config), name, time.time()) for name in names])
 
-    def served(self, config: dict[str, Json]) -> list[str]:
+    def read_response_models(self, config: dict[str, Json]) -> list[str]:
         """Return the recorded names of the models that answered a judge's requests."""
         rows = read_all_rows(self.backend, "response_models")
         return [cast(str, name) for judge, name, _ in rows if judge == _to_text(config)]

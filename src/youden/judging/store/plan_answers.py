@@ -62,7 +62,7 @@ class Call:
     @cached_property
     def request(self) -> Request:
         """The request, made when it is first needed: a cached answer needs none."""
-        return self.make_request(self.rows[0], self.key)
+        return self.make_request(self.rows[0], self.request_hashes)
 
     def final_outcome(
         self, is_answer: Callable[[Completion], bool], *, retry_failed: bool = False
@@ -95,7 +95,10 @@ class Call:
 def iter_call_lists(
     keys: Iterable[RowKey], store: Store, *, make_request: Callable[[int, str], Request], size: int = CHUNK
 ) -> Iterator[list[Call]]:
-    """Look up the stored outcomes of trials, in chunks.
+    """Group trials with the same request into calls, and look up the stored outcomes of the calls.
+
+    The trials are read `size` at a time, because the store looks up many requests at once. A request of trials that are far
+    from each other may therefore have several calls.
 
     Parameters
     ----------
@@ -106,21 +109,21 @@ def iter_call_lists(
     make_request : callable
         Makes the request from a row and its key.
     size : int, default CHUNK
-        Number of trials per chunk.
+        Number of trials that are read at a time.
 
     Yields
     ------
     list of Call
-        The distinct requests of a chunk, in the order of the trials, with their stored outcomes (`cached`) if there are
-        any. A request that is in several chunks is yielded in each of them.
+        One call per distinct request of the next `size` trials, in the order of the trials. The stored outcome of a call
+        is in `cached`.
     """
-    remaining = iter(keys)
+    remaining_row_keys = iter(keys)
     while True:
-        chunk = list(islice(remaining, size))
-        if not chunk:
+        next_row_keys = list(islice(remaining_row_keys, size))
+        if not next_row_keys:
             return
         rows_by_key: dict[str, list[int]] = {}
-        for row, key in chunk:
+        for row, key in next_row_keys:
             rows_by_key.setdefault(key, []).append(row)
         outcomes = store.get_outcomes(list(rows_by_key))
         yield [Call(key, rows, outcomes.get(key), make_request) for key, rows in rows_by_key.items()]
@@ -151,36 +154,36 @@ class Costs:
         self.is_new[list(rows)] = True
         self._set_row(rows[0], payment)
 
-    def from_ledger(self, key: np.ndarray, paid: Mapping[str, Payment]) -> Costs:
-        """Return the costs of all invocations of a run, this one and earlier ones, from the payments in the store.
+    def with_stored_payments(self, request_hashes: np.ndarray, payments: Mapping[str, Payment]) -> Costs:
+        """Return the costs of all invocations of a run, from the payments that the store has recorded.
 
-        The store books each payment to the cost account of the run that made the call.
+        This object contains only the costs of the current invocation. The store books each payment to the cost account of the
+        run that made the call.
 
         Parameters
         ----------
-        key : bytes array S64, shape (n_trials,)
+        request_hashes : bytes array S64, shape (n_trials,)
             Request hash of each trial.
-        paid : mapping of str to Payment
+        payments : mapping of str to Payment
             Payments of the run's cost account by request hash: USD, seconds and tokens.
 
         Returns
         -------
         Costs
             Costs by trial. The cost of a request is in the first trial that needs its answer, and 0 in all others. It is also 0
-            for a request without a payment. The array `is_new`, which states whether this invocation received the answer, is
-            taken from this object.
+            for a request without a payment. `is_new` is that of this object.
         """
-        costs = Costs(len(key))
+        costs = Costs(len(request_hashes))
         costs.is_new = self.is_new
-        distinct_keys, first_rows = np.unique(key, return_index=True)
-        for distinct_key, row in zip(distinct_keys.tolist(), first_rows.tolist(), strict=True):
-            payment = paid.get(distinct_key.decode())
+        distinct_hashes, first_rows = np.unique(request_hashes, return_index=True)
+        for request_hash, row in zip(distinct_hashes.tolist(), first_rows.tolist(), strict=True):
+            payment = payments.get(request_hash.decode())
             if payment is not None:
                 costs._set_row(row, payment)
         return costs
 
     def _set_row(self, row: int, payment: Payment) -> None:
-        """Set cost, duration and tokens of a row."""
+        """Set cost, duration and tokens of a trial."""
         self.usd[row], self.seconds[row] = payment.usd, payment.seconds
         self.tokens_in[row], self.tokens_out[row] = payment.tokens_in, payment.tokens_out
 
@@ -197,21 +200,21 @@ class PlanAnswers:
 
     Attributes
     ----------
-    key : bytes array S64, shape (n_trials,)
+    request_hashes : bytes array S64, shape (n_trials,)
         Request hash of each trial; empty if its answer was not found.
-    served : ServedModels
+    answering_models : AnsweringModels
         Number of answers by model and fingerprint.
     """
 
     def __init__(self, plan: Plan, *, missing_reason: MissingReason = "not_asked") -> None:
         n = len(plan)
-        self.key = np.zeros(n, dtype="S64")
-        self.served = ServedModels()
+        self.request_hashes = np.zeros(n, dtype="S64")
+        self.answering_models = AnsweringModels()
         self._plan = plan
         self._counts: Counter[str] = Counter()
         self._answer = np.full(n, np.nan)
-        self._hard = np.full(n, np.nan)
-        self._missing = np.full(n, _CODES[missing_reason], dtype=np.int8)
+        self._hard_answer = np.full(n, np.nan)
+        self._missing_reason = np.full(n, _CODES[missing_reason], dtype=np.int8)
         self._model_codes = np.full(n, -1, dtype=np.int32)  # -1 if the model is unknown
         self._models: dict[str, int] = {}  # name → code
 
@@ -230,7 +233,7 @@ class PlanAnswers:
     ) -> None:
         """Set the answers of trials, and the models that gave them.
 
-        The counter `served` is not changed. It also counts which answers are new, and this method does not know that.
+        The caller counts the answers in `answering_models`, because it knows which answers are new in this invocation.
 
         Parameters
         ----------
@@ -240,13 +243,13 @@ class PlanAnswers:
             The parsed answer of each trial, and the completion that it was parsed from; None if there is none.
         """
         positions = np.array(rows, dtype=np.int64)
-        parsed = [reading for reading, _ in readings]
-        self.key[positions] = np.array(keys, dtype="S64")
-        self._answer[positions] = [reading.answer for reading in parsed]
-        self._hard[positions] = [reading.hard_answer for reading in parsed]
-        self._missing[positions] = [_CODES[reading.missing_reason] for reading in parsed]
+        parsed_answers = [reading for reading, _ in readings]
+        self.request_hashes[positions] = np.array(keys, dtype="S64")
+        self._answer[positions] = [parsed.answer for parsed in parsed_answers]
+        self._hard_answer[positions] = [parsed.hard_answer for parsed in parsed_answers]
+        self._missing_reason[positions] = [_CODES[parsed.missing_reason] for parsed in parsed_answers]
         self._model_codes[positions] = [self._number_model(completion) for _, completion in readings]
-        self._counts.update(reading.missing_reason for reading in parsed)
+        self._counts.update(parsed.missing_reason for parsed in parsed_answers)
 
     def _number_model(self, completion: Completion | None) -> int:
         """Return the number of the model of a completion, a new one for a new model; −1 if it is unknown."""
@@ -283,8 +286,8 @@ class PlanAnswers:
         n_trials = len(self._plan)
         if costs is None:
             costs = Costs(n_trials)
-        warnings = (*warnings, *self.served.find_mixed_models())
-        response_models: list[Json] = [*self.served.names()]
+        warnings = (*warnings, *self.answering_models.find_mixed_models())
+        response_models: list[Json] = [*self.answering_models.list_names()]
         if self.n_missing > 0:
             reasons = format_missing_reasons(self._counts)
             verb = "has" if self.n_missing == 1 else "have"
@@ -293,10 +296,10 @@ class PlanAnswers:
         return Verdicts(
             plan=self._plan,
             answer=self._answer,
-            hard_answer=self._hard,
-            missing_reason=self._missing,
+            hard_answer=self._hard_answer,
+            missing_reason=self._missing_reason,
             judge={**judge, "response_models": response_models},
-            request_hash=self.key,
+            request_hash=self.request_hashes,
             tokens_in=costs.tokens_in,
             tokens_out=costs.tokens_out,
             usd=costs.usd,
@@ -361,7 +364,7 @@ def read_answers(
         row_keys: list[str] = []
         readings: list[tuple[Reading, Completion | None]] = []
         for row, key in chunk:
-            reading = _read_or_explain(questions, plan, row, outcomes.get(key))
+            reading = _parse_outcome_or_find_reason(questions, plan, row, outcomes.get(key))
             if reading is None:
                 on_not_stored(key, row)
                 continue
@@ -373,34 +376,33 @@ def read_answers(
         are_new: list[bool] = is_new[rows].tolist()
         completions = [completion for _, completion in readings]
         answers = [(answer, new) for answer, new in zip(completions, are_new, strict=True) if answer is not None]
-        plan_answers.served.count(answers)
+        plan_answers.answering_models.count(answers)
         counts = Counter((reading.missing_reason, new) for (reading, _), new in zip(readings, are_new, strict=True))
         for (reason, new), n in counts.items():
             on_read(n, outcome=reason, stored=not new)
     return plan_answers
 
 
-def _read_or_explain(
+def _parse_outcome_or_find_reason(
     questions: Questions, plan: Plan, row: int, outcome: Completion | Failure | None
 ) -> tuple[Reading, Completion | None] | None:
-    """Parse the stored outcome of a trial, or find out why it has none.
+    """Parse the stored answer to a trial, or find the reason why there is none: a failure, or a request that is too long.
 
-    questions : parser and context window of the judge
+    questions : parser of the judge, and the size of its model's context window
     row : position of the trial in the plan
     outcome : stored outcome of the trial's request; None if there is none
 
-    Returns None if the request can be sent and has no outcome yet. Otherwise, returns two values: a `Reading`, which is the
-    parsed answer or the reason why it is missing, and the completion that was parsed, which is None if there is none.
+    Returns None if the request can be sent and has no outcome yet. In all other cases, returns two values. The first is a
+    `Reading`: the parsed answer, or the reason why it is missing. The second is the completion that was parsed, or None.
     """
     if isinstance(outcome, Completion):
         return questions.read(outcome), outcome
     if isinstance(outcome, Failure):
         return _FAILED, None
 
-    is_too_long = not questions.fits(questions.request(plan, row))
-    if is_too_long:
-        return _NOT_ASKED, None
-    return None
+    request = questions.request(plan, row)
+    is_too_long = not questions.fits(request)
+    return (_NOT_ASKED, None) if is_too_long else None
 
 
 def format_missing_reasons(counts: Mapping[str, int]) -> str:
@@ -412,7 +414,7 @@ def format_missing_reasons(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{n} {reason}" for reason, n in sorted(counts.items()) if reason != "answered")
 
 
-class ServedModels:
+class AnsweringModels:
     """Counts answers by model and fingerprint, separately for this invocation and earlier ones."""
 
     def __init__(self) -> None:
@@ -422,11 +424,11 @@ class ServedModels:
         """Count pairs of an answer and whether it was received in this invocation."""
         self._counts.update((answer.model, answer.fingerprint, new) for answer, new in answers if answer.model)
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """Return the names of all models, with their fingerprint if known, sorted. They are part of the signature."""
         return sorted({_model_name(model, fingerprint) for model, fingerprint, _ in self._counts})
 
-    def new_names(self) -> list[str]:
+    def list_new_names(self) -> list[str]:
         """Return the names of the models that answered in this invocation, sorted."""
         return sorted({_model_name(model, fingerprint) for model, fingerprint, new in self._counts if new})
 
@@ -444,20 +446,21 @@ class ServedModels:
         )
         return (Finding("model-changed", message, facts={"models": sorted(n_answers)}),)
 
-    def changes_since(self, earlier: Collection[str]) -> tuple[Finding, ...]:
-        """Return a finding if a model answered in this invocation that did not answer before, else an empty tuple.
+    def find_changes_since(self, earlier: Collection[str]) -> tuple[Finding, ...]:
+        """Return a finding if a new model has answered in this invocation, else an empty tuple.
 
-        earlier : names of the models that gave the judge's earlier answers; empty if the judge is new
+        earlier : names of the models that gave the judge's earlier answers. If it is empty, the judge is new, and no model
+            counts as changed.
         """
         earlier_names = sorted(earlier)
-        new_names = sorted(set(self.new_names()) - set(earlier))
-        if not earlier_names or not new_names:
+        added_names = sorted(set(self.list_new_names()) - set(earlier))
+        if not earlier_names or not added_names:
             return ()
         message = (
             f"The served model changed since the last answers in the store: {', '.join(earlier_names)} then, "
-            f"{', '.join(new_names)} now. Answers of the two may not be comparable."
+            f"{', '.join(added_names)} now. Answers of the two may not be comparable."
         )
-        return (Finding("model-changed", message, facts={"then": [*earlier_names], "now": [*new_names]}),)
+        return (Finding("model-changed", message, facts={"then": [*earlier_names], "now": [*added_names]}),)
 
 
 def _model_name(model: str, fingerprint: str | None) -> str:
