@@ -178,9 +178,7 @@ class Lexical:
             warnings=(
                 Finding("lexical", _BASELINE),
                 *_warn_without_prompts(pool),
-                *_find_copying(
-                    pool, texts, agent_of_text=agent_of_text, item_of_text=item_of_text, is_self_plan=plan.is_self_plan
-                ),
+                *copying_findings,
             ),
         )
 

@@ -59,24 +59,25 @@ class JudgeConfig(RequestSettings, AnswerSettings):
     _batched: bool = PrivateAttr(default=False)
     _env_folders: tuple[Path, ...] = PrivateAttr(default=())
     _file: Path | None = PrivateAttr(default=None)
-    _from_code: bool = PrivateAttr(default=False)
+    _was_passed_from_python: bool = PrivateAttr(default=False)
 
     @model_validator(mode="after")
-    def _validate_backend_keys(self) -> Self:
-        """Check that keys fit the backend, and set the default name."""
+    def _check_keys_and_set_name(self) -> Self:
+        """Check that the keys of the config fit its backend. If it has no name, set the model or the backend as its name."""
         if self.replay_of is not None and self.backend != REPLAY:
             raise ValueError(f"`replay_of` is valid only with `backend: {REPLAY}`")
         if self.judges and self.backend != JURY:
             raise ValueError(f"`judges` is valid only with `backend: {JURY}`")
         if self.backend == JURY:
             self._check_jury()
-        reserved = _RESERVED_PARAMETERS & set(self.parameters)
-        if self.makes_calls and reserved:
+
+        reserved_parameters = _RESERVED_PARAMETERS & set(self.parameters)
+        if self.makes_calls and reserved_parameters:
             raise ValueError(
-                f"{', '.join(sorted(reserved))} must not be under parameters, because it has its own key or is fixed"
+                f"{', '.join(sorted(reserved_parameters))} must not be under parameters, because it has its own key or is fixed"
             )
         if not self.name:
-            object.__setattr__(self, "name", self.model or self.backend)
+            object.__setattr__(self, "name", self.model or self.backend)  # the config is immutable
         return self
 
     def _check_jury(self) -> None:
@@ -107,13 +108,11 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         """
         if self.replay_of is not None:
             return self.replay_of.answers
-        if self.backend == REPLAY:
-            return "yes or no"
-        if self.backend == JURY:
-            return "yes or no" if self.vote == "majority" else "graded"
         if self.backend == "lexical":
             return "lexical"
-        if self.makes_calls and self.decision != "logprobs":
+        is_majority_vote = self.backend == JURY and self.vote == "majority"
+        answers_with_label = self.makes_calls and self.decision != "logprobs"
+        if self.backend == REPLAY or is_majority_vote or answers_with_label:
             return "yes or no"
         return "graded"
 
@@ -274,7 +273,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
             it can read all of them.
         """
         config = self.model_copy()
-        config._file, config._from_code = file, from_code
+        config._file, config._was_passed_from_python = file, from_code
         return config
 
     def find_key_uses(self) -> tuple[KeyUse, ...]:
@@ -338,9 +337,10 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         return "key found by litellm" if self.backend == "litellm" else "no key"
 
     def check_trust(self, environment: Mapping[str, str]) -> None:
-        """Check that each key may be sent to its hosts; for a jury, the keys of all its judges.
+        """Check that the API key of this judge may be sent to its servers; for a jury, the keys of all its judges.
 
-        Call this before anything is sent.
+        Call this before anything is sent. A key may be sent to the hosts of its provider, and to hosts that the user has
+        allowed. A judge without a known key is checked, too, if its backend may find a key by itself.
 
         Parameters
         ----------
@@ -351,14 +351,15 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         ------
         ConfigError
             [key-not-trusted]: if a host is not known for the key and the user has not allowed it. [key-over-http]: if a key would
-            be sent over http to another machine. [env-base-url]: if the file that contains the key also sets an address for it.
+            be sent over http to another machine. [env-base-url]: if the `.env` file with the key also contains an address.
         """
         for judge in self.judges:
             judge.check_trust(environment)
 
         key, source = self.find_key(environment)
-        may_send_key = key is not None or (self.makes_calls and self.key_variable is None)
-        if may_send_key and not self._from_code:
+        may_find_key_itself = self.makes_calls and self.key_variable is None
+        may_send_key = key is not None or may_find_key_itself
+        if may_send_key and not self._was_passed_from_python:
             check_key_uses(self.find_key_uses(), judge=self.name, file=self._file)
         self.check_addresses(sends_key=key is not None)
 

@@ -31,7 +31,7 @@ from youden.judging.call.reply import validate_completion
 from youden.judging.store.contract import FailureRow, Payment, PendingWrites, Row, StorageBackend, read_all_rows
 from youden.judging.store.leases import Leases
 from youden.judging.store.permission import VARIABLE, check_password, check_store_allowed
-from youden.judging.store.sqlite import explain_error
+from youden.judging.store.sqlite import make_store_error
 from youden.project_store import check_store_address
 from youden.registry import Registry
 from youden.text.printable import is_local_file, is_on_network, redact_location
@@ -411,7 +411,7 @@ class Store:
         except CallError as error:
             return Failure(error.kind, error.status, error.reason)
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-            raise explain_error(self.name, str(error)) from None
+            raise make_store_error(self.name, str(error)) from None
 
 
 def _to_text(config: dict[str, Json]) -> str:

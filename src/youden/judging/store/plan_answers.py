@@ -62,7 +62,7 @@ class Call:
     @cached_property
     def request(self) -> Request:
         """The request, made when it is first needed: a cached answer needs none."""
-        return self.make_request(self.rows[0], self.request_hashes)
+        return self.make_request(self.rows[0], self.key)
 
     def final_outcome(
         self, is_answer: Callable[[Completion], bool], *, retry_failed: bool = False
