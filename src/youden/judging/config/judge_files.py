@@ -279,9 +279,10 @@ def _resolve_judges_and_prompt(
         keys["judges"] = [_load_nested_judge(judge, folder, file, from_code=from_code) for judge in keys["judges"]]
 
     prompt = keys.get("prompt")
-    is_prompt_path = isinstance(prompt, str) and prompt.endswith(".md")
-    if is_prompt_path and (folder / prompt).is_file():
-        keys["prompt"] = str(folder / prompt)
+    if isinstance(prompt, str) and prompt.endswith(".md"):
+        prompt_file = folder / prompt
+        if prompt_file.is_file():
+            keys["prompt"] = str(prompt_file)
     return keys
 
 

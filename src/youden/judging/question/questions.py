@@ -65,9 +65,9 @@ class Questions:
     """Number of tokens of the context window that are reserved for the answer."""
 
     def request(self, plan: Plan, row: int) -> Request:
-        """Build the request for a trial, with its texts truncated if they exceed the context window of the model.
+        """Build the request for a trial: the question about the two texts of the trial.
 
-        With the policy "refuse" of `truncate`, no text is changed.
+        If the texts are too long for the context window of the model, they are truncated as `truncate` defines.
 
         Parameters
         ----------
@@ -86,18 +86,20 @@ class Questions:
         InputError
             [plan-missing-text]: if the pool has no response for the trial.
         """
-        item = plan.item.item(row)
+        first_item = plan.item.item(row)
         other_item = plan.other_item.item(row)
-        second_item = item if other_item < 0 else other_item
-        first_rows, second_rows = plan.text_rows
+        second_item = first_item if other_item < 0 else other_item  # −1: both texts respond to the same item
+
+        first_text_rows, second_text_rows = plan.text_rows
         texts = plan.pool.all_texts
-        first = texts.item(first_rows.item(row), item)
-        second = texts.item(second_rows.item(row), second_item)
-        if first is None or second is None:
+        first_text = texts.item(first_text_rows.item(row), first_item)
+        second_text = texts.item(second_text_rows.item(row), second_item)
+        if first_text is None or second_text is None:
             raise _make_missing_text_error(plan, row)
-        return self.request_for_texts(
-            first, second, task=self._get_task(plan, item), replicate=plan.replicate.item(row)
-        )
+
+        task = self._get_task(plan, first_item)
+        replicate = plan.replicate.item(row)
+        return self.request_for_texts(first_text, second_text, task=task, replicate=replicate)
 
     def _get_task(self, plan: Plan, item: int) -> str:
         """Return the prompt of an item if the question shows it; else an empty text."""

@@ -224,17 +224,18 @@ class Store:
         """
         # read the memory before the backend: a flush in between moves outcomes to the backend, so none is missed
         with self._pending_lock:
-            pending_failures = self._in_transaction.failures | self._pending.failures
-            pending_answers = self._in_transaction.answers | self._pending.answers
+            failures_in_memory = self._in_transaction.failures | self._pending.failures
+            answers_in_memory = self._in_transaction.answers | self._pending.answers
         stored_answers, stored_failures = self.backend.find_outcomes(keys) if keys else ([], [])
 
+        new_failures = [failures_in_memory[key] for key in keys if key in failures_in_memory]
+        new_answers = {key: answers_in_memory[key] for key in keys if key in answers_in_memory}
         outcomes: dict[str, Completion | Failure] = {}
-        requested_failures = [pending_failures[key] for key in keys if key in pending_failures]
-        for key, kind, status, reason in (*stored_failures, *requested_failures):
+        for key, kind, status, reason in (*stored_failures, *new_failures):
             outcomes[key] = Failure(cast(FailureKind, kind), status, reason)
-
-        requested_answers = {key: pending_answers[key] for key in keys if key in pending_answers}
-        return outcomes | self._parse_answers(dict(stored_answers) | requested_answers)
+        answer_texts = dict(stored_answers) | new_answers
+        outcomes.update(self._parse_answers(answer_texts))  # an answer replaces a failure
+        return outcomes
 
     def _parse_answers(self, texts: Mapping[str, str]) -> dict[str, Completion | Failure]:
         """Parse stored answers by request hash; equal answers, which are frequent, are parsed once."""

@@ -149,8 +149,8 @@ class PendingWrites:
     def merge(self, later: PendingWrites) -> Self:
         """Add later writes to these, in place.
 
-        A later answer, failure or row of `batches` replaces an earlier one with the same key. Payments of one account for
-        one request are added.
+        If both have an answer or a failure of one request, or a record of one batch (`settled`), the later one is kept.
+        Payments of one account for one request are added.
 
         Parameters
         ----------
@@ -166,6 +166,7 @@ class PendingWrites:
         self.failures |= later.failures
         self.again |= later.again
         self.settled |= later.settled
+
         for (account, key), payment in later.payments.items():
             self.pay(account, key, payment)
         return self
