@@ -143,24 +143,24 @@ _ENCODINGS = "https://openaipublic.blob.core.windows.net/encodings"
 
 
 def estimate_for_judge(plan: Plan, judge: JudgeLike) -> Cost:
-    """Estimate the cost of judging a plan; a judge that is a function costs 0.
+    """Estimate the cost of judging a plan by any judge; a judge that is a function costs 0.
 
     Parameters
     ----------
     plan : Plan
-        The plan.
+        Trials to be judged.
     judge : str, Path, mapping, JudgeConfig or callable
-        The judge.
+        Name, file or config of the judge, or a function of two texts.
 
     Returns
     -------
     Cost
-        The estimate.
+        Estimated numbers of calls and tokens, and their cost in USD.
     """
     config = resolve_judge(judge)
-    if not isinstance(config, JudgeConfig):
-        return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=0, tokens_out=0, usd=0.0)
-    return estimate(plan, config)
+    if isinstance(config, JudgeConfig):
+        return estimate(plan, config)
+    return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=0, tokens_out=0, usd=0.0)
 
 
 def estimate_by_characters(plan: Plan, config: JudgeConfig) -> Cost:
@@ -169,19 +169,19 @@ def estimate_by_characters(plan: Plan, config: JudgeConfig) -> Cost:
     Parameters
     ----------
     plan : Plan
-        The plan.
+        Trials to be judged, with the total number of characters of their texts.
     config : JudgeConfig
-        The judge.
+        Config of the judge, with its prices.
 
     Returns
     -------
     Cost
-        The estimate, without minutes.
+        Estimated numbers of calls and tokens, and their cost in USD. The duration is not estimated.
     """
     if not config.makes_calls:
         return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=0, tokens_out=0, usd=0.0)
     n_characters = plan.characters + config.overhead_characters * len(plan)
-    tokens_in = -(-n_characters // CHARACTERS_PER_TOKEN)  # rounded up
+    tokens_in = math.ceil(n_characters / CHARACTERS_PER_TOKEN)
     tokens_out = config.answer_tokens * len(plan)
     usd = _compute_cost(config, tokens_in, tokens_out)
     return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)

@@ -196,9 +196,9 @@ def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Itera
     -------
     Entry
         The entry with a hash in place of each text of the request, of a refusal, and of the reason of a failure. The text
-        of an answer is replaced by the first of the following texts for which `read` returns the same as for the answer:
-        the hash of the answer, a label, the beginning of a reasoning without an end, or a label in JSON. If there is no such
-        text, the answer is replaced by its hash.
+        of an answer is replaced by the first of the following texts that `read` parses like the answer: the hash of the
+        answer, a label, `<think>` (reasoning that does not end), or a label in JSON. If there is no such text, the answer is
+        replaced by its hash.
     """
     if entry.redacted:
         return entry
@@ -207,8 +207,8 @@ def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Itera
         outcome = replace(outcome, reason=_hash_text(outcome.reason))
     else:
         outcome = _redact_completion(outcome, read=read, labels=labels)
-    request = {**entry.request, "messages": redacted_messages(entry.request["messages"])}
-    return Entry(entry.request_hash, request, outcome)
+    hashed_messages = redacted_messages(entry.request["messages"])
+    return Entry(entry.request_hash, {**entry.request, "messages": hashed_messages}, outcome)
 
 
 def redacted_messages(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -411,24 +411,24 @@ def _to_json(value: object) -> bytes:
 def _redact_completion(
     completion: Completion, *, read: Callable[[Completion], Reading], labels: Iterable[str]
 ) -> Completion:
-    """Replace the text of a completion by its hash, or by a typical answer if the hash would be read as another answer.
+    """Replace the text of a completion by another text that the parser reads as the same answer.
 
-    If no typical answer is read like the original, the hash is used. A refusal is replaced by its hash, too.
+    The first such text among the hash of the original text and typical answers is used; the hash if there is none. A refusal is
+    replaced by its hash.
 
     read : function that parses an answer
     labels : labels of the prompt
     """
-    redacted = replace(completion, text=_hash_text(completion.text))
+    hashed = replace(completion, text=_hash_text(completion.text))
     if completion.refusal:
-        redacted = replace(redacted, refusal=_hash_text(completion.refusal))
+        hashed = replace(hashed, refusal=_hash_text(completion.refusal))
 
-    # readings are compared as text, because they may contain NaN, which does not equal NaN
-    original_reading = repr(read(completion))
-    for text in (redacted.text, *_list_typical_answers(labels)):
-        candidate = replace(redacted, text=text)
-        if repr(read(candidate)) == original_reading:
-            return candidate
-    return redacted
+    original_reading = repr(read(completion))  # as text, because a reading may contain NaN, which does not equal NaN
+    for text in (hashed.text, *_list_typical_answers(labels)):
+        redacted = replace(hashed, text=text)
+        if repr(read(redacted)) == original_reading:
+            return redacted
+    return hashed
 
 
 def _list_typical_answers(labels: Iterable[str]) -> list[str]:

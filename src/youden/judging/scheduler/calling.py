@@ -51,7 +51,7 @@ class Caller:
         self.has_leases: Callable[[], bool] = lambda: True
         self._typical_usage = TypicalUsage()
         self._answer_limit = config.answer_limit
-        self._rate_limit_waits: set[asyncio.Timeout] = set()
+        self._rate_limit_timeouts: set[asyncio.Timeout] = set()
         limits = (config.requests_per_minute, config.tokens_per_minute) if backend.live else (None, None)
         self.rate_limiter = RateLimiter(*limits)
 
@@ -59,7 +59,7 @@ class Caller:
         """Send no more calls, and wake all calls that wait to be sent."""
         self.is_stopped = True
         self.breaker.wake_waiters()
-        for timeout in self._rate_limit_waits:
+        for timeout in self._rate_limit_timeouts:
             timeout.reschedule(0)
 
     def divide_limits(self, n_workers: int) -> None:
@@ -99,7 +99,7 @@ class Caller:
             estimated_tokens = await self._wait_for_rate_limit(call.request)
             spent = max_cost  # from here on, the server may charge the call
             reply = await with_timeout(self.config.timeout, self.backend.open().answer(call.request))
-            completion, fault = check_usage(
+            completion, usage_error = check_usage(
                 reply, n_bytes=n_bytes, n_messages=n_messages, answer_limit=self._answer_limit
             )
             tokens_in, tokens_out = completion.tokens_in, completion.tokens_out
@@ -108,7 +108,7 @@ class Caller:
                 self._typical_usage.observe(tokens_in, tokens_out, max_tokens_in=max_tokens_in)
                 self.rate_limiter.settle(estimated_tokens, tokens_in + tokens_out)
             else:
-                self.budget.record_unreported(self.config.name, max_cost, fault)
+                self.budget.record_unreported(self.config.name, max_cost, usage_error)
             booked = spent
         except CallError as error:
             if error.unbilled:
@@ -162,16 +162,16 @@ class Caller:
     async def _acquire_tokens(self, n_tokens: float) -> None:
         """Wait until the rate limiter admits a request of `n_tokens` tokens, or until the run ends.
 
-        When the run ends, `stop` sets the timeout of the wait to 0. Before that, the wait has no time limit.
+        The wait has no time limit at first. When the run ends, the method `stop` sets the timeouts of all waits to 0.
         """
         seconds = 0 if self.is_stopped else None
-        with suppress(TimeoutError):
+        with suppress(TimeoutError):  # the run has ended
             async with asyncio.timeout(seconds) as timeout:
-                self._rate_limit_waits.add(timeout)
+                self._rate_limit_timeouts.add(timeout)
                 try:
                     await self.rate_limiter.acquire(n_tokens)
                 finally:
-                    self._rate_limit_waits.discard(timeout)
+                    self._rate_limit_timeouts.discard(timeout)
 
 
 async def with_timeout(seconds: float, answer: Awaitable[Completion]) -> Completion:
