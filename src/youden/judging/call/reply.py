@@ -257,7 +257,7 @@ def check_usage_for(
     -------
     completion : Completion
         With token counts of 0 if the counts are not possible.
-    fault : str or None
+    usage_error : str or None
         What is wrong with the counts; None if they are possible, or if both are 0.
 
     Raises
@@ -291,7 +291,7 @@ def check_usage(
     -------
     completion : Completion
         With token counts of 0 if the counts are not possible.
-    fault : str or None
+    usage_error : str or None
         What is wrong with the counts; None if they are possible, or if both are 0.
 
     Raises

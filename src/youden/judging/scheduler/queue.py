@@ -302,7 +302,7 @@ class Dispatcher:
             elif key in states.leased_keys:
                 self._queue.add(call)
             elif not self._stop.is_stopped:
-                self.calls_of_other_processes[key] = call  # another process holds the lease, maybe still
+                self.calls_of_other_processes[key] = call  # another process holds the lease
         if ended_keys:
             await asyncio.to_thread(self.leases.release, ended_keys)
 
