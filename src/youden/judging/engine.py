@@ -127,7 +127,7 @@ class JudgedTrials:
         n_last_rows = n_trials - n_first_rows
         first_rows = self._iter_from_start_position(0, n_first_rows)
         last_rows = self._iter_from_start_position(n_first_rows, n_trials)
-        for row, key in _interleave(last_rows, n_last_rows, others=first_rows, n_others=n_first_rows):
+        for row, key in _insert_evenly(last_rows, n_last_rows, base=first_rows, n_base=n_first_rows):
             self._request_hashes[row] = key
             yield row, key
 
@@ -216,19 +216,19 @@ class JudgedTrials:
         )
 
 
-def _interleave(rows: Iterator[RowKey], n_rows: int, *, others: Iterator[RowKey], n_others: int) -> Iterator[RowKey]:
-    """Merge two iterators: yield `others` in order, and insert the elements of `rows` at equal distances.
+def _insert_evenly(rows: Iterator[RowKey], n_rows: int, *, base: Iterator[RowKey], n_base: int) -> Iterator[RowKey]:
+    """Merge two iterators: yield the elements of `base` in order, and insert those of `rows` at equal distances.
 
-    n_rows, n_others : number of elements of `rows` and of `others`
+    n_rows, n_base : number of elements of `rows` and of `base`
     """
     n_inserted = 0
-    for n_others_yielded, element in enumerate(others, 1):
+    for n_yielded, element in enumerate(base, 1):
         yield element
-        # insert the same fraction of `rows` as of `others`, rounded down
-        n_due = n_others_yielded * n_rows // n_others
+        # after a fraction of `base`, the same fraction of `rows` must have been inserted, rounded down
+        n_due = n_yielded * n_rows // n_base
         yield from islice(rows, n_due - n_inserted)
         n_inserted = n_due
-    yield from rows  # all rows if there are no others; otherwise none are left
+    yield from rows  # all rows if `base` is empty; none if it is not
 
 
 async def judge_plan(
@@ -491,7 +491,7 @@ def _check_single_server(config: JudgeConfig) -> None:
 def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
     """Make the provider of a judge's batches: a Batch API, or a folder for the exchange with an external engine.
 
-    The user is told the path of the folder. A Batch API needs an API key. Before the first key is read, it is checked that the
+    The path of the folder is shown to the user. A Batch API needs an API key. Before the first key is read, it is checked that the
     keys of all judges of the jury may be sent to their hosts.
 
     run : plan, store, options, budget and log, which all judges of a jury share

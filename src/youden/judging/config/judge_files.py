@@ -64,11 +64,11 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
         [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be loaded;
         [question-judge]: if it cannot answer the question of the run, or if its prompt asks another question.
     """
-    # The config is immutable, so the judge is cached in its __dict__. A copy of the config with other values still contains
-    # the cached judge. The values for which the judge was loaded are therefore cached, too.
+    # the config is immutable and allows no new attributes, so the loaded judge is cached in its __dict__
     judge_source = (config.judge, config.file, config.question)
     cached_source, cached_judge = config.__dict__.get("loaded_judge", (None, None))
-    if isinstance(cached_judge, JudgeConfig) and cached_source == judge_source:
+    is_up_to_date = cached_source == judge_source  # a copy of the config with other values keeps the cached judge
+    if is_up_to_date and isinstance(cached_judge, JudgeConfig):
         return cached_judge
 
     _report_shipped_judge_hidden_by_file(config)

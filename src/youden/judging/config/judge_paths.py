@@ -51,7 +51,7 @@ def find_judge_file(source: str | Path) -> Path | None:
 def _find_file_by_path(path: Path) -> Path:
     """Return the path of a judge's file. If the path is configs/… and does not exist, return the shipped file's path.
 
-    If the file exists and a shipped file has the same path, the user is told that the shipped file is not used.
+    If the file exists and a shipped file has the same path, a warning states that the shipped file is not used.
     """
     report_shadow_at(path)
     is_in_configs = path.parts[:1] == ("configs",)

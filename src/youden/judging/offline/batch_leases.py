@@ -59,7 +59,7 @@ class BatchLeases:
                 self._leases.release()
 
     def pending(self) -> list[Job]:
-        """Return the batches that were sent, or are being sent, and not merged, oldest first."""
+        """Return the batches that were sent, or are being sent, and whose results are not stored yet, oldest first."""
         jobs = read_pending_jobs(self._store.backend)
         return [job for job in jobs if (job.address, job.model) == (self._address, self._model)]
 

@@ -106,15 +106,15 @@ class _HttpBatches:
             started.
         """
         batch_start = _BatchStart(file, may_exist=maybe_started)
-        make_attempt = partial(self._find_or_start_batch, batch_start)
+        make_attempt = partial(self._find_or_start_batch, batch_start)  # each attempt updates `batch_start.may_exist`
         try:
-            batch = await self._policy.call(make_attempt)
+            batch_id = await self._policy.call(make_attempt)
         except CallError as error:
-            error.unbilled = not batch_start.may_exist  # as the last attempt left it
+            error.unbilled = not batch_start.may_exist
             raise
-        if batch is None:
+        if batch_id is None:
             raise CallError("The requests were never sent.", kind="transient", unbilled=True)
-        return batch
+        return batch_id
 
     async def _find_or_start_batch(self, start: _BatchStart) -> str | None:
         """Make one attempt to start the batch of a file, and return its id.

@@ -75,7 +75,11 @@ class ImportCounts:
     not_sent_reason: str = ""
 
     def iter_sentences(self) -> Iterator[str]:
-        """Yield a sentence on the rows read and the outcomes added, then one for each reason why rows were skipped."""
+        """Yield sentences that report the import to the user.
+
+        The first sentence counts the rows that were read and the outcomes that were added. One sentence follows for each reason
+        why rows were skipped, and one on impossible token counts, if there were any.
+        """
         yield (
             f"{format_count(self.n_rows, 'row')} read: {format_count(self.n_new, 'answer')} added, {self.n_stored:,} stored "
             f"already, {self.n_failed:,} failures"

@@ -38,7 +38,7 @@ from youden.types import Completion
 
 @dataclass
 class _PolledBatch:
-    """A batch in progress, which is polled until its results are merged."""
+    """A batch in progress, which is polled until all of its results are stored."""
 
     job: Job
     """Record of the batch; once some of its results are stored, record of its requests without a result."""
@@ -342,9 +342,9 @@ class BatchRunner:
         if not state.ended:
             batch.failing_since = None
             return False
-        return self._merge_results(batch, state, result_files)
+        return self._store_results_and_check_missing(batch, state, result_files)
 
-    def _merge_results(self, batch: _PolledBatch, state: BatchState, files: list[bytes]) -> bool:
+    def _store_results_and_check_missing(self, batch: _PolledBatch, state: BatchState, files: list[bytes]) -> bool:
         """Store the results of a batch that has ended, and return whether all of its requests have a result now.
 
         If results are missing, the batch is polled again, until `max_outage` seconds have passed without a new result. Then the

@@ -6,7 +6,7 @@ changed for the duration of a lease. It measures that time on its own monotonic 
 differ and can be set. A process that could not reach the store restarts the measurement, because the other holders may
 not have reached it either. Leases of an ended process of this machine are free at once.
 
-A batch that was sent and not yet merged has a row in the store, so that a later process on any host can resume it. The
+A batch whose results are not stored yet has a row in the store, so that a later process on any host can resume it. The
 row contains no requests, answers or secrets: only which request hashes are in which file of the provider.
 """
 
@@ -100,7 +100,7 @@ class Leases:
         if now - self._last_renewal < LEASE_SECONDS / 4:
             return
         if self.maybe_expired:
-            self._other_holders = {}  # they may not have reached the store either, so their times are measured anew
+            self._other_holders = {}  # they may not have reached the store either, so measure their times again
         self._backend.renew(self._holder, seconds=LEASE_SECONDS)
         self._last_renewal = now
 
@@ -135,7 +135,7 @@ class Leases:
 
         Returns the state of each process by its name.
         """
-        # if this process did not reach the store, the others may not have reached it either: measure their times anew
+        # if this process did not reach the store, the others may not have reached it either: measure their times again
         previous_states = {} if self.maybe_expired else self._other_holders
 
         states: dict[str, _HolderState] = {}

@@ -178,6 +178,7 @@ class WorkerGroup:
                 """Return the new rows of all members; called in the transaction of the store, which may be repeated."""
                 nonlocal previous_rows
                 previous_rows = rows
+                # if other members have removed this member's row, the new row contains only amounts from now on
                 used_before = report.minimum if self._was_removed(rows) else self._used_before_removal
                 return self._make_new_rows(now, rows, report.without(used_before), is_leaving=is_leaving)
 
