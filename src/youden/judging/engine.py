@@ -491,8 +491,8 @@ def _check_single_server(config: JudgeConfig) -> None:
 def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
     """Make the provider of a judge's batches: a Batch API, or a folder for the exchange with an external engine.
 
-    The path of the folder is shown to the user. A Batch API needs an API key. Before the first key is read, it is checked that the
-    keys of all judges of the jury may be sent to their hosts.
+    The path of the folder is shown to the user. Before a Batch API is used, it is checked that the API keys of all judges of
+    the jury may be sent to their hosts.
 
     run : plan, store, options, budget and log, which all judges of a jury share
     config : judge with one server

@@ -175,11 +175,7 @@ class Lexical:
             hard_answer=hard,
             missing_reason=np.zeros(len(plan), dtype=np.int8),
             judge=self.describe(),
-            warnings=(
-                Finding("lexical", _BASELINE),
-                *_warn_without_prompts(pool),
-                *copying_findings,
-            ),
+            warnings=(Finding("lexical", _BASELINE), *_warn_without_prompts(pool), *copying_findings),
         )
 
     def describe(self) -> dict[str, Json]:

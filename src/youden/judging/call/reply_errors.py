@@ -60,25 +60,37 @@ def find_reply_error(reply: object) -> CallError | None:
     """
     if not isinstance(reply, dict):
         return None
-    choices = reply.get("choices")
-    first_choice = choices[0] if isinstance(choices, list) and choices else None
-    choice = object_or_empty(first_choice)
-    message = object_or_empty(choice.get("message"))
-    error_fields = (choice.get("error"), message.get("error"), reply.get("error"))
-    errors = [value for value in error_fields if value and _is_error(value)]
-    finish_reason = choice.get("finish_reason")
-    if not errors and finish_reason not in _FAILED:
-        return None
-    is_complete_answer = finish_reason in _ENDED_BY_ITSELF and bool(message.get("content"))
-    if is_complete_answer and not _is_error(choice.get("error")):
+    error = _find_error_field(reply)
+    if error is None:
         return None
 
-    error_parts = parse_error_parts(errors[0] if errors else {})
-    failure = make_error_from_codes(error_parts, prefix="HTTP 200 with an error inside")
+    failure = make_error_from_codes(parse_error_parts(error), prefix="HTTP 200 with an error inside")
     usage = object_or_empty(reply.get("usage"))
     if usage.get("completion_tokens"):
         failure.unbilled = False
     return failure
+
+
+def _find_error_field(reply: dict[str, Any]) -> object | None:
+    """Return the value of the field `error` that a reply contains in place of an answer.
+
+    reply : the reply, parsed from JSON
+
+    Returns an empty object if only the finish reason reports an error, and None if the reply contains an answer.
+    """
+    choices = reply.get("choices")
+    first_choice = choices[0] if isinstance(choices, list) and choices else None
+    choice = object_or_empty(first_choice)
+    message = object_or_empty(choice.get("message"))
+
+    finish_reason = choice.get("finish_reason")
+    is_complete_answer = finish_reason in _ENDED_BY_ITSELF and bool(message.get("content"))
+    if is_complete_answer and not _is_error(choice.get("error")):
+        return None
+    for error in (choice.get("error"), message.get("error"), reply.get("error")):
+        if _is_error(error):
+            return error
+    return {} if finish_reason in _FAILED else None
 
 
 _ENDED_BY_ITSELF = ("stop", "length")

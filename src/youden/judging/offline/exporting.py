@@ -258,12 +258,7 @@ def export_requests(
         subfolders = [f"judge-{number}" for number in range(1, len(judges) + 1)]
 
     remove_leftovers(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(
-            f"The folder {folder} exists and is not empty. Pass a new folder, so that requests and answers of two exports do not "
-            "mix.",
-            slug="export-not-empty",
-        )
+    _check_new_or_empty(folder)
     try:
         make_directory(folder.parent)
         with scratch_directory(folder.parent, name="youden") as scratch:
@@ -284,6 +279,19 @@ def export_requests(
             slug="export-failed",
         ) from None
     return n_requests, tuple(folder / file.relative_to(tmp_folder) for file in tmp_files)
+
+
+def _check_new_or_empty(folder: Path) -> None:
+    """Check that a folder does not exist or is empty. Raises: InputError [export-not-empty] if it is not."""
+    if not folder.exists():
+        return
+    is_empty_folder = folder.is_dir() and not any(folder.iterdir())
+    if not is_empty_folder:
+        raise InputError(
+            f"The folder {folder} exists and is not empty. Pass a new folder, so that requests and answers of two exports do not "
+            "mix.",
+            slug="export-not-empty",
+        )
 
 
 def _export_judge(

@@ -348,7 +348,7 @@ class _AnswerImport:
         model = judge, completion.model, completion.fingerprint
         if model not in self._counted_models:
             self._counted_models.add(model)
-            self._answering_models[judge].count([(completion, True)])
+            self._answering_models[judge].count([completion], [True])
 
     def _add_failures(self, failures: dict[str, Failure]) -> None:
         """Add failures to those that will be stored, except for rejections that the store has already.

@@ -303,16 +303,26 @@ def read_answer(
     if probabilities is None:
         return make_missing_reading("unparsed")
 
-    # After reasoning, the log-probabilities may be those of the first token of the reasoning. Otherwise, tokens that are no
-    # label are ignored, because the server may have excluded them from the answer.
-    considered_tokens = completion.top_logprobs
-    if not has_reasoning:
-        considered_tokens = tuple(pair for pair in considered_tokens if find_unique_label(pair[0], labels) is not None)
-    may_differ = is_sampled and not has_reasoning
-    if not may_differ and not _is_likeliest_label(label, considered_tokens, labels):
-        return make_missing_reading("unparsed")
+    may_differ_from_likeliest = is_sampled and not has_reasoning
+    if not may_differ_from_likeliest:
+        tokens = _select_comparable_tokens(completion.top_logprobs, labels, has_reasoning=has_reasoning)
+        if not _is_likeliest_label(label, tokens, labels):
+            return make_missing_reading("unparsed")
     expected_grade = math.fsum(probability * prompt.labels[name] for name, probability in probabilities.items())
     return _make_reading(label, prompt, answer=expected_grade)
+
+
+def _select_comparable_tokens(
+    top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str], *, has_reasoning: bool
+) -> Sequence[tuple[str, float]]:
+    """Return the tokens, with their log-probabilities, among which the label of an answer should be the likeliest.
+
+    Tokens that are no label are left out, because the server may have excluded them from the answer. After reasoning, however,
+    all tokens are returned: the log-probabilities may then be those of the first token of the reasoning.
+    """
+    if has_reasoning:
+        return top_logprobs
+    return [(token, logprob) for token, logprob in top_logprobs if find_unique_label(token, labels) is not None]
 
 
 def _make_reading(label: str, prompt: Prompt, *, answer: float | None = None) -> Reading:

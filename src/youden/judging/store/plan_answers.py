@@ -229,11 +229,14 @@ class PlanAnswers:
         return self._counts.total() - self._counts["answered"]
 
     def set_readings(
-        self, rows: Sequence[int], keys: Sequence[str], readings: Sequence[tuple[Reading, Completion | None]]
+        self,
+        rows: Sequence[int],
+        keys: Sequence[str],
+        readings: Sequence[tuple[Reading, Completion | None]],
+        *,
+        are_new: Sequence[bool],
     ) -> None:
-        """Set the answers of trials, and the models that gave them.
-
-        The caller counts the answers in `answering_models`, because it knows which answers are new in this invocation.
+        """Set the answers of trials, and count the models that gave them.
 
         Parameters
         ----------
@@ -241,6 +244,8 @@ class PlanAnswers:
             Positions of the trials in the plan, and their request hashes.
         readings : sequence of (Reading, Completion or None)
             The parsed answer of each trial, and the completion that it was parsed from; None if there is none.
+        are_new : sequence of bool
+            Whether each answer was received in this invocation.
         """
         positions = np.array(rows, dtype=np.int64)
         parsed_answers = [reading for reading, _ in readings]
@@ -250,6 +255,9 @@ class PlanAnswers:
         self._missing_reason[positions] = [_CODES[parsed.missing_reason] for parsed in parsed_answers]
         self._model_codes[positions] = [self._number_model(completion) for _, completion in readings]
         self._counts.update(parsed.missing_reason for parsed in parsed_answers)
+
+        completions = [completion for _, completion in readings]
+        self.answering_models.count(completions, are_new)
 
     def _number_model(self, completion: Completion | None) -> int:
         """Return the number of the model of a completion, a new one for a new model; −1 if it is unknown."""
@@ -357,27 +365,25 @@ def read_answers(
     if is_new is None:
         is_new = np.zeros(len(plan), dtype=np.bool_)
 
-    remaining_keys = iter(keys)
-    while chunk := list(islice(remaining_keys, CHUNK)):
-        outcomes = store.get_outcomes(sorted({key for _, key in chunk}))
+    remaining_row_keys = iter(keys)
+    while next_row_keys := list(islice(remaining_row_keys, CHUNK)):
+        outcomes = store.get_outcomes(sorted({key for _, key in next_row_keys}))
         rows: list[int] = []
-        row_keys: list[str] = []
+        read_keys: list[str] = []
         readings: list[tuple[Reading, Completion | None]] = []
-        for row, key in chunk:
+        for row, key in next_row_keys:
             reading = _parse_outcome_or_find_reason(questions, plan, row, outcomes.get(key))
             if reading is None:
                 on_not_stored(key, row)
-                continue
-            rows.append(row)
-            row_keys.append(key)
-            readings.append(reading)
+            else:
+                rows.append(row)
+                read_keys.append(key)
+                readings.append(reading)
 
-        plan_answers.set_readings(rows, row_keys, readings)
         are_new: list[bool] = is_new[rows].tolist()
-        completions = [completion for _, completion in readings]
-        answers = [(answer, new) for answer, new in zip(completions, are_new, strict=True) if answer is not None]
-        plan_answers.answering_models.count(answers)
-        counts = Counter((reading.missing_reason, new) for (reading, _), new in zip(readings, are_new, strict=True))
+        plan_answers.set_readings(rows, read_keys, readings, are_new=are_new)
+        reasons = [parsed.missing_reason for parsed, _ in readings]
+        counts = Counter(zip(reasons, are_new, strict=True))
         for (reason, new), n in counts.items():
             on_read(n, outcome=reason, stored=not new)
     return plan_answers
@@ -420,9 +426,15 @@ class AnsweringModels:
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str | None, bool]] = Counter()
 
-    def count(self, answers: Iterable[tuple[Completion, bool]]) -> None:
-        """Count pairs of an answer and whether it was received in this invocation."""
-        self._counts.update((answer.model, answer.fingerprint, new) for answer, new in answers if answer.model)
+    def count(self, answers: Sequence[Completion | None], are_new: Sequence[bool]) -> None:
+        """Count answers whose models are known.
+
+        answers : the answers; None for a trial without an answer
+        are_new : whether each answer was received in this invocation
+        """
+        for answer, is_new in zip(answers, are_new, strict=True):
+            if answer is not None and answer.model:
+                self._counts[answer.model, answer.fingerprint, is_new] += 1
 
     def list_names(self) -> list[str]:
         """Return the names of all models, with their fingerprint if known, sorted. They are part of the signature."""
