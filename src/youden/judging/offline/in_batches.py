@@ -127,14 +127,14 @@ class BatchRunner:
 
         Returns whether another round is needed, because some trials may have no outcome yet.
         """
-        self._leases.has_peer_lease = False
+        self._leases.waits_for_other_process = False
         jobs = await self._resume_batches()
         if not jobs and not self._stop.is_stopped:
             jobs = await self._send_batches()
 
         if jobs:
             await self._poll_until_results_stored(jobs)
-        elif self._leases.has_peer_lease:
+        elif self._leases.waits_for_other_process:
             await self._batching.sleep(self._batching.poll)
         else:
             return False

@@ -389,7 +389,7 @@ class RequestLoop:
                 # a flush because of many outcomes may come earlier than the next check
                 is_check_due = time.monotonic() - last_check >= FLUSH_INTERVAL_SECONDS
                 if is_check_due and not self._stop.is_stopped:
-                    await self._dispatcher.check_peer_results()
+                    await self._dispatcher.check_calls_of_other_processes()
                     last_check = time.monotonic()
                     self._queue.notify_change()
             except YoudenError as error:

@@ -213,7 +213,7 @@ class Dispatcher:
                 return
             await self._queue.wait_for_change()
 
-    async def check_peer_results(self) -> None:
+    async def check_calls_of_other_processes(self) -> None:
         """Check the calls of other processes: take over stored results, and send requests whose leases expired."""
         await self._lease_and_queue(list(self.calls_of_other_processes.values()))
 
