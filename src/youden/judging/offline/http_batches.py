@@ -341,12 +341,14 @@ def _parse_line_errors(reply: Mapping[str, Any]) -> tuple[LineError, ...]:
 
 def _parse_line_error(error: Mapping[str, Any]) -> LineError:
     """Parse an error of OpenAI about one line of a batch; fields of a wrong type are dropped."""
-    code, message, line = error.get("code"), error.get("message"), error.get("line")
-    return LineError(
-        mask_secrets(code) if isinstance(code, str) else None,
-        mask_secrets(message) if isinstance(message, str) and message else "no reason given",
-        line if isinstance(line, int) else None,
-    )
+    code = error.get("code")
+    masked_code = mask_secrets(code) if isinstance(code, str) else None
+    message = error.get("message")
+    has_message = isinstance(message, str) and bool(message)
+    masked_message = mask_secrets(str(message)) if has_message else "no reason given"
+    line = error.get("line")
+    line_number = line if isinstance(line, int) else None
+    return LineError(masked_code, masked_message, line_number)
 
 
 _MAX_CLOCK_DIFFERENCE_SECONDS = 86_400.0

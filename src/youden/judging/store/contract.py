@@ -416,6 +416,8 @@ class StorageBackend(Protocol):
 def read_all_rows(backend: StorageBackend, table: CopiedTable) -> list[Row]:
     """Return all rows of a table in the order of their primary key."""
     rows: list[Row] = []
-    while page := backend.rows(table, rows[-1] if rows else None, n=100):
-        rows += page
+    last_row: Row | None = None
+    while next_rows := backend.rows(table, last_row, n=100):
+        rows += next_rows
+        last_row = rows[-1]
     return rows

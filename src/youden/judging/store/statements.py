@@ -191,7 +191,11 @@ class SqlBackend:
     def paid(self, account: str) -> dict[str, Payment]:
         """Return the payments of an account by the hash of the request."""
         rows = self._fetch_rows("SELECT key, usd, tokens_in, tokens_out, seconds FROM @costs WHERE payer = ?", account)
-        return {key: Payment(math.nan if usd is None else usd, *usage) for key, usd, *usage in rows}
+        payments = {}
+        for key, usd, tokens_in, tokens_out, seconds in rows:
+            usd_or_nan = math.nan if usd is None else usd  # NULL: a price is unknown
+            payments[key] = Payment(usd_or_nan, tokens_in, tokens_out, seconds)
+        return payments
 
     def acquire_leases(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
         """Acquire leases on requests for an owner, and return the hashes of the requests that no other owner has leased."""
