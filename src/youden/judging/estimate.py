@@ -233,7 +233,9 @@ def estimate(
     if not config.makes_calls:
         return cost
 
-    encoding = _find_encoding(config.model or "", os.environ if environment is None else environment)
+    if environment is None:
+        environment = os.environ
+    encoding = _find_encoding(config.model or "", environment)
     if encoding is not None and plan.source is not None:
         cost = _with_counted_tokens(cost, plan, config, encoding)
 
@@ -241,7 +243,9 @@ def estimate(
     if store is not None:
         with suppress(YoudenError), open_store_of_folder(store) as answers:
             questions = config.questions()
-            cost = _with_remaining_cost(cost, config, answers, keys(questions, plan), questions.count_characters(plan))
+            row_keys = keys(questions, plan)
+            characters = questions.count_characters(plan)
+            cost = _with_remaining_cost(cost, config, answers, row_keys, characters)
     prices = "" if cost.usd is None else config.price_source
     return replace(cost, prices=prices, minutes=minutes, pace=pace)
 

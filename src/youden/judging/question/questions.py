@@ -358,6 +358,14 @@ def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[R
     max_characters, n_items = questions.max_text_characters, plan.n_items
     first_rows, second_rows = plan.text_rows
 
+    def encode_text(position: int, row: int) -> _EncodedText:
+        """Encode a text that the trial at `row` needs, unless it was encoded for an earlier trial."""
+        text = encoded_texts.get(position)
+        if text is None:
+            text = _encode_text(plan, row, divmod(position, n_items))
+            encoded_texts[position] = text
+        return text
+
     for chunk_start in range(start, len(plan), TRIALS_PER_CHUNK):
         encoded_texts.clear()
         chunk = slice(chunk_start, chunk_start + TRIALS_PER_CHUNK)
@@ -368,25 +376,17 @@ def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[R
 
         columns = first_positions.tolist(), second_positions.tolist(), plan.replicate[chunk].tolist()
         for row, (first_position, second_position, replicate) in enumerate(zip(*columns, strict=True), chunk_start):
-            first = encoded_texts.get(first_position)
-            if first is None:
-                first = _encode_text(plan, row, divmod(first_position, n_items))
-                encoded_texts[first_position] = first
-            second = encoded_texts.get(second_position)
-            if second is None:
-                second = _encode_text(plan, row, divmod(second_position, n_items))
-                encoded_texts[second_position] = second
-
-            needs_truncation = (
-                max_characters is not None and first.n_pool_characters + second.n_pool_characters > max_characters
-            )
+            first = encode_text(first_position, row)
+            second = encode_text(second_position, row)
+            n_characters = first.n_pool_characters + second.n_pool_characters
+            needs_truncation = max_characters is not None and n_characters > max_characters
             if needs_truncation:
                 yield row, questions.key(questions.request(plan, row))
                 continue
-            template = templates.get(replicate)
-            if template is None:
-                template = templates[replicate] = _Template(questions, replicate)
-            yield row, template.key(first, second)
+
+            if replicate not in templates:
+                templates[replicate] = _Template(questions, replicate)
+            yield row, templates[replicate].key(first, second)
 
 
 class _EncodedText(NamedTuple):
