@@ -58,7 +58,7 @@ def diagnose(config: JudgeConfig, *, environment: Mapping[str, str]) -> list[Dia
     Parameters
     ----------
     config : JudgeConfig
-        The judge.
+        Config of the judge that is tested.
     environment : mapping
         Environment variables with the API keys.
 

@@ -246,7 +246,7 @@ async def judge_plan(
     Parameters
     ----------
     plan : Plan
-        The plan, with its pool.
+        Trials to be judged, with the pool of their texts.
     config : JudgeConfig
         The judge. A jury sends the requests of its judges one judge after the other.
     options : JudgingOptions, optional

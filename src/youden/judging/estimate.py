@@ -209,7 +209,7 @@ def estimate(
     Parameters
     ----------
     plan : Plan
-        The plan.
+        Trials to be judged, with their pool if it is available.
     config : JudgeConfig
         The judge. The estimate for a jury is the sum over its judges.
     environment : mapping, optional

@@ -97,7 +97,7 @@ class Lexical:
         Parameters
         ----------
         plan : Plan
-            The plan, with its pool.
+            Trials to be judged, with the pool of their texts.
 
         Returns
         -------

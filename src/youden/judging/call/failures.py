@@ -233,7 +233,7 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
     Parameters
     ----------
     error : CallError
-        The failure.
+        Failure of the call that ended the run.
     judge : str
         Name of the judge.
     address : str

@@ -345,7 +345,7 @@ def count_request_bytes(request: Request) -> int:
     Parameters
     ----------
     request : Request
-        The request.
+        Request whose messages are counted.
 
     Returns
     -------

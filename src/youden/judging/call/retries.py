@@ -69,7 +69,7 @@ class RetryPolicy:
         attempts : Attempts
             Counts of the call so far; changed in place if the error is transient.
         error : CallError
-            The failure.
+            Error of the attempt.
 
         Returns
         -------

@@ -21,9 +21,9 @@ def make_run_error(error: CallError, *, config: JudgeConfig, job: Job | None, st
     Parameters
     ----------
     error : CallError
-        The failure.
+        Error of the provider.
     config : JudgeConfig
-        The judge.
+        Config of the judge that the requests are for.
     job : Job or None
         Record of the batch; None if the batch was certainly not started.
     store_name : str

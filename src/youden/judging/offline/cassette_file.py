@@ -148,7 +148,7 @@ def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tup
     questions : Questions
         Prompt and parameters of the judge.
     plan : Plan
-        The plan.
+        Trials whose requests and outcomes are read.
     store : Store
         Store of the answers.
 

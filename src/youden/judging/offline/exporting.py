@@ -39,7 +39,7 @@ class RequestTable:
     Attributes
     ----------
     config : JudgeConfig
-        The judge.
+        Config of the judge that the requests are for.
     request_hashes : bytes array S32, shape (n_requests,)
         Request hashes, ascending.
     first_trials : int array, shape (n_requests,)
@@ -65,7 +65,7 @@ class RequestTable:
         config : JudgeConfig
             A judge that makes calls (this is not checked). For a jury, make one table per judge.
         plan : Plan
-            The plan.
+            Trials to be judged.
 
         Returns
         -------
@@ -226,9 +226,9 @@ def export_requests(
     Parameters
     ----------
     plan : Plan
-        The plan.
+        Trials whose requests are exported.
     config : JudgeConfig
-        The judge.
+        Config of the judge that the requests are for.
     store : Store
         Store of the answers.
     folder : Path

@@ -184,7 +184,7 @@ def truncate_texts(first: str, second: str, *, max_characters: int, policy: Trun
     Parameters
     ----------
     first, second : str
-        The texts.
+        Texts of a trial, in the order in which the judge sees them.
     max_characters : int
         Maximum number of characters of both texts together, `MARK` included. If the share of a long text is shorter than
         `MARK`, the text becomes `MARK` alone, even if that exceeds the maximum.

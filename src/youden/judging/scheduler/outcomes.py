@@ -142,7 +142,7 @@ class Outcomes:
         Parameters
         ----------
         call : Call
-            The call.
+            Call whose attempt has failed.
         error : CallError
             Why the attempt failed. After a fatal error, the end of the run is requested, and no failure is stored.
         may_retry : bool

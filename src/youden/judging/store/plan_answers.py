@@ -194,7 +194,7 @@ class PlanAnswers:
     Parameters
     ----------
     plan : Plan
-        The plan.
+        Trials whose answers are collected.
     missing_reason : str, default "not_asked"
         Reason why the answers to trials are missing for which `set_readings` is not called.
 
@@ -340,7 +340,7 @@ def read_answers(
     questions : Questions
         Prompt and parser of the judge.
     plan : Plan
-        The plan.
+        Trials whose answers are read.
     store : Store
         Store of the answers.
     keys : iterable of (int, str)
