@@ -81,7 +81,7 @@ class LitellmJudge:
                 max_retries=0,
                 caching=False,
                 drop_params=False,
-                **self._server_options(),
+                **self._make_server_options(),
                 **make_request_body(request),
             )
             seconds = time.perf_counter() - start_time
@@ -98,7 +98,7 @@ class LitellmJudge:
             self._litellm.in_memory_llm_clients_cache.flush_cache()  # it would continue to use the client that is closed here
             await self._http_client.aclose()
 
-    def _server_options(self) -> dict[str, Any]:
+    def _make_server_options(self) -> dict[str, Any]:
         """Return the arguments of litellm for the address and the API key, if the judge's config has them."""
         options: dict[str, Any] = {}
         if self._connection.address:

@@ -130,7 +130,7 @@ def make_connection_error(error: BaseException) -> CallError:
 
 
 def _open_session(address: str, headers: Mapping[str, str]) -> aiohttp.ClientSession:
-    certificates = _trusted_certificates() if address.startswith("https:") else True
+    certificates = _load_trusted_certificates() if address.startswith("https:") else True
     return aiohttp.ClientSession(
         proxy=find_proxy(address),
         headers=headers,
@@ -140,7 +140,7 @@ def _open_session(address: str, headers: Mapping[str, str]) -> aiohttp.ClientSes
     )
 
 
-def _trusted_certificates() -> ssl.SSLContext:
+def _load_trusted_certificates() -> ssl.SSLContext:
     """Trust the system's certificates and those of certifi, or only those in SSL_CERT_FILE or SSL_CERT_DIR."""
     context = ssl.create_default_context()
     if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):

@@ -123,7 +123,7 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
         raise error
 
     body = require_object(reply, "the reply")
-    choice = require_object(_first_choice(body.get("choices")), "choices[0]")
+    choice = require_object(_get_first_choice(body.get("choices")), "choices[0]")
     message = require_object(choice.get("message"), "the message")
     text, refusal_in_content = _join_content(message.get("content"))
     provider_fields = object_or_empty(message.get("provider_specific_fields"))
@@ -458,7 +458,7 @@ _TEXT_PARTS = ("text", "output_text", None)
 """Types of the parts of a content that hold an answer's text; some gateways omit the type."""
 
 
-def _first_choice(choices: object) -> object:
+def _get_first_choice(choices: object) -> object:
     """Return the first element of `choices`. Raises: CallError (transient) if it is not a list, or empty."""
     if not isinstance(choices, list):
         raise make_invalid_error(f"choices is {describe_type(choices)}")

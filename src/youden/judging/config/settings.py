@@ -307,14 +307,14 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         if key:
             return key, "the environment"
 
-        readable_files = [file for file in self._env_files() if file.is_file() and is_inside_folder(file)]
+        readable_files = [file for file in self._list_env_files() if file.is_file() and is_inside_folder(file)]
         for file in readable_files:
             key_in_file = _read_variable(file, variable)
             if key_in_file is not None:
                 return key_in_file, str(file)
         return None, ""
 
-    def _env_files(self) -> tuple[Path, ...]:
+    def _list_env_files(self) -> tuple[Path, ...]:
         """Paths of the `.env` files that may contain the key; they need not exist."""
         return tuple(folder / DOTENV for folder in dict.fromkeys((*self._env_folders, Path())))
 
@@ -324,7 +324,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
             return list(chain.from_iterable(judge.describe_connections() for judge in self.judges))
         if not self.makes_calls:
             return []
-        hosts = ", ".join(map(_host_and_port, self.urls))
+        hosts = ", ".join(map(_format_host_and_port, self.urls))
         if not hosts:
             hosts = f"the host that {self.backend} knows for {self.model}"
         return [f"{self.name} at {hosts}, {self._describe_credentials()}"]
@@ -460,7 +460,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
 
     def _describe_unread_env_files(self) -> str:
         """Describe the `.env` files that are not read because they link to a file outside their folder."""
-        files = [str(file) for file in self._env_files() if file.is_file() and not is_inside_folder(file)]
+        files = [str(file) for file in self._list_env_files() if file.is_file() and not is_inside_folder(file)]
         return f" ({', '.join(files)} links to a file outside its folder and is not read)" if files else ""
 
     def describe(self) -> dict[str, Json]:
@@ -482,7 +482,7 @@ def _with_discount(price: float | None, discount: float) -> float | None:
     return None if price is None else price * (1 - discount)
 
 
-def _host_and_port(url: str) -> str:
+def _format_host_and_port(url: str) -> str:
     """Return the host of a URL, and its port if the URL contains one, as "host:port"."""
     _, _, after_scheme = to_public_address(url).partition("://")
     network_location, _, _ = after_scheme.partition("/")

@@ -175,9 +175,9 @@ class FolderBatches:
         """
         digest = hashlib.sha256(text).hexdigest()[:12]
         names = (f"requests-{digest}-{number}.jsonl" for number in count(1))
-        with _file_errors():
+        with _convert_file_errors():
             make_directory(self._folder)
-            unanswered_name = next(name for name in names if not self._answer_path(name).exists())
+            unanswered_name = next(name for name in names if not self._get_answer_path(name).exists())
             with atomic_write(self._folder / unanswered_name) as tmp_path:
                 tmp_path.write_bytes(text)
         return unanswered_name
@@ -198,8 +198,8 @@ class FolderBatches:
         Raises: CallError (transient) if the batch is marked as done, and its file of answers is empty or has lines that
         cannot be read.
         """
-        answers_path = self._answer_path(batch)
-        with _file_errors():
+        answers_path = self._get_answer_path(batch)
+        with _convert_file_errors():
             progress = self._read_progress(self._folder / batch, answers_path)
 
         n_done, files = progress.n_done, (answers_path.name,)
@@ -217,13 +217,13 @@ class FolderBatches:
 
     async def fetch(self, file: str) -> bytes:
         """Return the content of a file of answers."""
-        with _file_errors():
+        with _convert_file_errors():
             return (self._folder / file).read_bytes()
 
     async def aclose(self) -> None:
         """Do nothing: no file is left open."""
 
-    def _answer_path(self, requests: str) -> Path:
+    def _get_answer_path(self, requests: str) -> Path:
         """Return the path of the answers to a file of requests, given its name."""
         return self._folder / requests.replace("requests-", "answers-", 1)
 
@@ -274,7 +274,7 @@ def _parse_request_hashes(path: Path) -> tuple[set[str], int]:
 
 
 @contextmanager
-def _file_errors() -> Iterator[None]:
+def _convert_file_errors() -> Iterator[None]:
     """Convert errors of files in a `with` block: to CallError if a file does not exist, else to JudgeError."""
     try:
         yield

@@ -214,7 +214,7 @@ def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Itera
 def redacted_messages(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Replace the text of each message by its SHA-256, as hexadecimal digits, and its length."""
     return [
-        {"role": message["role"], "sha256": _sha256(message["content"]), "characters": len(message["content"])}
+        {"role": message["role"], "sha256": _compute_sha256(message["content"]), "characters": len(message["content"])}
         for message in messages
     ]
 
@@ -235,7 +235,7 @@ def write_cassette(path: Path, cassette: Cassette) -> None:
     with atomic_write(path) as tmp_path, tmp_path.open("wb") as file:
         file.write(_to_json({"cassette": VERSION, "judges": judges}))
         for key in sorted(cassette.entries):
-            file.write(_to_json(_line_fields(cassette.entries[key])))
+            file.write(_to_json(_make_line_fields(cassette.entries[key])))
 
 
 def read_cassette(path: Path) -> Cassette:
@@ -395,7 +395,7 @@ def _compute_request_hash(request: Mapping[str, Any]) -> str:
     return hash_request({**request, "messages": messages})
 
 
-def _line_fields(entry: Entry) -> dict[str, Any]:
+def _make_line_fields(entry: Entry) -> dict[str, Any]:
     """Return the fields of an entry's line in a cassette, without fields of an answer that have their default values."""
     if isinstance(entry.outcome, Failure):
         return {"request_hash": entry.request_hash, "request": entry.request, "failure": vars(entry.outcome)}
@@ -438,11 +438,11 @@ def _list_typical_answers(labels: Iterable[str]) -> list[str]:
     return [*plain, "<think>", *json_labels]
 
 
-def _sha256(text: str) -> str:
+def _compute_sha256(text: str) -> str:
     """Return the SHA-256 of a text in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _hash_text(text: str) -> str:
     """Return the hash that replaces a text in a cassette, such as `sha256:9f86…`."""
-    return f"sha256:{_sha256(text)}"
+    return f"sha256:{_compute_sha256(text)}"

@@ -194,11 +194,11 @@ def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest:
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         while chunk := list(islice(remaining, ROWS_PER_GROUP)):
             request_hashes = pa.array([key for key, _ in chunk])
-            messages = pa.array([_message_fields(request) for _, request in chunk], _MESSAGES_TYPE)
+            messages = pa.array([_to_message_fields(request) for _, request in chunk], _MESSAGES_TYPE)
             writer.write_batch(pa.record_batch([request_hashes, messages], schema=schema))
 
 
-def _message_fields(request: Request) -> list[dict[str, str]]:
+def _to_message_fields(request: Request) -> list[dict[str, str]]:
     """Return the messages of a request as mappings of role and content."""
     return [{"role": message.role, "content": message.content} for message in request.messages]
 

@@ -77,7 +77,7 @@ class RequestLoop:
         the error [batch-awaited]. No error of a call or of the store is raised: the shared `StopReason` records it.
         """
         try:
-            async with _task_group() as group:
+            async with _open_task_group() as group:
                 for _ in range(self._config.concurrency):
                     group.create_task(self._send_queued_calls())
                 maintenance_task = group.create_task(self._maintain_until_cancelled())
@@ -536,13 +536,13 @@ def _stop_after_signal(loops: Sequence[RequestLoop], stop_reason: StopReason, gr
 
 async def _run_concurrently(loops: Sequence[RequestLoop]) -> None:
     """Run all loops until they end; the first error of one cancels the others and is raised."""
-    async with _task_group() as group:
+    async with _open_task_group() as group:
         for loop in loops:
             group.create_task(loop.run())
 
 
 @asynccontextmanager
-async def _task_group() -> AsyncIterator[asyncio.TaskGroup]:
+async def _open_task_group() -> AsyncIterator[asyncio.TaskGroup]:
     """Open a task group that raises the first error of its tasks, not an exception group that contains it."""
     try:
         async with asyncio.TaskGroup() as group:

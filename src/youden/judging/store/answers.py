@@ -303,7 +303,7 @@ class Store:
                 self._pending.answers[key] = orjson.dumps(outcome).decode()
                 self._pending.failures.pop(key, None)
             else:
-                self._pending.failures[key] = _failure_row(key, outcome)
+                self._pending.failures[key] = _make_failure_row(key, outcome)
             if replaces_answer:
                 self._pending.again.add(key)
         if not may_flush:
@@ -328,7 +328,7 @@ class Store:
         payments: dict[tuple[str, str], Payment] = {}
         for key, answer in answers.items():
             payments[account, key] = Payment(math.nan, answer.tokens_in, answer.tokens_out)
-        failure_rows = {key: _failure_row(key, failure) for key, failure in failures.items()}
+        failure_rows = {key: _make_failure_row(key, failure) for key, failure in failures.items()}
         writes = PendingWrites(_encode_answers(answers), failure_rows, payments)
         with self._flush_lock:
             self.flush()
@@ -429,7 +429,7 @@ def _encode_answers(answers: Mapping[str, Completion]) -> dict[str, str]:
     return {key: text_by_id[id(answer)] for key, answer in answers.items()}
 
 
-def _failure_row(key: str, failure: Failure) -> FailureRow:
+def _make_failure_row(key: str, failure: Failure) -> FailureRow:
     """Convert a failure to a row of the table of failures."""
     return key, failure.kind, failure.status, _replace_unstorable(failure.reason)
 

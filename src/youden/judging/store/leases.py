@@ -45,7 +45,7 @@ def monotonic_seconds() -> float:
 
 def new_holder_name() -> str:
     """Make a unique name for a holder of leases, from the machine and the process."""
-    return f"{_machine_id()} {os.getpid()} {uuid.uuid4().hex}"
+    return f"{_get_machine_id()} {os.getpid()} {uuid.uuid4().hex}"
 
 
 class _HolderState(NamedTuple):
@@ -150,7 +150,7 @@ class Leases:
 
 
 @cache
-def _machine_id() -> str:
+def _get_machine_id() -> str:
     """Return an id of this machine or container. Within it, each process number belongs to one process.
 
     On Linux, the id consists of the host name, the namespace of process numbers, and the boot id, which changes at each start
@@ -171,7 +171,7 @@ def is_dead_process(holder: str) -> bool:
     holder : id of a process, which consists of the machine id, the process number and a random part
     """
     machine, process_number, _ = holder.split(" ")
-    if machine != _machine_id() or os.name != "posix":
+    if machine != _get_machine_id() or os.name != "posix":
         return False
     try:
         os.kill(int(process_number), 0)  # signal 0 only checks that the process exists

@@ -438,17 +438,17 @@ class AnsweringModels:
 
     def list_names(self) -> list[str]:
         """Return the names of all models, with their fingerprint if known, sorted. They are part of the signature."""
-        return sorted({_model_name(model, fingerprint) for model, fingerprint, _ in self._counts})
+        return sorted({_format_model_name(model, fingerprint) for model, fingerprint, _ in self._counts})
 
     def list_new_names(self) -> list[str]:
         """Return the names of the models that answered in this invocation, sorted."""
-        return sorted({_model_name(model, fingerprint) for model, fingerprint, new in self._counts if new})
+        return sorted({_format_model_name(model, fingerprint) for model, fingerprint, new in self._counts if new})
 
     def find_mixed_models(self) -> tuple[Finding, ...]:
         """Return a finding if the answers come from several models or builds of a model, else an empty tuple."""
         n_answers: Counter[str] = Counter()
         for (model, fingerprint, _), n in self._counts.items():
-            n_answers[_model_name(model, fingerprint)] += n
+            n_answers[_format_model_name(model, fingerprint)] += n
         if len(n_answers) < 2:
             return ()
         models = ", ".join(f"{name} ({n:,} answers)" for name, n in sorted(n_answers.items()))
@@ -475,6 +475,6 @@ class AnsweringModels:
         return (Finding("model-changed", message, facts={"then": [*earlier_names], "now": [*added_names]}),)
 
 
-def _model_name(model: str, fingerprint: str | None) -> str:
+def _format_model_name(model: str, fingerprint: str | None) -> str:
     """Return the name of a model with the fingerprint of the server, if it sent one."""
     return model if fingerprint is None else f"{model} ({fingerprint})"

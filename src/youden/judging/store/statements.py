@@ -183,7 +183,7 @@ class SqlBackend:
         _release_leases_on_requests(session, [*writes.answers, *writes.failures])
 
         payments = sorted(writes.payments.items())
-        payment_rows = [_payment_row(account, key, payment) for (account, key), payment in payments]
+        payment_rows = [_make_payment_row(account, key, payment) for (account, key), payment in payments]
         session.insert_many(_ADD_PAYMENT, payment_rows)
         if writes.settled:
             _replace_batches(session, writes.settled)
@@ -322,7 +322,7 @@ def _write_failures(session: Session, writes: PendingWrites) -> None:
     session.insert_many(_UPSERT_FAILURE, new_rows)
 
 
-def _payment_row(account: str, key: str, payment: Payment) -> tuple[object, ...]:
+def _make_payment_row(account: str, key: str, payment: Payment) -> tuple[object, ...]:
     """Return the values of a row of `costs`, in which an unknown cost is NULL."""
     usd = None if math.isnan(payment.usd) else payment.usd
     return account, key, usd, payment.tokens_in, payment.tokens_out, payment.seconds

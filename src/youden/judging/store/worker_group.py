@@ -280,7 +280,7 @@ class WorkerGroup:
         living = [row for row in others if _is_alive(row, now=now)]
         has_other_coordinator = any(row.leads for row in living)
         if self._is_coordinator and has_other_coordinator:
-            raise self._busy_error()
+            raise self._make_busy_error()
 
         is_first_member = self._is_coordinator and not self._has_joined and not living
         if is_first_member:
@@ -300,7 +300,7 @@ class WorkerGroup:
         available = cap - granted_to_others
         return max(minimum, min(requested, available))
 
-    def _busy_error(self) -> JudgeError:
+    def _make_busy_error(self) -> JudgeError:
         """Make the error for a run that another process coordinates: [lease-lost] after joining, [run-busy] before."""
         if self._has_joined:
             return JudgeError(
@@ -522,7 +522,7 @@ class SharedBudget(Budget):
         needed : picodollars that are needed for the next calls, in addition to what is spent and reserved
         """
         with self._amounts_lock:
-            spent = self._spent_picodollars()
+            spent = self._count_spent_picodollars()
             for_open_calls = self._reserved + needed  # calls in flight, and the next calls
             for_later_calls = for_open_calls  # as much again
             requested = spent + for_open_calls + for_later_calls
@@ -535,14 +535,14 @@ class SharedBudget(Budget):
         with self._amounts_lock:
             self._granted = amount
 
-    def _spent_picodollars(self) -> int:
+    def _count_spent_picodollars(self) -> int:
         """Cost so far in units of 10⁻¹² USD, rounded up; whole numbers have no rounding errors in sums."""
         return math.ceil(self.spent * PICODOLLARS_PER_USD)
 
     def _count_available_picodollars(self) -> int:
         """Return the amount of this member's share that is neither spent nor reserved, in picodollars."""
         with self._amounts_lock:
-            return self._granted - self._spent_picodollars() - self._reserved
+            return self._granted - self._count_spent_picodollars() - self._reserved
 
     def _try_reserve(self, amount: int) -> bool:
         """Reserve an amount in picodollars if it is available, and return whether it was."""
