@@ -394,7 +394,7 @@ def _import_answers(
 
     if answer_files:
         imported = import_run(planned, answer_files)
-        for sentence in imported.sentences():
+        for sentence in imported.iter_sentences():
             output.print_note(sentence)
         if imported.n_new:
             output.print_note("the cost of imported answers is not known and not included")

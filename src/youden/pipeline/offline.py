@@ -315,8 +315,8 @@ def collect_answers_on_ray(
         )
     finally:
         log.stop()
-    if team.lost is not None:
-        raise team.lost
+    if team.report_error is not None:
+        raise team.report_error
     return result
 
 

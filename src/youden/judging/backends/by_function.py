@@ -27,7 +27,7 @@ def judge_by_function(function: SameSource, plan: Plan, progress: Progress | Non
         Called as ``function(text_a, text_b)``; returns a bool, a number in [0, 1] (1 = same source), or None
         for no answer.
     plan : Plan
-        The plan, with its pool.
+        Trials to be judged, with the pool of their texts.
     progress : Progress, optional
         Receives the progress.
 
@@ -52,9 +52,10 @@ def judge_by_function(function: SameSource, plan: Plan, progress: Progress | Non
             text_a = texts[first_rows[trial], plan.item[trial]]
             text_b = texts[second_rows[trial], second_items[trial]]
             answer[trial] = _call_function(function, text_a, text_b, trial=trial)
-            if progress is not None:
-                is_missing = bool(np.isnan(answer[trial]))
-                progress.advance(failed=int(is_missing), reason="unparsed" if is_missing else "")
+            if progress is not None and np.isnan(answer[trial]):
+                progress.advance(failed=1, reason="unparsed")
+            elif progress is not None:
+                progress.advance()
     finally:
         if progress is not None:
             progress.stop()
