@@ -108,8 +108,14 @@ class ColumnCandidates:
         if "item" in self.given:
             return item_columns
         contacts_last = sorted(self.unnamed_columns, key=lambda name: self.table[name].is_contact)
-        candidates = (*item_columns, *self.prompt_columns, *contacts_last)
-        return [name for name in candidates if self.table[name].can_be_id]
+        return list(filter(self.can_be_id, (*item_columns, *self.prompt_columns, *contacts_last)))
+
+    def can_be_id(self, name: str) -> bool:
+        """Return whether the values of a column may identify items: texts, whole numbers, or lists of texts."""
+        for value in self.table[name].values:
+            if isinstance(value, bool | dict) or (isinstance(value, float) and not value.is_integer()):
+                return False
+        return True
 
     def get_candidates(self, role: str | None) -> list[str]:
         """Return the column that the user named for a role, or else the columns whose names suggest it."""

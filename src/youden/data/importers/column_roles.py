@@ -8,9 +8,9 @@ either, the error names the option with which the user decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
 
 from youden.data.importers.column_candidates import AGENT_NAMES, MIN_WORDS, ROW_PER_AGENT, UnclearColumnsError
 from youden.data.importers.column_names import (
@@ -30,6 +30,7 @@ from youden.data.importers.column_values import (
     FOLDER,
     MAX_ID_LENGTH,
     Row,
+    are_determined,
     join_names,
 )
 from youden.data.importers.wide_columns import WideTableSearch
@@ -66,6 +67,16 @@ class Roles:
     agent_columns: tuple[str, ...]
     has_generated_ids: bool
     unused: tuple[str, ...]
+
+    def with_role(self, role: str, *columns: str) -> Roles:
+        """Return roles in which columns, which may be unused so far, together have a role."""
+        unused = tuple(name for name in self.unused if name not in columns)
+        return replace(self, columns={**self.columns, role: join_names(columns)}, unused=unused)
+
+    def without_role(self, removed_role: str) -> Roles:
+        """Return roles without one of them, such as "prompt"; the column that had it is unused."""
+        columns = {role: column for role, column in self.columns.items() if role != removed_role}
+        return replace(self, columns=columns, unused=(*self.unused, self.columns[removed_role]))
 
 
 def find_roles(
@@ -240,28 +251,14 @@ class _RoleSearch(WideTableSearch):
         """
         if not set(self.given_text_columns).isdisjoint(text_columns):
             return
-        are_long = all(map(self.has_name_as_long_as_response, text_columns))
-        has_sentence = any(re.search(r"[.!。](\s|$)", name) for name in text_columns)
-        if are_long and has_sentence:
+        for name in text_columns:
+            has_many_words = len(name.split()) >= _MIN_WORDS_OF_RESPONSE
+            if not has_many_words or len(name) < 0.5 * self.table[name].mean_length:
+                return
+        if any(re.search(r"[.!。](\s|$)", name) for name in text_columns):
             raise UnclearColumnsError(
                 "the first line seems to hold responses; insert a line with a name for each column"
             )
-
-    def has_name_as_long_as_response(self, column: str) -> bool:
-        """Return whether the name of a column has many words, and at least half the mean length of the column's texts."""
-        has_many_words = len(column.split()) >= _MIN_WORDS_OF_RESPONSE
-        return has_many_words and len(column) >= 0.5 * self.table[column].mean_length
-
-    def is_rival_text_column(self, name: str, *, chosen: str) -> bool:
-        """Return whether a column may hold the responses instead of the column that was chosen for them.
-
-        The result is False in three cases: the other column has a name for a part of a response, such as its reasoning; it
-        has no prose; or both columns are equal in every row.
-        """
-        if is_part_of_response(name) or not self.table[name].is_prose:
-            return False
-        are_equal_columns = self.table[chosen].value_texts == self.table[name].value_texts
-        return not are_equal_columns
 
     def check_no_pairs(self) -> None:
         """Raise UnclearColumnsError if each row compares the responses of two models.
@@ -338,9 +335,12 @@ class _RoleSearch(WideTableSearch):
             return (self.given["agent"],), False
 
         likely_columns = [*candidates, *self.location_columns]
-        columns = self.find_agents_sharing_prompts(likely_columns)
-        if columns is not None:
-            return columns, False
+        if len(self.location_columns) == 2:
+            # ids may begin again in each file, but a prompt identifies an item across files
+            prompts = [name for name in self.prompt_columns if name in self.item_columns]
+            columns = self.find_agents_sharing_most_items(likely_columns, prompts)
+            if columns is not None:
+                return columns, False
 
         item_columns = self.list_item_columns_by_location()
         is_ambiguous = self.has_ambiguous_locations(candidates, item_columns)
@@ -350,26 +350,11 @@ class _RoleSearch(WideTableSearch):
             columns = self.find_agents_sharing_most_items(unlikely_columns, self.item_columns)
         return columns, is_ambiguous
 
-    def find_agents_sharing_prompts(self, agent_columns: Sequence[str]) -> tuple[str, ...] | None:
-        """Return the column, or pair of columns, whose agents share most prompts, in files of several folders.
-
-        Ids may begin again in each file, but a prompt identifies an item across files. Returns None if the rows do not have
-        both a folder and a file, or if no agents share a prompt.
-
-        agent_columns : columns that may name agents
-        """
-        if len(self.location_columns) < 2:
-            return None
-        prompts = [name for name in self.prompt_columns if name in self.item_columns]
-        return self.find_agents_sharing_most_items(agent_columns, prompts)
-
     def list_item_columns_by_location(self) -> list[str]:
         """List the columns of ids or prompts, and ids combined with the folder or the file, in which they may restart."""
-        item_columns = list(self.item_columns)
-        if self.location_columns and "item" not in self.given:
-            for item in self.get_candidates("item"):
-                item_columns += [join_names((location, item)) for location in self.location_columns]
-        return item_columns
+        items = [] if "item" in self.given else self.get_candidates("item")
+        pairs = product(items, self.location_columns)
+        return [*self.item_columns, *(join_names((location, item)) for item, location in pairs)]
 
     def list_unlikely_agent_columns(self) -> list[str]:
         """List the columns that may name agents although their names do not suggest it, the most reliable first.
@@ -395,16 +380,14 @@ class _RoleSearch(WideTableSearch):
         agents : columns that may name agents
         items : columns of ids or prompts
         """
-        single_columns = [(name,) for name in agents[:_MAX_CANDIDATES]]
-        pairs_of_columns = combinations(agents[:4], 2)
+        choices = [*((name,) for name in agents[:_MAX_CANDIDATES]), *combinations(agents[:4], 2)]
         best_columns = None
         max_shared = 0
-        for columns in (*single_columns, *pairs_of_columns):
+        for columns in choices:
             other_columns = [item for item in items[:_MAX_CANDIDATES] if item not in columns]
             n_shared = self.count_max_shared_cells(columns, other_columns)
             if n_shared > max_shared:
-                best_columns = columns
-                max_shared = n_shared
+                best_columns, max_shared = columns, n_shared
         return best_columns
 
     def count_max_shared_cells(self, agents: Sequence[str], items: Sequence[str]) -> int:
@@ -434,46 +417,30 @@ class _RoleSearch(WideTableSearch):
     def check_single_text_column(self, roles: Roles, unshared_prose: Sequence[str]) -> None:
         """Raise UnclearColumnsError if another column may hold the responses instead of the chosen column.
 
-        The columns to check are those of `list_rival_text_columns`: columns of prose and, if the name of the chosen column is
-        unusual, also other columns with a usual name of responses. Such a column may hold the responses if it has no role, does
-        not come from a nested value, and its texts seldom recur. Nothing is checked if the user named the column of texts, or if
-        the table has several files.
+        The columns to check are those of prose whose names suggest no role. If the name of the chosen column is unusual, they
+        are also the other columns of prose with a name such as "output" that differ from the chosen column. Such a column may
+        hold the responses if it has no role, does not come from a nested value, is not named like a part of a response, such as
+        its reasoning, and if its texts seldom recur. Agents share questions but not responses. Nothing is checked if the user
+        named the column of texts, or if the table has several files.
 
         roles : all roles; the chosen column has the role "text"
-        unshared_prose : columns of prose in which no two agents have the same text
+        unshared_prose : columns of prose without a role in which no two agents have the same text
         """
         if "text" in self.given or self.location_columns:
             return
         chosen = roles.columns["text"]
-        for name in self.list_rival_text_columns(chosen, roles.agents, unshared_prose):
-            is_nested = "." in name or "[" in name
-            if name in roles.unused and not is_nested and not self.table[name].is_repetitive:
-                raise UnclearColumnsError(f"{chosen!r} and {name!r} could both hold the responses", text=chosen)
-
-    def list_rival_text_columns(self, chosen: str, agents: tuple[str, ...], unshared_prose: Sequence[str]) -> list[str]:
-        """List the columns that may hold the responses instead of the column that was chosen for them.
-
-        Agents share questions but not responses. The list depends on the name of the chosen column:
-
-        - If the name is usual, such as "response", the list has the columns of `unshared_prose`, except those named like a
-          part of a response, such as its reasoning.
-        - Otherwise, the list has all columns of `unshared_prose`, and the columns with a name such as "output" in which no two
-          agents have the same text.
-
-        chosen : column that was chosen for the responses
-        agents : columns that together name an agent
-        unshared_prose : columns of prose whose names suggest no role, and in which no two agents have the same text
-        """
-        has_usual_name = normalize_name(chosen) in NAMES["text"]
-        if has_usual_name:
-            return [name for name in unshared_prose if not is_part_of_response(name)]
-
         rivals = list(unshared_prose)
-        for name in self.text_columns[1:]:
-            is_rival = self.is_rival_text_column(name, chosen=chosen)
-            if is_rival and self.table.count_shared_cells(agents, name) == 0:
-                rivals.append(name)
-        return rivals
+        if normalize_name(chosen) not in NAMES["text"]:
+            for name in self.text_columns[1:]:
+                is_equal = self.table[chosen].value_texts == self.table[name].value_texts
+                if self.table[name].is_prose and not is_equal:
+                    rivals.append(name)
+
+        for name in rivals:
+            is_part = "." in name or "[" in name or is_part_of_response(name)
+            is_shared = self.table.count_shared_cells(roles.agents, name) > 0
+            if name in roles.unused and not is_part and not is_shared and not self.table[name].is_repetitive:
+                raise UnclearColumnsError(f"{chosen!r} and {name!r} could both hold the responses", text=chosen)
 
     def make_roles(self, *, agents: tuple[str, ...], text: str | None, agent_columns: tuple[str, ...]) -> Roles:
         """Find the columns of the remaining roles, and return all roles.
@@ -590,8 +557,8 @@ class _RoleSearch(WideTableSearch):
     def has_restarting_ids(self, item: str, prompt: str) -> bool:
         """Return whether ids may restart for each agent: some id has several prompts, and some prompt several ids."""
         ids, prompts = self.table[item].value_texts, self.table[prompt].value_texts
-        n_pairs = len(set(zip(ids, prompts, strict=True)))
-        return infer_role(item) != "prompt" and n_pairs > max(len(set(ids)), len(set(prompts)))
+        is_one_to_one = are_determined(ids, prompts) or are_determined(prompts, ids)
+        return infer_role(item) != "prompt" and not is_one_to_one
 
     def find_prompt_column(self, item: str, used: set[str | None]) -> str | None:
         """Return the column of prompts, or None.
@@ -613,14 +580,14 @@ class _RoleSearch(WideTableSearch):
         named_columns = [name for name in self.prompt_columns if name not in used and self.table[name].is_text]
         candidates = [name for name in named_columns if len(set(self.table[name].value_texts)) > 1]
         if candidates:
-            one_per_item = (name for name in candidates if _have_one_value_each(ids, self.table[name].value_texts))
+            one_per_item = (name for name in candidates if are_determined(self.table[name].value_texts, ids))
             return next(one_per_item, candidates[0])
 
         min_distinct = len(set(ids)) / 2
         for name in self.unnamed_columns:
             column = self.table[name]
             is_varied = column.is_prose and len(column.distinct_texts) > min_distinct
-            if name not in used and is_varied and _have_one_value_each(ids, column.value_texts):
+            if name not in used and is_varied and are_determined(column.value_texts, ids):
                 return name
         return None
 
@@ -632,11 +599,5 @@ class _RoleSearch(WideTableSearch):
         if not agents:
             return False
         pairs = set(zip(self.table.join_columns(agents), self.table[column].value_texts, strict=True))
-        complete_pairs = {pair for pair in pairs if None not in pair}
-        n_agents = len({agent for agent, _ in complete_pairs})
-        return len(complete_pairs) == n_agents
-
-
-def _have_one_value_each(ids: Sequence[Hashable], values: Sequence[Hashable]) -> bool:
-    """Return whether each id occurs in rows with only one value."""
-    return len(set(zip(ids, values, strict=True))) == len(set(ids))
+        complete_agents = [agent for agent, value in pairs if agent is not None and value is not None]
+        return len(complete_agents) == len(set(complete_agents))

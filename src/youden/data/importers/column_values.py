@@ -6,7 +6,7 @@ Costly properties are computed once, when they are first needed: most columns ar
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 
@@ -14,6 +14,8 @@ from youden.data.importers.column_names import ASKERS, SUBJECTS, infer_role, spl
 from youden.types.pool import Json
 
 Row = Mapping[str, Json]
+Values = Sequence[Hashable]
+"""One value per row; None if the value is missing."""
 FOLDER, FILE = "<folder>", "<file>"
 """Names of the columns that hold the folder and the file of each row."""
 FILE_NUMBER = "<repeat>"
@@ -49,12 +51,8 @@ class ColumnValues:
     @cached_property
     def texts(self) -> list[str]:
         """Texts of the values that are texts or lists of texts, without empty ones."""
-        texts = []
-        for value, value_text in zip(self.values, self.value_texts, strict=True):
-            has_text = isinstance(value, str) or _are_texts(value)
-            if value_text and has_text:
-                texts.append(value_text)
-        return texts
+        pairs = zip(self.values, self.value_texts, strict=True)
+        return [text for value, text in pairs if text and (isinstance(value, str) or _are_texts(value))]
 
     @cached_property
     def distinct_texts(self) -> set[str]:
@@ -90,7 +88,7 @@ class ColumnValues:
     @property
     def filled_fraction(self) -> float:
         """Fraction of rows with a value that is not empty, in [0, 1]."""
-        return sum(map(bool, self.value_texts)) / len(self.value_texts)
+        return sum(map(bool, self.value_texts)) / len(self.values)
 
     @property
     def is_repetitive(self) -> bool:
@@ -110,21 +108,10 @@ class ColumnValues:
         return n_questions / max(1, len(self.texts))
 
     @property
-    def can_be_id(self) -> bool:
-        """Whether the values may identify items: texts, whole numbers, or lists of texts."""
-        for value in self.values:
-            if isinstance(value, bool | dict):
-                return False
-            if isinstance(value, float) and not value.is_integer():
-                return False
-        return True
-
-    @property
     def is_long(self) -> bool:
         """Whether a value has several lines or is longer than an id."""
-        texts = [value for value in self.values if isinstance(value, str)]
-        is_too_long = any(len(text) > MAX_ID_LENGTH for text in texts)
-        return is_too_long or any(len(text.strip().splitlines()) > 1 for text in texts)
+        texts = [value.strip() for value in self.values if isinstance(value, str)]
+        return any(len(text) > MAX_ID_LENGTH or len(text.splitlines()) > 1 for text in texts)
 
 
 class TableColumns(dict[str, ColumnValues]):
@@ -159,14 +146,8 @@ class TableColumns(dict[str, ColumnValues]):
         if not names:
             return [""] * self.n_rows
 
-        columns = [self[name].value_texts for name in names]
-        joined_texts: list[str | None] = []
-        for texts in zip(*columns, strict=True):
-            if None in texts:
-                joined_texts.append(None)
-            else:
-                joined_texts.append(" / ".join(map(str, texts)))
-        return joined_texts
+        rows = zip(*(self[name].value_texts for name in names), strict=True)
+        return [None if None in texts else " / ".join(map(str, texts)) for texts in rows]
 
     def count_shared_cells(self, agents: Sequence[str], item: str) -> int:
         """Count the shared cells of a table whose items would be identified by a given column.
@@ -203,6 +184,11 @@ class TableColumns(dict[str, ColumnValues]):
         return 0 if is_single_category or are_categories else n_shared
 
 
+def are_determined(values: Values, *keys: Values) -> bool:
+    """Return whether rows with the same keys have the same value, so that the keys determine the value."""
+    return len(set(zip(*keys, strict=True))) == len(set(zip(*keys, values, strict=True)))
+
+
 def _are_texts(value: Json) -> bool:
     """Return whether a value is a list of texts, or a nested list of texts."""
     return isinstance(value, list) and all(isinstance(element, str) or _are_texts(element) for element in value)
@@ -216,6 +202,16 @@ def join_names(columns: Sequence[str]) -> str:
 def split_names(column: str) -> list[str]:
     """Return the names of the columns that a combined column, such as "a + b", joins; otherwise, the name itself."""
     return column.split(_SEPARATOR)
+
+
+def split_composite(text: str, columns: Collection[str]) -> tuple[str, ...] | None:
+    """Split a text such as `subject+id` into the names of the columns that it joins.
+
+    Returns None if the text is the name of a single column, or if one of the columns does not exist.
+    """
+    names = tuple(name.strip() for name in text.split("+"))
+    is_composite = len(names) > 1 and text not in columns and all(name in columns for name in names)
+    return names if is_composite else None
 
 
 def get_value(row: Row, column: str) -> Json:

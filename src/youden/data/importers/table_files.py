@@ -35,7 +35,7 @@ from youden.data.importers.foreign_files import (
     require_list,
     require_object,
 )
-from youden.data.importers.nested_rows import UnequalListsError, extract_rows
+from youden.data.importers.nested_rows import extract_rows
 from youden.data.importers.table_header import (
     Note,
     Records,
@@ -164,22 +164,16 @@ def _parse_plain_text(text: str, *, separator: str) -> pd.DataFrame | None:
     first_line, _, _ = text.partition("\n")
     header = next(csv.reader([first_line], delimiter=separator), [])
     names = [" ".join(name.split()) for name in header]
-    if not _are_plain_names(names) or is_pool_header(header):
+    are_plain = len(names) > 1 and all(names) and len(set(names)) == len(names) and GUARDED not in names
+    if not are_plain or is_pool_header(header):
         return None
 
     frame = pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False, na_values=[""])
     has_header = frame.columns.tolist() == header
     has_longer_rows = not isinstance(frame.index, pd.RangeIndex)  # pandas makes an index of additional fields
-    if frame.empty or not has_header or has_longer_rows or _repeats_header(frame):
+    if frame.empty or not has_header or has_longer_rows or (frame == frame.columns).all(axis=1).any():
         return None
     return frame.set_axis(names, axis=1).dropna(how="all").reset_index(drop=True)
-
-
-def _repeats_header(frame: pd.DataFrame) -> bool:
-    """Return whether a row has the names of all columns as its values."""
-    first_name = frame.columns[0]
-    candidates = frame[frame[first_name] == first_name]
-    return bool((candidates == frame.columns).all(axis=1).any())
 
 
 def iter_plain_locations(file: Path) -> Iterator[str]:
@@ -201,12 +195,6 @@ def iter_plain_locations(file: Path) -> Iterator[str]:
     for location, record in islice(records, 1, None):
         if any(record):
             yield location
-
-
-def _are_plain_names(names: Sequence[str]) -> bool:
-    """Return whether names of columns are unique, not empty, at least two, and without the column `guarded`."""
-    are_unique = len(set(names)) == len(names)
-    return len(names) > 1 and all(names) and are_unique and GUARDED not in names
 
 
 def _get_usual_separator(file: Path) -> str:
@@ -231,11 +219,8 @@ def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tupl
         return
 
     sheets = list(read_excel_sheets(file, note))
-    if len(sheets) == 1:
-        _, rows = sheets[0]
-        yield file.stem, rows
-    else:
-        yield from sheets
+    for title, rows in sheets:
+        yield title if len(sheets) > 1 else file.stem, rows
 
 
 def read_rows(
@@ -279,7 +264,7 @@ def read_rows(
         case ".parquet":
             return _read_parquet_rows(file)
     if (file / "state.json").is_file():
-        return _read_arrow_rows(file)
+        return _iter_batch_rows(_read_arrow_batches(file), file)
     suffix = repr(file.suffix) if file.suffix else "no suffix"
     problem = (
         f"its suffix is not that of a table: got {suffix}. Convert it to one of: {', '.join(EXTENSIONS)}. Rename it if only "
@@ -302,29 +287,20 @@ def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple
         yield from parse_lines(text, file, replaced)
     else:
         _check_only_objects(value, file)
-        try:
-            rows = extract_rows(value)
-        except UnequalListsError as error:
-            raise import_error(
-                file,
-                f"{error}. Write a null for each missing value, so that all lists are equally long.",
-                slug="import-json",
-            ) from error
-        for number, row in enumerate(rows, 1):
+        for number, row in enumerate(extract_rows(value, file), 1):
             yield f"{file}, row {number}", row
 
 
 def _check_only_objects(value: Json, file: Path) -> None:
     """Raise ImportFormatError [import-json] if a list has objects, which are rows, and other values, which would be lost."""
     elements = value if isinstance(value, list) else []
-    if not any(isinstance(element, dict) for element in elements):
-        return
-    for number, element in enumerate(elements, 1):
-        if element is not None and not isinstance(element, dict):
-            problem = (
-                f"it is not an object, as other rows are: got {format_excerpt(element)}. Write an object, or remove it."
-            )
-            raise import_error(f"{file}, row {number}", problem, slug="import-json")
+    others = [(number, element) for number, element in enumerate(elements, 1) if not isinstance(element, dict | None)]
+    if others and any(isinstance(element, dict) for element in elements):
+        number, element = others[0]
+        problem = (
+            f"it is not an object, as other rows are: got {format_excerpt(element)}. Write an object, or remove it."
+        )
+        raise import_error(f"{file}, row {number}", problem, slug="import-json")
 
 
 def _read_parquet_rows(file: Path) -> Iterator[tuple[str, Row]]:
@@ -340,25 +316,18 @@ def _read_parquet_rows(file: Path) -> Iterator[tuple[str, Row]]:
             file, f"it is not a Parquet file ({error}). Write it again.", slug="import-format"
         ) from error
     with table:
-        batches = table.iter_batches(batch_size=10_000)
-        yield from _iter_batch_rows(iter_unpacked(batches, file), file)
+        yield from _iter_batch_rows(iter_unpacked(table.iter_batches(batch_size=10_000), file), file)
 
 
-def _read_arrow_rows(folder: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the location and the values of each row of a split that `save_to_disk` of `datasets` wrote."""
-    state_file = folder / "state.json"
-    state = require_object(read_json(state_file), state_file)
-    entries = require_list(state.get("_data_files"), state_file)
-    files = [folder / str(get_nested(entry, "filename")) for entry in entries]
-    return _iter_batch_rows(_read_arrow_batches(files), folder)
-
-
-def _read_arrow_batches(files: Sequence[Path]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of rows (chunks of consecutive rows) in files that contain an Arrow stream.
+def _read_arrow_batches(folder: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of rows (chunks of consecutive rows) of a split that `save_to_disk` of `datasets` wrote.
 
     Raises: ImportFormatError [import-format] if a file is not an Arrow stream; InputError if its content is too large.
     """
-    for file in files:
+    state_file = folder / "state.json"
+    state = require_object(read_json(state_file), state_file)
+    for entry in require_list(state.get("_data_files"), state_file):
+        file = folder / str(get_nested(entry, "filename"))
         try:
             with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as stream:
                 yield from iter_unpacked(stream, file)
@@ -432,11 +401,10 @@ def _read_separated_rows(
     text = _decode_separated_file(file, note, replaced, strict=strict)
     first_line, _, other_lines = text.partition("\n")
     declaration = _SEPARATOR_LINE.fullmatch(first_line)
+    separator = _detect_separator(text, default=_get_usual_separator(file))
     if declaration is not None:
-        records = read_separated(file, declaration[1], text=other_lines)
-    else:
-        separator = _detect_separator(text, default=_get_usual_separator(file))
-        records = read_separated(file, separator, text=text)
+        separator, text = declaration[1], other_lines
+    records = read_separated(file, separator, text=text)
 
     location, header = next(records, ("", []))
     if strict or is_pool_header(header):
@@ -488,23 +456,12 @@ def _decode_separated_file(file: Path, note: Note, replaced: Replacements | None
         text = windows_text
         note("not UTF-8, read as Windows-1252", file.name)
 
-    if not strict:
-        _check_null_bytes(file, text)
-    return text
-
-
-def _check_null_bytes(file: Path, text: str) -> None:
-    """Raise ImportFormatError [import-encoding] if more than a fifth of the characters of a text are null bytes.
-
-    Such a text was probably written as UTF-16, which has two bytes per character, and decoded as another encoding.
-
-    file : file of the text, for the error message
-    """
-    if text.count("\0") > 0.2 * len(text):
+    if not strict and text.count("\0") > 0.2 * len(text):
         problem = (
             "it contains many null bytes, as a file in UTF-16 without a byte order mark does. Save the file as UTF-8."
         )
         raise import_error(file, problem, slug="import-encoding")
+    return text
 
 
 def _decode_lines(raw: bytes) -> str | None:
@@ -545,12 +502,11 @@ def _read_exact_rows(
     Raises: ImportFormatError [import-csv] if two columns have the same name, or if a record repeats the header or has another
         number of fields.
     """
-    duplicates = [name for name, n in Counter(header).items() if n > 1]
-    if duplicates:
-        raise import_error(
-            file, f"the column {duplicates[0]!r} occurs more than once. Rename one of them.", slug="import-csv"
-        )
-
+    for name, n_columns in Counter(header).items():
+        if n_columns > 1:
+            raise import_error(
+                file, f"the column {name!r} occurs more than once. Rename one of them.", slug="import-csv"
+            )
     for location, record in records:
         if record and len(record) != len(header):
             raise import_error(location, describe_length(record, header), slug="import-csv")
@@ -582,13 +538,8 @@ def _count_equal_splits(text: str, separator: str) -> tuple[int, int]:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     n_lines_by_n_fields: Counter[int] = Counter()
     with suppress(csv.Error):
-        for record in islice(reader, 50):
-            if len(record) > 1:
-                n_lines_by_n_fields[len(record)] += 1
-    if not n_lines_by_n_fields:
-        return 0, 0
-    n_fields, n_lines = n_lines_by_n_fields.most_common(1)[0]
-    return n_lines, n_fields
+        n_lines_by_n_fields.update(len(record) for record in islice(reader, 50) if len(record) > 1)
+    return max(((n_lines, n_fields) for n_fields, n_lines in n_lines_by_n_fields.items()), default=(0, 0))
 
 
 def read_text_folder(folder: Path, replaced: Replacements) -> Rows:

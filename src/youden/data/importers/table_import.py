@@ -7,16 +7,15 @@ Otherwise `column_roles` finds the roles of the columns, and they are reported.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
-from typing import NamedTuple
 
 from youden.data.importers.column_candidates import UnclearColumnsError
 from youden.data.importers.column_names import ROLES
 from youden.data.importers.column_roles import Roles, find_roles
-from youden.data.importers.column_values import FILE, FOLDER, Row, get_value, join_names
+from youden.data.importers.column_values import FILE, FOLDER, Row, get_value, join_names, split_composite
 from youden.data.importers.excel_files import SHEETS_NOT_READ
 from youden.data.importers.foreign_files import find_unique_suffixes, import_error, parse_json, read_text
 from youden.data.importers.nested_rows import flatten
@@ -37,7 +36,7 @@ from youden.data.importers.response_columns import (
     detect_known_layout,
     parse_column_paths,
 )
-from youden.data.importers.restarting_ids import split_composite, with_unique_items
+from youden.data.importers.restarting_ids import with_unique_items
 from youden.data.importers.role_messages import describe_roles, unclear_columns_error
 from youden.data.importers.table_files import (
     PLAIN,
@@ -95,8 +94,10 @@ def read_table(
             return imported
 
         # Agents have several responses to one item: perhaps the ids restart.
-        rows = _read_flat_rows(files)
-        roles = _get_named_roles(rows[0].keys(), columns)
+        rows = [{**flatten(row), FILE: str(file)} for file in files for _, row in read_rows(file)]
+        known_columns = {"agent": FILE, **_get_known_columns(rows[0], columns)}
+        roles = find_roles(rows, location_columns=[FILE], given=known_columns)
+        roles = replace(roles, unused=tuple(name for name in roles.unused if name != FILE))
         unique_roles = with_unique_items(roles, rows, location=str(files[0]))
         if unique_roles == roles:
             return imported
@@ -157,16 +158,12 @@ def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: M
         if first_located_row is None:
             continue
 
-        _, first_row = first_located_row
-        known_columns = _get_known_columns(first_row, columns)
+        known_columns = _get_known_columns(first_located_row[1], columns)
         agent_column = _infer_agent_column(file, known_columns) if len(files) == 1 else None
         if agent_column is not None:
             known_columns["agent"] = agent_column
             used_columns = f"agents by {agent_column!r}"
-
-        reader = _make_response_reader(file, first_row, known_columns, agent=name, builder=builder)
-        for location, row in chain([first_located_row], rows):
-            reader.add(row, location)
+        _add_known_rows(file, chain([first_located_row], rows), known_columns, agent=name, builder=builder)
     return replace(builder.build(), used_columns=used_columns)
 
 
@@ -184,45 +181,46 @@ def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> d
     return detect_known_layout(row) | known_columns
 
 
-def _make_response_reader(
-    file: Path, row: Mapping[str, Json], columns: Mapping[str, str], *, agent: str, builder: PoolBuilder
-) -> ResponseReader:
-    """Create the reader that adds the responses of a table to a pool. The column of each role is known.
+def _add_known_rows(
+    file: Path, located_rows: Iterable[tuple[str, Row]], columns: Mapping[str, str], *, agent: str, builder: PoolBuilder
+) -> None:
+    """Add the responses of a table to a pool. The column of each role is known.
 
     Repeats are several responses of an agent to an item. If no column has the role `repeat`, a column with a usual name, such
     as "epoch", distinguishes them.
 
     file : file of the table, for messages
-    row : first row of the table
+    located_rows : location and values of each row, at least one
     columns : column by role; the role `repeat` may have the value `ROW_ORDER`, so that repeats have the order of the rows
     agent : name of the agent if no column names agents
-    builder : pool to which the reader adds responses; notes on repeats and unused columns are added now
+    builder : pool to which the responses, and notes on repeats and unused columns, are added
 
     Raises: ImportFormatError [import-columns] if a column is missing (see `parse_column_paths`).
     """
+    rows = iter(located_rows)
+    first_located_row = next(rows)
+    _, first_row = first_located_row
     column_by_role = dict(columns)
-    usual_columns = [name for name in REPEATS if name in row and name not in columns.values()]
+    usual_columns = [name for name in REPEATS if name in first_row and name not in columns.values()]
     if "repeat" not in columns and usual_columns:
         column_by_role["repeat"] = usual_columns[0]
         builder.add_note(f"{file}: the column {usual_columns[0]} distinguishes repeats")
 
-    has_ordered_rows = column_by_role.get("repeat") == ROW_ORDER and ROW_ORDER not in row
+    has_ordered_rows = column_by_role.get("repeat") == ROW_ORDER and ROW_ORDER not in first_row
     if has_ordered_rows:
         del column_by_role["repeat"]
 
-    paths, agent_paths = parse_column_paths(file, row, column_by_role)
-    unused = _list_unused_columns(row, [*paths.values(), *agent_paths.values()])
+    paths, agent_paths = parse_column_paths(file, first_row, column_by_role)
+    used_columns: set[str | int] = set()
+    for path in (*paths.values(), *agent_paths.values()):
+        used_columns.update(steps[0] for steps in path.paths)
+    unused = [name for name in first_row if name not in used_columns]
     if unused:
         builder.add_note(f"{file}: columns not used: {', '.join(unused)}")
-    return ResponseReader(paths, agent_paths, agent, builder, has_ordered_rows=has_ordered_rows)
 
-
-def _list_unused_columns(row: Mapping[str, Json], paths: Sequence[ColumnPath]) -> list[str]:
-    """List the columns of a row that are the first step of no path."""
-    used_columns: set[str | int] = set()
-    for path in paths:
-        used_columns.update(steps[0] for steps in (path.steps, *path.further_steps))
-    return [name for name in row if name not in used_columns]
+    reader = ResponseReader(paths, agent_paths, agent, builder, has_ordered_rows=has_ordered_rows)
+    for location, row in chain([first_located_row], rows):
+        reader.add(row, location)
 
 
 def _infer_agent_column(file: Path, columns: Mapping[str, str]) -> str | None:
@@ -242,32 +240,6 @@ def _infer_agent_column(file: Path, columns: Mapping[str, str]) -> str | None:
     except UnclearColumnsError:
         return None
     return agents[0] if len(agents) == 1 else None
-
-
-def _read_flat_rows(files: Sequence[Path]) -> list[Row]:
-    """Read all rows of tables, with nested values as separate columns, and the file of each row."""
-    rows: list[Row] = []
-    for file in files:
-        for _, row in read_rows(file):
-            rows.append({**flatten(row), FILE: str(file)})
-    return rows
-
-
-def _get_named_roles(column_names: Collection[str], columns: Mapping[str, str]) -> Roles:
-    """Return the roles of columns that are named like a role, or that the user named.
-
-    column_names : all columns of the tables
-    columns : column by role, as named by the user
-    """
-    all_columns = {role: role for role in ROLES if role in column_names} | dict(columns)
-    used_columns = {FILE, *all_columns.values()}
-    return Roles(
-        {role: all_columns[role] for role in ("item", "text", "prompt", "repeat") if role in all_columns},
-        agents=(all_columns.get("agent", FILE),),
-        agent_columns=(),
-        has_generated_ids=False,
-        unused=tuple(name for name in column_names if name not in used_columns),
-    )
 
 
 def _read_unnamed_columns(
@@ -292,25 +264,28 @@ def _read_unnamed_columns(
     all_tables = _read_source_tables(path, files, columns, builder)
     tables, others = split_by_responses(path, all_tables, columns)
     if others:
-        builder.add_note(_describe_unread_tables(others))
+        file_names = ", ".join(repr(table.file.name) for table in others[:3])
+        ellipsis = " …" if len(others) > 3 else ""
+        builder.add_note(f"{format_count(len(others), 'table')} without responses not read ({file_names}{ellipsis})")
     location_columns = add_location_columns(tables)
     _add_combined_columns(tables, columns)
     _check_named_columns_exist(path, columns, [*tables, *others])
 
     items = PromptItemIds(_ItemIds(previous_pool, has_one_table=len(tables) == 1).get_id)
     importer = _TableImporter(path, columns, location_columns, others, items, builder)
-    column_uses = [importer.add_tables(group) for group in _group_by_layout(tables, columns)]
+    for group in _group_by_layout(tables, columns):
+        importer.add_tables(group)
     imported = builder.build()
     _check_files_share_items(path, imported.pool, tables, location_columns)
 
-    descriptions = dict.fromkeys(chain.from_iterable(use.descriptions for use in column_uses))
-    unused = dict.fromkeys(chain.from_iterable(use.unused for use in column_uses))
-    questions = [use.question for use in column_uses if use.question]
+    counts = format_count(sum(len(table.rows) for table in tables), "row")
+    if len(tables) > 1:
+        counts += f" of {format_count(len(tables), 'table')}"
     return replace(
         imported,
-        used_columns=f"{_describe_row_count(tables)}: {'; '.join(descriptions)}",
-        question=questions[0] if questions else None,
-        unused=tuple(unused),
+        used_columns=f"{counts}: {'; '.join(dict.fromkeys(importer.descriptions))}",
+        question=importer.question,
+        unused=tuple(dict.fromkeys(importer.unused)),
     )
 
 
@@ -322,40 +297,7 @@ def _group_by_layout(tables: Sequence[SourceTable], columns: Mapping[str, str]) 
     return list(tables_by_layout.values())
 
 
-def _describe_row_count(tables: Sequence[SourceTable]) -> str:
-    """Describe the number of rows, as in "12 rows of 2 tables"."""
-    counts = format_count(sum(len(table.rows) for table in tables), "row")
-    if len(tables) > 1:
-        counts += f" of {format_count(len(tables), 'table')}"
-    return counts
-
-
-def _describe_unread_tables(tables: Sequence[SourceTable]) -> str:
-    """Describe for a note how many tables without responses were not read, with the names of the first three files."""
-    file_names = ", ".join(repr(table.file.name) for table in tables[:3])
-    ellipsis = " …" if len(tables) > 3 else ""
-    return f"{format_count(len(tables), 'table')} without responses not read ({file_names}{ellipsis})"
-
-
-class _ColumnUse(NamedTuple):
-    """Which columns of tables with one layout were used.
-
-    Attributes
-    ----------
-    descriptions : sequence of str
-        Descriptions of the used columns for display, such as "'answer' for texts".
-    unused : sequence of str
-        Columns without a role, except those of folders and files.
-    question : str or None
-        Column of prompts; None if there is none, or if the roles of the columns were known and not inferred.
-    """
-
-    descriptions: Sequence[str]
-    unused: Sequence[str] = ()
-    question: str | None = None
-
-
-@dataclass(frozen=True)
+@dataclass
 class _TableImporter:
     """Adds the responses of tables to a pool, and finds the roles of the columns that are not named.
 
@@ -373,6 +315,12 @@ class _TableImporter:
         Gives ids to items that the tables identify only by prompts.
     builder : PoolBuilder
         Pool under construction.
+    descriptions : list of str
+        Descriptions of the used columns for display, such as "'answer' for texts".
+    unused : list of str
+        Columns without a role, except those of folders and files.
+    question : str or None
+        First column of prompts; None if there is none, or if the roles of the columns were known and not inferred.
     """
 
     path: Path
@@ -381,52 +329,38 @@ class _TableImporter:
     others: Sequence[SourceTable]
     items: PromptItemIds
     builder: PoolBuilder
+    descriptions: list[str] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+    question: str | None = None
 
-    def add_tables(self, tables: Sequence[SourceTable]) -> _ColumnUse:
-        """Add the responses of tables with the same layout to the pool, and return which of their columns were used.
+    def add_tables(self, tables: Sequence[SourceTable]) -> None:
+        """Add the responses of tables with the same layout to the pool, and record which of their columns were used.
 
         tables : at least one table; all have their responses in the same columns
 
         Raises: ImportFormatError [import-columns] if a role is not clear; others as in `read_table`.
         """
-        first_table = tables[0]
-        if self.has_known_layout(first_table):
-            return _ColumnUse([self.add_known_layout(table) for table in tables])
-
+        if "text" not in self.columns and "text" in detect_known_layout(tables[0].first_row):
+            for table in tables:
+                self.add_known_layout(table)
+            return
         roles = self.add_unknown_layout(tables)
-        description = describe_roles(roles, first_table.name)
-        unused = [column for column in roles.unused if column not in (FOLDER, FILE)]
-        return _ColumnUse([description], unused, roles.columns.get("prompt"))
+        self.descriptions.append(describe_roles(roles, tables[0].name))
+        self.unused += [column for column in roles.unused if column not in (FOLDER, FILE)]
+        self.question = self.question or roles.columns.get("prompt")
 
-    def has_known_layout(self, table: SourceTable) -> bool:
-        """Return whether a table has the columns of a known data set, and the user named no texts."""
-        return "text" not in self.columns and "text" in detect_known_layout(table.first_row)
-
-    def add_known_layout(self, table: SourceTable) -> str:
+    def add_known_layout(self, table: SourceTable) -> None:
         """Add the responses of a table with the columns of a known public data set to the pool.
 
         The roles of these columns are known, so that they need not be inferred. If no column names agents, the folder and
         the file of the table name the agent.
-
-        table : table for which `has_known_layout` is True
-
-        Returns a description of the columns for display, such as "'chosen,rejected' for texts, 'id' for items".
         """
         column_by_role = {**detect_known_layout(table.first_row), **self.columns}
-
         # all rows of a table are from the same folder and file
-        first_row = table.flat_rows[0]
-        locations = [str(first_row[column]) for column in self.location_columns]
-        default_agent = " / ".join(locations) or table.name
-
-        reader = _make_response_reader(
-            table.file, table.first_row, column_by_role, agent=default_agent, builder=self.builder
-        )
-        for location, row in table.rows:
-            reader.add(row, location)
-
-        descriptions = [f"{column!r} for {role}s" for role, column in column_by_role.items()]
-        return ", ".join(descriptions)
+        locations = [str(table.flat_rows[0][column]) for column in self.location_columns]
+        agent = " / ".join(locations) or table.name
+        _add_known_rows(table.file, table.rows, column_by_role, agent=agent, builder=self.builder)
+        self.descriptions.append(", ".join(f"{column!r} for {role}s" for role, column in column_by_role.items()))
 
     def add_unknown_layout(self, tables: Sequence[SourceTable]) -> Roles:
         """Infer the roles of the columns of tables with the same layout, and add the responses of the tables to the pool.
@@ -443,11 +377,12 @@ class _TableImporter:
         rows = [row for table in tables for row in table.flat_rows]
         has_ordered_rows = self.columns.get("repeat") == ROW_ORDER and not any(ROW_ORDER in row for row in rows)
         roles = self.find_roles(rows, has_ordered_rows=has_ordered_rows)
-        if roles.agent_columns:
-            self.note_empty_columns(rows)
+        empty_columns = [name for name in rows[0] if all(row.get(name) is None for row in rows)]
+        if roles.agent_columns and empty_columns:
+            self.builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
 
         # the values of the rows are not nested, so that each path is a single column
-        paths = {role: ColumnPath((column,)) for role, column in roles.columns.items()}
+        paths = {role: ColumnPath(((column,),)) for role, column in roles.columns.items()}
         reader = ResponseReader(
             paths,
             _make_agent_paths(roles),
@@ -458,17 +393,11 @@ class _TableImporter:
             is_exact=False,
             has_ordered_rows=has_ordered_rows,
         )
-        located_rows = list(chain.from_iterable(table.rows for table in tables))
+        located_rows = [located_row for table in tables for located_row in table.rows]
         _check_texts_are_not_nested(roles, located_rows)
         for location, row in located_rows:
             reader.add(row, location)
         return roles
-
-    def note_empty_columns(self, rows: Sequence[Row]) -> None:
-        """Add a note that lists the columns without a value in any row, because each of them may be an agent."""
-        empty_columns = [name for name in rows[0] if all(row.get(name) is None for row in rows)]
-        if empty_columns:
-            self.builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
 
     def find_roles(self, rows: Sequence[dict[str, Json]], *, has_ordered_rows: bool) -> Roles:
         """Find the roles of the columns of tables, such as agent, item and text, and add missing columns to the rows.
@@ -502,7 +431,11 @@ class _TableImporter:
             roles = with_unique_items(roles, rows, location=str(self.path))
         roles = with_prompts(roles, rows, self.others)
         for column in roles.columns.values():
-            _add_column(rows, column)
+            for row in rows:
+                # a row without a value stays without the column: it is no response, whereas an empty text is one
+                value = get_value(row, column)
+                if value is not None:
+                    row[column] = value
         return roles
 
     def make_unclear_error(self, error: UnclearColumnsError, rows: Sequence[Row]) -> ImportFormatError:
@@ -526,17 +459,6 @@ class _TableImporter:
         return unclear_columns_error(self.path, problem, all_columns, error.options)
 
 
-def _add_column(rows: Sequence[dict[str, Json]], column: str) -> None:
-    """Add a combined column, such as "subject + id", to the rows that lack it. The rows are changed in place.
-
-    A row without a value stays without the column: a row without a text is no response, whereas an empty text is one.
-    """
-    for row in rows:
-        value = None if column in row else get_value(row, column)
-        if value is not None:
-            row[column] = value
-
-
 def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
     """Check that no column of responses has texts in some rows and objects in other rows.
 
@@ -548,34 +470,22 @@ def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
 
     Raises: ImportFormatError [import-columns] if a column of responses has texts and objects.
     """
-    all_names = dict.fromkeys(chain.from_iterable(row for _, row in located_rows))
-    nested_names = [name for name in all_names if "." in name]
     for column in roles.agent_columns or (roles.columns["text"],):
-        names_in_column = [name for name in nested_names if name.startswith(f"{column}.")]
-        if names_in_column:
-            _check_no_text_in_objects(column, names_in_column, located_rows)
+        # a nested column such as "answer.score" that has a value next to a text holds further information about responses
+        names_next_to_text: set[str] = set()
+        for _, row in located_rows:
+            if row.get(column) is not None:
+                names_next_to_text.update(name for name, value in row.items() if value is not None)
 
-
-def _check_no_text_in_objects(column: str, nested_names: Sequence[str], located_rows: Rows) -> None:
-    """Check that each row has its response in a column, and not in an object in this column.
-
-    A nested column such as "answer.score" holds further information about a response if some row has both a value in it and
-    a text in the column of responses ("answer"). The other nested columns may hold responses.
-
-    column : column of responses
-    nested_names : columns with the values of objects in this column, such as "answer.text" for the column "answer"
-    located_rows : location and values of each row
-
-    Raises: ImportFormatError [import-columns] if a row may have its response in an object.
-    """
-    rows_with_text = [row for _, row in located_rows if row.get(column) is not None]
-    possible_texts = [name for name in nested_names if all(row.get(name) is None for row in rows_with_text)]
-    for location, row in located_rows:
-        present_names = [name for name in possible_texts if name in row]
-        if present_names and row.get(column) is None:
-            columns = f"{column!r} or in {present_names[0]!r}"
-            problem = f"the responses are texts in {columns}. Write all of them into one of the two."
-            raise import_error(location, problem, slug="import-columns")
+        for location, row in located_rows:
+            if row.get(column) is not None:
+                continue
+            nested = [name for name in row if name.startswith(f"{column}.") and name not in names_next_to_text]
+            if nested:
+                problem = (
+                    f"the responses are texts in {column!r} or in {nested[0]!r}. Write all of them into one of the two."
+                )
+                raise import_error(location, problem, slug="import-columns")
 
 
 def _read_source_tables(
@@ -627,7 +537,7 @@ def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
     first_keys = {column.partition(".")[0] for column in columns}
     if len(first_keys) == 1 and all("." in column for column in columns):
         shared_prefix = f"{first_keys.pop()}."
-    return {column.removeprefix(shared_prefix): ColumnPath((column,)) for column in columns}
+    return {column.removeprefix(shared_prefix): ColumnPath(((column,),)) for column in columns}
 
 
 class _ItemIds:

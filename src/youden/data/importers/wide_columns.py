@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from statistics import fmean, median
 
@@ -78,18 +78,22 @@ class WideTableSearch(ColumnCandidates):
         question : column of questions; None if the table has no such column
         has_prose : whether the responses are prose
 
-        Raises: UnclearColumnsError if a column is doubtful.
+        Raises: UnclearColumnsError if a column is doubtful. It proposes the other columns of agents as the responses.
         """
         doubtful = self.list_doubtful_columns(agent_columns, has_question=question is not None)
         certain_columns = [name for name in agent_columns if name not in doubtful]
+        other_columns = [name for name in self.table.names if name not in (question, *agent_columns)]
         if has_prose:
-            other_columns = [name for name in self.table.names if name not in (question, *agent_columns)]
-            for name in other_columns:
-                may_hold_short_responses = self.may_hold_responses(name) and self.holds_varied_words(name)
-                if may_hold_short_responses or self.may_be_unread_agent(name, certain_columns):
-                    doubtful.append(name)
-        if doubtful:
-            raise _make_doubtful_columns_error(doubtful, agent_columns=certain_columns, question=question)
+            doubtful += [name for name in other_columns if self.may_be_unread_agent(name, certain_columns)]
+        if not doubtful:
+            return
+
+        options = {"text": ",".join(certain_columns)}
+        if question:
+            options["prompt"] = question
+        names = ", ".join(map(repr, doubtful))
+        problem = f"{names} may be an agent, or describe the items or responses (add the names of agents to text=)"
+        raise UnclearColumnsError(problem, **options)
 
     def set_item_columns(self, question: str | None, prose_columns: Sequence[str]) -> None:
         """Set the attributes `item_columns` and `prompt_columns` of a wide table, in which each agent has a column.
@@ -100,15 +104,13 @@ class WideTableSearch(ColumnCandidates):
         question : column of questions; None if the table has no such column
         prose_columns : columns of prose, which hold questions or responses, so that they are not ids
         """
-        candidates = [name for name in self.get_candidates("item") if name not in prose_columns]
-        id_columns = [name for name in candidates if self.table[name].can_be_id]
         if question is not None:
             self.prompt_columns = [question]
-            self.item_columns = [*id_columns, question]
-        else:
-            # an address or UUID may identify an item
-            contact_columns = [name for name in self.unnamed_columns if self.table[name].is_contact]
-            self.item_columns = [*id_columns, *contact_columns]
+        further_columns = (
+            [question] if question else [name for name in self.unnamed_columns if self.table[name].is_contact]
+        )
+        candidates = [name for name in self.get_candidates("item") if name not in prose_columns]
+        self.item_columns = [*filter(self.can_be_id, candidates), *further_columns]
 
     def list_doubtful_columns(self, agent_columns: Sequence[str], *, has_question: bool) -> list[str]:
         """List the columns of agents that may hold something else; the list is empty if fewer than two certain columns remain.
@@ -121,44 +123,41 @@ class WideTableSearch(ColumnCandidates):
         has_question : whether another column holds the questions
         """
         remarks = [name for name in agent_columns if _has_name_of_remarks(name)]
-        words_by_column = {name: normalize_name(name).split("_") for name in agent_columns}
-        parts = _list_part_columns(words_by_column, n_remarks=len(remarks))
-        doubtful: set[str | None] = {*remarks, *parts}
-
-        median_filled = median(self.table[name].filled_fraction for name in agent_columns)
-        for name in agent_columns:
-            is_sparse = self.table[name].filled_fraction < 0.5 * median_filled
-            if is_sparse or _UNNAMED.fullmatch(name):
-                doubtful.add(name)
+        suspects: set[str | None] = {*remarks, *_list_part_columns(agent_columns, n_remarks=len(remarks))}
         if has_question:
-            doubtful.add(self.find_column_with_most_questions(agent_columns))
+            suspects.add(self.find_column_with_most_questions(agent_columns))
 
-        doubtful_columns = [name for name in agent_columns if name in doubtful]
+        min_filled = 0.5 * median(self.table[name].filled_fraction for name in agent_columns)
+        doubtful_columns = []
+        for name in agent_columns:
+            is_sparse = self.table[name].filled_fraction < min_filled
+            if name in suspects or is_sparse or _UNNAMED.fullmatch(name):
+                doubtful_columns.append(name)
         n_certain = len(agent_columns) - len(doubtful_columns)
         return doubtful_columns if n_certain > 1 else []
 
     def may_be_unread_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
         """Return whether a column that is not among the columns of agents may also hold the responses of an agent.
 
-        The column must be between two columns of agents, or more than a fifth of its values must be prose. The result is False
-        if the column holds addresses or UUIDs, if it has another meaning (`has_other_meaning`), or if it holds numbers and has
-        no name or a name that recurs.
+        This is assumed if the column holds different texts without digits, which may be short responses. It is also assumed if
+        the column is between two columns of agents, or if more than a fifth of its values are prose, unless the column holds
+        addresses or UUIDs, or has another meaning (`has_other_meaning`), or holds numbers and has no name or a name that recurs.
 
         name : column to be tested
         agent_columns : columns that each hold the responses of one agent; at least one
         """
         column = self.table[name]
-        names = self.table.names
+        has_digits = any(re.search(r"\d", text) for text in column.texts)
+        if self.may_hold_responses(name) and not column.is_repetitive and not has_digits:
+            return True
         if column.is_contact or self.has_other_meaning(name, agent_columns):
             return False
 
         # a measurement may have the same name for each agent
-        is_repetition = _REPEATED.search(name) is not None
-        name_recurs = is_repetition or any(other_name.startswith(f"{name} (") for other_name in names)
-        is_unnamed = _UNNAMED.fullmatch(name) is not None
-        if not column.is_text and (is_unnamed or name_recurs):
+        names = self.table.names
+        name_recurs = bool(_REPEATED.search(name)) or any(each.startswith(f"{name} (") for each in names)
+        if not column.is_text and (name_recurs or _UNNAMED.fullmatch(name)):
             return False
-
         positions = [names.index(agent) for agent in agent_columns]
         is_between_agents = min(positions) < names.index(name) < max(positions)
         n_prose = sum(len(text.split()) >= MIN_WORDS for text in column.texts)
@@ -166,8 +165,7 @@ class WideTableSearch(ColumnCandidates):
 
     def has_other_meaning(self, name: str, agent_columns: Sequence[str]) -> bool:
         """Return whether a column has a role or the name of one, or its name begins with that of an agent's column."""
-        agent_names = [normalize_name(agent) for agent in agent_columns]
-        is_about_agent = any(normalize_name(name).startswith(f"{agent}_") for agent in agent_names)
+        is_about_agent = any(normalize_name(name).startswith(f"{normalize_name(agent)}_") for agent in agent_columns)
         has_role_name = infer_role(name) is not None or self.has_group_name(name) or self.is_remark_column(name)
         return name in self.given.values() or is_about_agent or has_role_name
 
@@ -184,11 +182,6 @@ class WideTableSearch(ColumnCandidates):
         """Return whether a column holds prose that may be responses: it has many words on average, or its values seldom recur."""
         column = self.table[name]
         return column.is_prose and (column.mean_words >= MIN_WORDS or not column.is_repetitive)
-
-    def holds_varied_words(self, name: str) -> bool:
-        """Return whether a column holds different texts without digits, which may be short responses."""
-        column = self.table[name]
-        return not column.is_repetitive and not any(re.search(r"\d", text) for text in column.texts)
 
     def may_hold_responses(self, name: str) -> bool:
         """Return whether a column that the user did not name holds texts other than addresses, UUIDs and remarks."""
@@ -265,11 +258,8 @@ class WideTableSearch(ColumnCandidates):
         candidates : names of the columns that may hold questions
         prose_columns : names of all columns of prose, in the order of the table
         """
-
-        def get_reliability(name: str) -> tuple[float, int]:
-            return self.table[name].question_fraction, -get_name_priority(name, "prompt")
-
-        prompt_column = max(candidates, key=get_reliability)
+        by_name = sorted(candidates, key=lambda name: get_name_priority(name, "prompt"))
+        prompt_column = max(by_name, key=lambda name: self.table[name].question_fraction)
         response_columns = [name for name in prose_columns if name not in candidates]
         if len(response_columns) < 2:
             response_columns = [name for name in prose_columns if name != prompt_column]
@@ -303,16 +293,10 @@ class WideTableSearch(ColumnCandidates):
         prose_columns : names of all columns of prose, including `question`, in the order of the table
         """
         position = prose_columns.index(question)
-        before, after = prose_columns[:position], prose_columns[position + 1 :]
-        if not before or not after:
-            return
-
-        if len(before) <= len(after):
-            unclear, responses = before, after
-        else:
-            unclear, responses = after, before
-        problem = f"{', '.join(map(repr, unclear))} may be an agent or belong to the question"
-        raise UnclearColumnsError(problem, prompt=question, text=",".join(responses))
+        unclear, responses = sorted([prose_columns[:position], prose_columns[position + 1 :]], key=len)
+        if unclear:
+            problem = f"{', '.join(map(repr, unclear))} may be an agent or belong to the question"
+            raise UnclearColumnsError(problem, prompt=question, text=",".join(responses))
 
     def differs_from_others(self, name: str, prose_columns: Sequence[str]) -> bool:
         """Return whether a column of prose differs from all others, as a column of questions would.
@@ -373,24 +357,6 @@ class WideTableSearch(ColumnCandidates):
             raise UnclearColumnsError(ROW_PER_AGENT)
 
 
-def _make_doubtful_columns_error(
-    doubtful_columns: Sequence[str], *, agent_columns: Sequence[str], question: str | None
-) -> UnclearColumnsError:
-    """Make the error for a wide table, which has a column of responses per agent, if the meaning of some columns is unclear.
-
-    doubtful_columns : columns that may hold the responses of an agent, or information about items or responses
-    agent_columns : columns that certainly hold the responses of one agent each; the error proposes to read these columns as
-        responses
-    question : column of questions, which the error proposes as the column of prompts; None if the table has no such column
-    """
-    options = {"text": ",".join(agent_columns)}
-    if question:
-        options["prompt"] = question
-    names = ", ".join(map(repr, doubtful_columns))
-    problem = f"{names} may be an agent, or describe the items or responses (add the names of agents to text=)"
-    return UnclearColumnsError(problem, **options)
-
-
 def _has_name_of_remarks(column: str) -> bool:
     """Return whether the name of a column denotes remarks on responses, such as "Ana's comments" or "Comment of Ana"."""
     name = normalize_name(column)
@@ -402,17 +368,18 @@ def _get_name_parts(name: str) -> set[str]:
     return split_into_words(name) | {normalize_name(name)[:3]}
 
 
-def _list_part_columns(words_by_column: Mapping[str, list[str]], *, n_remarks: int) -> list[str]:
+def _list_part_columns(agent_columns: Sequence[str], *, n_remarks: int) -> list[str]:
     """List the columns that hold a part of the responses of each agent, such as the reasoning, instead of a whole response.
 
     For example, a table may have the columns "gpt" and "gpt thinking", and the same two columns for each other agent. If only
     some agents have such a second column, this column may be an agent of its own.
 
-    words_by_column : words in the name of each column that may hold the responses of an agent
+    agent_columns : columns that may hold the responses of an agent
     n_remarks : number of columns of remarks among these columns
 
     Returns the names of the columns. The list is empty if there are fewer than two agents, or if an agent has no second column.
     """
+    words_by_column = {name: normalize_name(name).split("_") for name in agent_columns}
     parts = [name for name, words in words_by_column.items() if words[-1] in PARTS]
     words_of_agents = [words_by_column[name][:-1] for name in parts]  # "gpt" for "gpt thinking"
     columns_with_part = [name for name, words in words_by_column.items() if words in words_of_agents]
