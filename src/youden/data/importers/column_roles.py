@@ -8,11 +8,10 @@ either, the error names the option with which the user decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 
-from youden.data.importers.column_candidates import AGENT_NAMES, MIN_WORDS, ROW_PER_AGENT, UnclearColumnsError
 from youden.data.importers.column_names import (
     NAMES,
     PAIRED,
@@ -26,10 +25,14 @@ from youden.data.importers.column_names import (
     split_path,
 )
 from youden.data.importers.column_values import (
+    AGENT_NAMES,
     FILE,
     FOLDER,
     MAX_ID_LENGTH,
+    MIN_WORDS,
+    ROW_PER_AGENT,
     Row,
+    UnclearColumnsError,
     are_determined,
     join_names,
 )
@@ -132,9 +135,9 @@ class _RoleSearch(WideTableSearch):
             return self.make_roles(agents=(), text=None, agent_columns=tuple(self.given_text_columns))
 
         candidates = [name for name in self.get_candidates("agent") if self.is_agent_candidate(name)]
-        shared_agents, is_ambiguous = self.find_agent_name_columns(candidates)
+        shared_agents = self.find_agent_name_columns(candidates)
         if shared_agents is not None:
-            return self.find_roles_of_long_table(shared_agents, are_agents_certain=True, is_ambiguous=is_ambiguous)
+            return self.find_roles_of_long_table(shared_agents, are_agents_certain=True)
 
         agent_columns = self.find_agent_columns() if self.may_be_wide(candidates) else ()
         if agent_columns:
@@ -143,72 +146,39 @@ class _RoleSearch(WideTableSearch):
 
         self.check_agents_are_not_rows(candidates)
         possible_agents = tuple([*candidates, *self.location_columns][:1])
-        return self.find_roles_of_long_table(possible_agents, are_agents_certain=False, is_ambiguous=is_ambiguous)
+        return self.find_roles_of_long_table(possible_agents, are_agents_certain=False)
 
-    def find_roles_of_long_table(
-        self, agents: tuple[str, ...], *, are_agents_certain: bool, is_ambiguous: bool
-    ) -> Roles:
+    def find_roles_of_long_table(self, agents: tuple[str, ...], *, are_agents_certain: bool) -> Roles:
         """Find the roles of the columns of a long table, in which one column has the responses of all agents.
 
         agents : columns that together name an agent
         are_agents_certain : whether the agents were found by the items that they have in common
-        is_ambiguous : whether the folders and the files of the table could equally well be the agents
 
         Returns the columns by role, and the columns without a role.
 
-        Raises: UnclearColumnsError if no column or several columns may hold the responses, if `is_ambiguous` is True, or if the
-            table has several agents that are not certain and the user did not name the column of items.
+        Raises: UnclearColumnsError if no column or several columns may hold the responses, or if the table has several agents
+            that are not certain and the user did not name the column of items.
         """
         # agents share questions, but no two agents give the same response
         prose_columns = [name for name in self.unnamed_columns if self.table[name].is_prose]
         prose_columns.sort(key=lambda name: self.table[name].mean_length)
         unshared_prose = [name for name in prose_columns if self.table.count_shared_cells(agents, name) == 0]
-        text = self.choose_text_column(
-            prose_columns, unshared_prose, agents=agents, are_agents_certain=are_agents_certain
-        )
+        can_choose = bool(prose_columns) and (are_agents_certain or bool(self.location_columns))
+        may_hold_other_texts = len(unshared_prose) > 1 and set(agents) <= set(self.location_columns)
+        if self.text_columns:
+            text = self.text_columns[0]
+        elif can_choose and not may_hold_other_texts:
+            text = (unshared_prose or prose_columns)[-1]  # the longest texts
+        else:
+            raise self.make_no_text_column_error(unshared_prose)
 
-        if is_ambiguous:
-            raise UnclearColumnsError(
-                f"folders and files may both be the agents: add --column 'agent={FOLDER}' or --column 'agent={FILE}'"
-            )
         has_several_agents = len(set(self.table.join_columns(agents))) > 1
         if not are_agents_certain and "item" not in self.given and has_several_agents:
             raise UnclearColumnsError("no column holds ids or prompts that two agents share")
-
         self.check_has_header([text])
         roles = self.make_roles(agents=agents, text=text, agent_columns=())
         self.check_single_text_column(roles, unshared_prose)
         return roles
-
-    def choose_text_column(
-        self,
-        prose_columns: Sequence[str],
-        unshared_columns: Sequence[str],
-        *,
-        agents: tuple[str, ...],
-        are_agents_certain: bool,
-    ) -> str:
-        """Return the column of responses of a table in which one column has the responses of all agents.
-
-        A column whose name suggests responses is preferred. Otherwise, it is the column of the longest texts in
-        `unshared_columns` or, if there are none, in `prose_columns`.
-
-        prose_columns : columns of prose whose names suggest no role, sorted by the length of their texts
-        unshared_columns : columns of `prose_columns` in which no two agents have the same text, sorted in the same way
-        agents : columns that together name an agent
-        are_agents_certain : whether the agents were found by the items that they have in common
-
-        Raises: UnclearColumnsError if no column holds responses, or if several columns of prose may hold them.
-        """
-        if self.text_columns:
-            return self.text_columns[0]
-
-        are_agents_locations = set(agents) <= set(self.location_columns)
-        may_hold_other_texts = len(unshared_columns) > 1 and are_agents_locations
-        can_choose = are_agents_certain or bool(self.location_columns)
-        if not prose_columns or not can_choose or may_hold_other_texts:
-            raise self.make_no_text_column_error(unshared_columns)
-        return (unshared_columns or prose_columns)[-1]
 
     def make_no_text_column_error(self, unshared_columns: Sequence[str]) -> UnclearColumnsError:
         """Make the error for a table in which no column clearly holds the responses.
@@ -309,7 +279,7 @@ class _RoleSearch(WideTableSearch):
             return False
         return not any(is_agent_name(name) and len(set(self.table[name].value_texts)) > 1 for name in agent_candidates)
 
-    def find_agent_name_columns(self, candidates: Sequence[str]) -> tuple[tuple[str, ...] | None, bool]:
+    def find_agent_name_columns(self, candidates: Sequence[str]) -> tuple[str, ...] | None:
         """Find the columns that name agents: the column that the user named, or one whose agents share items.
 
         Agents share an item if they responded to it. The search ends with the first of these steps that finds shared items:
@@ -326,13 +296,16 @@ class _RoleSearch(WideTableSearch):
 
         Returns
         -------
-        columns : tuple of str or None
+        tuple of str or None
             Columns that together name an agent; None if no step finds shared items.
-        is_ambiguous : bool
-            Whether the folders and the files could both be the agents.
+
+        Raises
+        ------
+        UnclearColumnsError
+            If the folders and the files could both be the agents.
         """
         if "agent" in self.given:
-            return (self.given["agent"],), False
+            return (self.given["agent"],)
 
         likely_columns = [*candidates, *self.location_columns]
         if len(self.location_columns) == 2:
@@ -340,15 +313,13 @@ class _RoleSearch(WideTableSearch):
             prompts = [name for name in self.prompt_columns if name in self.item_columns]
             columns = self.find_agents_sharing_most_items(likely_columns, prompts)
             if columns is not None:
-                return columns, False
+                return columns
 
         item_columns = self.list_item_columns_by_location()
-        is_ambiguous = self.has_ambiguous_locations(candidates, item_columns)
+        if not candidates:
+            self.check_locations_differ(item_columns)
         columns = self.find_agents_sharing_most_items(likely_columns, item_columns)
-        if columns is None:
-            unlikely_columns = self.list_unlikely_agent_columns()
-            columns = self.find_agents_sharing_most_items(unlikely_columns, self.item_columns)
-        return columns, is_ambiguous
+        return columns or self.find_agents_sharing_most_items(self.list_unlikely_agent_columns(), self.item_columns)
 
     def list_item_columns_by_location(self) -> list[str]:
         """List the columns of ids or prompts, and ids combined with the folder or the file, in which they may restart."""
@@ -394,25 +365,23 @@ class _RoleSearch(WideTableSearch):
         """Return the largest number of shared cells for one of the columns `items`; 0 without columns."""
         return max((self.table.count_shared_cells(agents, item) for item in items), default=0)
 
-    def has_ambiguous_locations(self, agent_candidates: Sequence[str], item_columns: Sequence[str]) -> bool:
-        """Return whether the folders and the files could equally well be the agents.
+    def check_locations_differ(self, item_columns: Sequence[str]) -> None:
+        """Raise UnclearColumnsError if the folders and the files could equally well be the agents.
 
         The shared cells are counted with the folders as agents, and again with the files as agents. The folders and files are
-        ambiguous if the two numbers are equal and greater than 0. They are not ambiguous if another column may name the agents.
+        ambiguous if the two numbers are equal and greater than 0.
 
-        agent_candidates : columns other than folders and files that may name agents
         item_columns : columns of ids or prompts, also combined with folders or files
         """
-        if agent_candidates or len(self.location_columns) < 2:
-            return False
-
-        n_shared_of_locations = set()
+        n_shared_of_locations = []
         for location in self.location_columns:
             # a combined column, such as "<folder> + id", contains the name of the location
             other_columns = [name for name in item_columns if location not in name]
-            n_shared_of_locations.add(self.count_max_shared_cells([location], other_columns))
-        are_equal = len(n_shared_of_locations) == 1
-        return are_equal and 0 not in n_shared_of_locations
+            n_shared_of_locations.append(self.count_max_shared_cells([location], other_columns))
+        if len(n_shared_of_locations) == 2 and n_shared_of_locations[0] == n_shared_of_locations[1] > 0:
+            raise UnclearColumnsError(
+                f"folders and files may both be the agents: add --column 'agent={FOLDER}' or --column 'agent={FILE}'"
+            )
 
     def check_single_text_column(self, roles: Roles, unshared_prose: Sequence[str]) -> None:
         """Raise UnclearColumnsError if another column may hold the responses instead of the chosen column.
@@ -459,16 +428,23 @@ class _RoleSearch(WideTableSearch):
             columns["agent"] = join_names(agents)
 
         columns |= self.find_item_and_prompt_columns(agents, used={text, *agents, *agent_columns})
-        item = columns.get("item", columns.get("prompt"))
-        excluded = (*agents, item, *self.given.values())
+        excluded = {*agents, columns.get("item", columns.get("prompt")), *self.given.values()}
         for role in ("group", "empty", "repeat"):
-            column = self.find_named_column(role, agents=agents, excluded=excluded)
-            if column is not None:
-                columns[role] = column
+            candidates = [name for name in self.get_candidates(role) if role in self.given or name not in excluded]
+            if candidates and (role != "group" or self.may_be_group(candidates[0], agents)):
+                columns[role] = candidates[0]
 
         used = {*columns.values(), *agents, *agent_columns}
         unused = tuple(name for name in self.table.names if name not in used)
         return Roles(columns, agents, agent_columns, has_generated_ids="item" not in columns, unused=unused)
+
+    def may_be_group(self, column: str, agents: tuple[str, ...]) -> bool:
+        """Return whether the user named a column of groups, or each agent has one group in this column.
+
+        agents : columns that together name an agent; empty if each agent has its own column
+        """
+        is_determined = bool(agents) and are_determined(self.table[column].value_texts, self.table.join_columns(agents))
+        return "group" in self.given or is_determined
 
     def find_item_and_prompt_columns(self, agents: tuple[str, ...], used: set[str | None]) -> dict[str, str]:
         """Return the columns of the roles "item" and "prompt". Without ids, items are identified by their prompts.
@@ -480,35 +456,12 @@ class _RoleSearch(WideTableSearch):
         item = self.find_item_column(agents, candidates)
         if item is None:
             return {}
-        has_ids = self.has_item_name(item) and not self.table[item].is_long
+        has_item_name = item not in self.prompt_columns and infer_role(item) == "item"
+        has_ids = (has_item_name or self.given.get("item") == item) and not self.table[item].is_long
         if not has_ids:
             return {"prompt": item}
         prompt = self.given.get("prompt") or self.find_prompt_column(item, {*used, item})
         return {"item": item, "prompt": prompt} if prompt else {"item": item}
-
-    def find_named_column(self, role: str, *, agents: tuple[str, ...], excluded: Collection[str | None]) -> str | None:
-        """Return the column that the user named for a role, or else the first column whose name suggests the role.
-
-        A column whose name suggests groups must also have one value per agent, because an agent belongs to one group only.
-        Returns None if the user named no column and no name suggests the role, or if an agent has several groups.
-
-        role : "group", "empty" or "repeat"
-        agents : columns that together name an agent; empty if each agent has its own column
-        excluded : columns that have another role
-        """
-        if role in self.given:
-            return self.given[role]
-        # also columns that have values only in rows without a response
-        candidates = [name for name in self.columns_by_role.get(role, []) if name not in excluded]
-        if not candidates:
-            return None
-        if role == "group" and not self.is_constant_per_agent(agents, candidates[0]):
-            return None
-        return candidates[0]
-
-    def has_item_name(self, column: str) -> bool:
-        """Return whether the user named a column as the item, or its name suggests items."""
-        return self.given.get("item") == column or (column not in self.prompt_columns and infer_role(column) == "item")
 
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts that identifies items; None without candidates.
@@ -537,7 +490,7 @@ class _RoleSearch(WideTableSearch):
         The column with the most shared cells (`TableColumns.count_shared_cells`) is returned.
 
         Several columns may have the same number of shared cells. Then the first one is returned, unless it holds ids that
-        restart for each agent and do not identify items (`has_restarting_ids`). In this case, a column of prompts is returned.
+        restart for each agent and do not identify items. In this case, a column of prompts is returned.
 
         agents : columns that together name an agent
         candidates : columns of ids or prompts, at least one
@@ -548,17 +501,14 @@ class _RoleSearch(WideTableSearch):
             return None
 
         first_column, *equal_columns = [name for name in candidates if n_shared[name] == max_shared]
-        for name in equal_columns:
+        ids = self.table[first_column].value_texts
+        for name in equal_columns if infer_role(first_column) != "prompt" else ():
+            prompts = self.table[name].value_texts
             is_prompt = infer_role(name) == "prompt" and self.table[name].is_text
-            if is_prompt and self.has_restarting_ids(first_column, name):
+            # ids restart if some id has several prompts, and some prompt several ids
+            if is_prompt and not are_determined(ids, prompts) and not are_determined(prompts, ids):
                 return name
         return first_column
-
-    def has_restarting_ids(self, item: str, prompt: str) -> bool:
-        """Return whether ids may restart for each agent: some id has several prompts, and some prompt several ids."""
-        ids, prompts = self.table[item].value_texts, self.table[prompt].value_texts
-        is_one_to_one = are_determined(ids, prompts) or are_determined(prompts, ids)
-        return infer_role(item) != "prompt" and not is_one_to_one
 
     def find_prompt_column(self, item: str, used: set[str | None]) -> str | None:
         """Return the column of prompts, or None.
@@ -590,14 +540,3 @@ class _RoleSearch(WideTableSearch):
             if name not in used and is_varied and are_determined(column.value_texts, ids):
                 return name
         return None
-
-    def is_constant_per_agent(self, agents: tuple[str, ...], column: str) -> bool:
-        """Return whether a column has a single value in all rows of each agent; missing values are ignored.
-
-        agents : columns that together name the agent of a row; if there are none, the result is False
-        """
-        if not agents:
-            return False
-        pairs = set(zip(self.table.join_columns(agents), self.table[column].value_texts, strict=True))
-        complete_agents = [agent for agent, value in pairs if agent is not None and value is not None]
-        return len(complete_agents) == len(set(complete_agents))

@@ -18,9 +18,6 @@ from youden.data.importers.column_values import (
     FILE_NUMBER,
     FOLDER,
     ColumnValues,
-    get_value,
-    join_names,
-    split_composite,
 )
 from youden.data.importers.foreign_files import find_unique_suffixes
 from youden.data.importers.nested_rows import flatten, is_list_of_objects, split_into_rows
@@ -186,17 +183,13 @@ def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> di
 
     The keys of the result are the columns, as the user wrote them. Columns that do not exist in the row are left out.
     """
-    flat_row = flatten(row) if columns else {}
     values: dict[str, Json] = {}
     for role, option in columns.items():
-        names = option.split(",") if role == "text" else [option]
-        for name in names:
-            combined_columns = split_composite(name, flat_row)
+        for name in option.split(",") if role == "text" else [option]:
             path = ColumnPath.parse(name, row)
-            if combined_columns:
-                values[name] = get_value(flat_row, join_names(combined_columns))
-            elif path is not None:
-                values[name] = path.get_value(row)
+            value = None if path is None else path.get_value(row)
+            if value is not None:
+                values[name] = value
     return values
 
 

@@ -7,17 +7,24 @@ Otherwise `column_roles` finds the roles of the columns, and they are reported.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
 
-from youden.data.importers.column_candidates import UnclearColumnsError
 from youden.data.importers.column_names import ROLES
 from youden.data.importers.column_roles import Roles, find_roles
-from youden.data.importers.column_values import FILE, FOLDER, Row, get_value, join_names, split_composite
+from youden.data.importers.column_values import (
+    FILE,
+    FOLDER,
+    Row,
+    UnclearColumnsError,
+    get_value,
+    join_names,
+    split_composite,
+)
 from youden.data.importers.excel_files import SHEETS_NOT_READ
-from youden.data.importers.foreign_files import find_unique_suffixes, import_error, parse_json, read_text
+from youden.data.importers.foreign_files import find_unique_suffixes, import_error
 from youden.data.importers.nested_rows import flatten
 from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, PoolBuilder, PromptItemIds
 from youden.data.importers.related_tables import (
@@ -202,13 +209,12 @@ def _add_known_rows(
     _, first_row = first_located_row
     column_by_role = dict(columns)
     usual_columns = [name for name in REPEATS if name in first_row and name not in columns.values()]
-    if "repeat" not in columns and usual_columns:
-        column_by_role["repeat"] = usual_columns[0]
-        builder.add_note(f"{file}: the column {usual_columns[0]} distinguishes repeats")
-
-    has_ordered_rows = column_by_role.get("repeat") == ROW_ORDER and ROW_ORDER not in first_row
+    has_ordered_rows = column_by_role.get("repeat") == ROW_ORDER
     if has_ordered_rows:
         del column_by_role["repeat"]
+    elif "repeat" not in columns and usual_columns:
+        column_by_role["repeat"] = usual_columns[0]
+        builder.add_note(f"{file}: the column {usual_columns[0]} distinguishes repeats")
 
     paths, agent_paths = parse_column_paths(file, first_row, column_by_role)
     used_columns: set[str | int] = set()
@@ -260,6 +266,8 @@ def _read_unnamed_columns(
     Raises: ImportFormatError [import-columns] if a role is not clear; others as in `read_table`.
     """
     path = paths[0]
+    has_ordered_rows = columns.get("repeat") == ROW_ORDER
+    columns = {role: column for role, column in columns.items() if (role, column) != ("repeat", ROW_ORDER)}
     builder = PoolBuilder(path.stem, merges=True)
     all_tables = _read_source_tables(path, files, columns, builder)
     tables, others = split_by_responses(path, all_tables, columns)
@@ -271,10 +279,13 @@ def _read_unnamed_columns(
     _add_combined_columns(tables, columns)
     _check_named_columns_exist(path, columns, [*tables, *others])
 
-    items = PromptItemIds(_ItemIds(previous_pool, has_one_table=len(tables) == 1).get_id)
-    importer = _TableImporter(path, columns, location_columns, others, items, builder)
-    for group in _group_by_layout(tables, columns):
-        importer.add_tables(group)
+    items = PromptItemIds(_make_id_function(previous_pool, has_one_table=len(tables) == 1))
+    importer = _TableImporter(path, columns, location_columns, others, items, builder, has_ordered_rows)
+    tables_by_layout: dict[str | None, list[SourceTable]] = {}
+    for table in tables:
+        tables_by_layout.setdefault(table.find_layout(columns), []).append(table)
+    for tables_of_layout in tables_by_layout.values():
+        importer.add_tables(tables_of_layout)
     imported = builder.build()
     _check_files_share_items(path, imported.pool, tables, location_columns)
 
@@ -287,14 +298,6 @@ def _read_unnamed_columns(
         question=importer.question,
         unused=tuple(dict.fromkeys(importer.unused)),
     )
-
-
-def _group_by_layout(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> list[list[SourceTable]]:
-    """Group the tables that have their responses in the same columns; `columns` are those that the user named."""
-    tables_by_layout: dict[str | None, list[SourceTable]] = {}
-    for table in tables:
-        tables_by_layout.setdefault(table.find_layout(columns), []).append(table)
-    return list(tables_by_layout.values())
 
 
 @dataclass
@@ -315,6 +318,8 @@ class _TableImporter:
         Gives ids to items that the tables identify only by prompts.
     builder : PoolBuilder
         Pool under construction.
+    has_ordered_rows : bool
+        Whether the user chose that rows of one agent and item are repeats, in the order of the rows.
     descriptions : list of str
         Descriptions of the used columns for display, such as "'answer' for texts".
     unused : list of str
@@ -329,6 +334,7 @@ class _TableImporter:
     others: Sequence[SourceTable]
     items: PromptItemIds
     builder: PoolBuilder
+    has_ordered_rows: bool
     descriptions: list[str] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
     question: str | None = None
@@ -356,6 +362,8 @@ class _TableImporter:
         the file of the table name the agent.
         """
         column_by_role = {**detect_known_layout(table.first_row), **self.columns}
+        if self.has_ordered_rows:
+            column_by_role["repeat"] = ROW_ORDER
         # all rows of a table are from the same folder and file
         locations = [str(table.flat_rows[0][column]) for column in self.location_columns]
         agent = " / ".join(locations) or table.name
@@ -375,8 +383,7 @@ class _TableImporter:
             others; [import-ids] if it is unclear what identifies the items.
         """
         rows = [row for table in tables for row in table.flat_rows]
-        has_ordered_rows = self.columns.get("repeat") == ROW_ORDER and not any(ROW_ORDER in row for row in rows)
-        roles = self.find_roles(rows, has_ordered_rows=has_ordered_rows)
+        roles = self.find_roles(rows)
         empty_columns = [name for name in rows[0] if all(row.get(name) is None for row in rows)]
         if roles.agent_columns and empty_columns:
             self.builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
@@ -391,7 +398,7 @@ class _TableImporter:
             self.items,
             has_generated_ids=roles.has_generated_ids,
             is_exact=False,
-            has_ordered_rows=has_ordered_rows,
+            has_ordered_rows=self.has_ordered_rows,
         )
         located_rows = [located_row for table in tables for located_row in table.rows]
         _check_texts_are_not_nested(roles, located_rows)
@@ -399,34 +406,30 @@ class _TableImporter:
             reader.add(row, location)
         return roles
 
-    def find_roles(self, rows: Sequence[dict[str, Json]], *, has_ordered_rows: bool) -> Roles:
+    def find_roles(self, rows: Sequence[dict[str, Json]]) -> Roles:
         """Find the roles of the columns of tables, such as agent, item and text, and add missing columns to the rows.
 
         Two kinds of columns are added: combined columns, such as "subject+id", and the column of prompts if another table has the
         prompts.
 
         rows : rows of all tables with the same layout, changed in place
-        has_ordered_rows : whether the user chose that rows of one agent and item are repeats, in the order of the rows
 
         Returns the columns by role, and the columns without a role.
 
         Raises: ImportFormatError [import-columns] if roles are unclear; [import-ids] if it is unclear what identifies
             items.
         """
-        given = dict(self.columns)
-        if has_ordered_rows:
-            del given["repeat"]
         try:
-            roles = find_roles(rows, location_columns=self.location_columns, given=given)
+            roles = find_roles(rows, location_columns=self.location_columns, given=self.columns)
         except UnclearColumnsError as error:
             raise self.make_unclear_error(error, rows) from error
 
         # the parts of a combined column such as "subject+id" are used
-        item_columns = split_composite(given.get("item", ""), roles.unused) or ()
+        item_columns = split_composite(self.columns.get("item", ""), roles.unused) or ()
         unused = tuple(column for column in roles.unused if column not in item_columns)
         roles = replace(roles, unused=unused)
 
-        user_distinguishes_rows = "item" in self.columns or "repeat" in self.columns
+        user_distinguishes_rows = "item" in self.columns or "repeat" in self.columns or self.has_ordered_rows
         if not user_distinguishes_rows:
             roles = with_unique_items(roles, rows, location=str(self.path))
         roles = with_prompts(roles, rows, self.others)
@@ -510,20 +513,9 @@ def _read_source_tables(
 
     has_texts = path.is_dir() and any(path.rglob("*/*.txt"))
     if files and not has_texts:
-        raise unclear_columns_error(path, "no list of rows holds responses as text", _list_json_keys(files))
+        raise unclear_columns_error(path, "no list of rows holds responses as text", [])
     rows = read_text_folder(path, builder.replaced)
     return [prepare_table(path, path.name, rows, columns, builder.add_note)]
-
-
-def _list_json_keys(files: Sequence[Path]) -> list[str]:
-    """List the keys of the objects in JSON files, each key once; other files and other values have none."""
-    keys: dict[str, None] = {}  # an ordered set
-    for file in files:
-        if file.suffix.lower() == ".json":
-            content = parse_json(read_text(file), file)
-            if isinstance(content, dict):
-                keys |= dict.fromkeys(content)
-    return list(keys)
 
 
 def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
@@ -540,36 +532,28 @@ def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
     return {column.removeprefix(shared_prefix): ColumnPath(((column,),)) for column in columns}
 
 
-class _ItemIds:
-    """Ids of items by prompt: q001, q002, … for one table, and hashes of the prompts for several tables.
+def _make_id_function(previous_pool: Pool | None, *, has_one_table: bool) -> Callable[[int, str], str]:
+    """Return a function that returns the id of an item for its number and its prompt with single spaces.
 
-    With hashes, equal prompts get equal ids even if only some of the tables are imported.
+    The ids are q001, q002, … for one table, and hashes of the prompts for several tables: equal prompts then get equal ids even
+    if only some of the tables are imported.
 
     previous_pool : earlier import, whose prompts keep their ids; None without one
     has_one_table : whether all prompts are in one table
     """
+    previous_items = () if previous_pool is None else previous_pool.items
+    previous_ids = {item.id for item in previous_items}
+    id_by_prompt = {" ".join(item.prompt.split()): item.id for item in previous_items if item.prompt}
+    numbered_ids = (f"q{number:03d}" for number in count(1))
+    unused_ids = (id_ for id_ in numbered_ids if id_ not in previous_ids)
 
-    def __init__(self, previous_pool: Pool | None, *, has_one_table: bool) -> None:
-        self._has_one_table = has_one_table
-        self._id_by_prompt: dict[str, str] = {}  # by the prompt with single spaces
-        previous_ids = set()
-        if previous_pool is not None:
-            for item in previous_pool.items:
-                previous_ids.add(item.id)
-                if item.prompt:
-                    prompt_with_single_spaces = " ".join(item.prompt.split())
-                    self._id_by_prompt[prompt_with_single_spaces] = item.id
-        numbered_ids = (f"q{number:03d}" for number in count(1))
-        self._unused_ids = (id_ for id_ in numbered_ids if id_ not in previous_ids)
+    def get_id(_number: int, prompt: str) -> str:
+        if prompt not in id_by_prompt:
+            digest = hashlib.sha256(prompt.encode()).hexdigest()
+            id_by_prompt[prompt] = next(unused_ids) if has_one_table else f"q-{digest[:8]}"
+        return id_by_prompt[prompt]
 
-    def get_id(self, _number: int, prompt: str) -> str:
-        """Return the id of a prompt with single spaces, which is generated when the prompt first occurs."""
-        if prompt in self._id_by_prompt:
-            return self._id_by_prompt[prompt]
-        digest = hashlib.sha256(prompt.encode()).hexdigest()
-        item_id = next(self._unused_ids) if self._has_one_table else f"q-{digest[:8]}"
-        self._id_by_prompt[prompt] = item_id
-        return item_id
+    return get_id
 
 
 def _add_combined_columns(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> None:
@@ -592,18 +576,14 @@ def _check_named_columns_exist(path: Path, columns: Mapping[str, str], tables: S
     """Check that each column that the user named exists in at least one table.
 
     path : file or folder that the user named, for the error message
-    columns : column by role, as named by the user. The role `text` may have several columns, separated by commas. The value
-        `ROW_ORDER` of the role `repeat` is not a column, and is not checked.
+    columns : column by role, as named by the user. The role `text` may have several columns, separated by commas.
     tables : all tables, with and without responses
 
     Raises: ImportFormatError [import-columns] if no table has one of the columns.
     """
     named_columns: list[str] = []
     for role, option in columns.items():
-        if role == "text":
-            named_columns += option.split(",")
-        elif (role, option) != ("repeat", ROW_ORDER):
-            named_columns.append(option)
+        named_columns += option.split(",") if role == "text" else [option]
 
     existing = set(chain.from_iterable(table.columns for table in tables))
     missing = [column for column in named_columns if column not in existing]
@@ -632,22 +612,15 @@ def _check_files_share_items(
 
     Raises: ImportFormatError [import-columns] if an agent that is named after a file or folder shares no item.
     """
-    file_names: set[str] = set()
-    for table in tables:
-        _, first_row = table.rows[0]
-        file_names.update(str(first_row.get(column)) for column in location_columns)
-
-    isolated_ids = [agent_id for agent_id in _list_isolated_agents(pool) if agent_id in file_names]
-    if isolated_ids:
-        names = ", ".join(map(repr, isolated_ids[:3]))
-        verb = "shares" if len(isolated_ids) == 1 else "share"
-        raise unclear_columns_error(path, f"{names} {verb} no item with other agents", tables[0].columns)
-
-
-def _list_isolated_agents(pool: Pool) -> list[str]:
-    """Return the ids of the agents that share no item with another agent; empty if no agents share items."""
     is_shared_item = pool.present.sum(axis=0) > 1
     has_shared_item = (pool.present & is_shared_item).any(axis=1)
     if not has_shared_item.any():
-        return []
-    return [agent.id for agent, shares_item in zip(pool.agents, has_shared_item, strict=True) if not shares_item]
+        return
+
+    file_names = {str(table.flat_rows[0].get(column)) for table in tables for column in location_columns}
+    isolated = [agent.id for agent, is_shared in zip(pool.agents, has_shared_item, strict=True) if not is_shared]
+    isolated_files = [repr(agent_id) for agent_id in isolated if agent_id in file_names]
+    if isolated_files:
+        verb = "shares" if len(isolated_files) == 1 else "share"
+        problem = f"{', '.join(isolated_files[:3])} {verb} no item with other agents"
+        raise unclear_columns_error(path, problem, tables[0].columns)

@@ -7,13 +7,6 @@ from collections.abc import Sequence
 from itertools import combinations
 from statistics import fmean, median
 
-from youden.data.importers.column_candidates import (
-    AGENT_NAMES,
-    MIN_WORDS,
-    ROW_PER_AGENT,
-    ColumnCandidates,
-    UnclearColumnsError,
-)
 from youden.data.importers.column_names import (
     ABOUT,
     NAMES,
@@ -26,7 +19,14 @@ from youden.data.importers.column_names import (
     normalize_name,
     split_into_words,
 )
-from youden.data.importers.column_values import compute_word_overlap
+from youden.data.importers.column_values import (
+    AGENT_NAMES,
+    MIN_WORDS,
+    ROW_PER_AGENT,
+    ColumnCandidates,
+    UnclearColumnsError,
+    compute_word_overlap,
+)
 
 _REMARK = re.compile(rf"(the_|my_)?({'|'.join(sorted(REMARKS))})_(of|by|from|on|about|for|von|zu|de|du|des|di|da)_")
 """Beginning of the normalized name of a column of remarks, such as "Comment of the reviewer"."""
@@ -98,19 +98,16 @@ class WideTableSearch(ColumnCandidates):
     def set_item_columns(self, question: str | None, prose_columns: Sequence[str]) -> None:
         """Set the attributes `item_columns` and `prompt_columns` of a wide table, in which each agent has a column.
 
-        Items may be identified by a column of ids or by the questions. Without questions, addresses and UUIDs may identify the
-        items, and `prompt_columns` is not changed.
+        Items may be identified by a column of ids or by the questions. Without questions, `prompt_columns` is not changed.
 
         question : column of questions; None if the table has no such column
         prose_columns : columns of prose, which hold questions or responses, so that they are not ids
         """
+        candidates = [name for name in self.get_candidates("item") if name not in prose_columns]
+        self.item_columns = list(filter(self.can_be_id, candidates))
         if question is not None:
             self.prompt_columns = [question]
-        further_columns = (
-            [question] if question else [name for name in self.unnamed_columns if self.table[name].is_contact]
-        )
-        candidates = [name for name in self.get_candidates("item") if name not in prose_columns]
-        self.item_columns = [*filter(self.can_be_id, candidates), *further_columns]
+            self.item_columns.append(question)
 
     def list_doubtful_columns(self, agent_columns: Sequence[str], *, has_question: bool) -> list[str]:
         """List the columns of agents that may hold something else; the list is empty if fewer than two certain columns remain.
