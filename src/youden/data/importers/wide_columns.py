@@ -28,8 +28,6 @@ from youden.data.importers.column_values import (
     compute_word_overlap,
 )
 
-_REMARK = re.compile(rf"(the_|my_)?({'|'.join(sorted(REMARKS))})_(of|by|from|on|about|for|von|zu|de|du|des|di|da)_")
-"""Beginning of the normalized name of a column of remarks, such as "Comment of the reviewer"."""
 _UNNAMED = re.compile(r"column \d+")
 """Name that a column without a name gets when the table is read."""
 _REPEATED = re.compile(r" \(\d+\)$")
@@ -114,13 +112,17 @@ class WideTableSearch(ColumnCandidates):
 
         - Remarks have a name such as "Ana's comments", or no name, or fill less than half as many rows as responses.
         - A second column of questions has more questions than all others.
-        - Parts of responses are listed if each agent has two columns, such as "gpt" and "gpt thinking".
+        - Parts of responses have the name of an agent and a word such as "thinking", as in "gpt" and "gpt thinking".
 
         agent_columns : columns that may each hold the responses of one agent
         has_question : whether another column holds the questions
         """
-        remarks = [name for name in agent_columns if _has_name_of_remarks(name)]
-        suspects: set[str | None] = {*remarks, *_list_part_columns(agent_columns, n_remarks=len(remarks))}
+        suspects: set[str | None] = {name for name in agent_columns if REMARKS & split_into_words(name)}
+        names = {normalize_name(name) for name in agent_columns}
+        for name in agent_columns:
+            agent, _, last = normalize_name(name).rpartition("_")
+            if last in PARTS and agent in names:
+                suspects.add(name)
         if has_question:
             suspects.add(self.find_column_with_most_questions(agent_columns))
 
@@ -136,29 +138,24 @@ class WideTableSearch(ColumnCandidates):
     def may_be_unread_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
         """Return whether a column that is not among the columns of agents may also hold the responses of an agent.
 
-        This is assumed if the column holds different texts without digits, which may be short responses. It is also assumed if
-        the column is between two columns of agents, or if more than a fifth of its values are prose, unless the column holds
-        addresses or UUIDs, or has another meaning (`has_other_meaning`), or holds numbers and has no name or a name that recurs.
+        The result is False if the column holds addresses or UUIDs, or has another meaning (`has_other_meaning`). A column of
+        texts may hold responses if it is between two columns of agents, if its values seldom recur, or if more than a fifth of
+        them are prose. A column of numbers may do so if it is between two columns of agents, and no other column has its name.
 
         name : column to be tested
         agent_columns : columns that each hold the responses of one agent; at least one
         """
         column = self.table[name]
-        has_digits = any(re.search(r"\d", text) for text in column.texts)
-        if self.may_hold_responses(name) and not column.is_repetitive and not has_digits:
-            return True
         if column.is_contact or self.has_other_meaning(name, agent_columns):
             return False
-
-        # a measurement may have the same name for each agent
-        names = self.table.names
-        name_recurs = bool(_REPEATED.search(name)) or any(each.startswith(f"{name} (") for each in names)
-        if not column.is_text and (name_recurs or _UNNAMED.fullmatch(name)):
-            return False
-        positions = [names.index(agent) for agent in agent_columns]
-        is_between_agents = min(positions) < names.index(name) < max(positions)
+        positions = [self.table.names.index(agent) for agent in agent_columns]
+        is_between_agents = min(positions) < self.table.names.index(name) < max(positions)
         n_prose = sum(len(text.split()) >= MIN_WORDS for text in column.texts)
-        return is_between_agents or n_prose > 0.2 * len(column.value_texts)
+        may_hold_texts = is_between_agents or not column.is_repetitive or n_prose > 0.2 * len(column.values)
+        # a measurement may have the same name for each agent
+        names_without_number = [_REPEATED.sub("", each) for each in self.table.names]
+        name_recurs = names_without_number.count(_REPEATED.sub("", name)) > 1
+        return may_hold_texts if column.is_text else is_between_agents and not name_recurs
 
     def has_other_meaning(self, name: str, agent_columns: Sequence[str]) -> bool:
         """Return whether a column has a role or the name of one, or its name begins with that of an agent's column."""
@@ -300,11 +297,8 @@ class WideTableSearch(ColumnCandidates):
 
         The names are compared first, by their words and their first three letters. If all other names have a word or the first
         letters in common, the column differs if its name has none of these common parts. If the other names have nothing in
-        common, the texts are compared. The column differs in two cases:
-
-        - The mean length of its texts is at most 0.75 times, or at least 1.33 times, the mean length of the other texts.
-        - It shares fewer words with the other columns than the other columns share with each other: the mean overlap is less than
-          0.9 times as large (`compute_word_overlap`).
+        common, the texts are compared: the column differs if it shares fewer words with the other columns than these share with
+        each other, that is, if the mean overlap (`compute_word_overlap`) is less than 0.9 times as large.
 
         Parameters
         ----------
@@ -326,10 +320,6 @@ class WideTableSearch(ColumnCandidates):
 
         column = self.table[name]
         other_columns = [self.table[other_name] for other_name in other_names[:8]]
-        mean_other_length = fmean(other_column.mean_length for other_column in other_columns)
-        if not 0.75 < column.mean_length / mean_other_length < 1.33:
-            return True
-
         overlap_with_others = fmean(compute_word_overlap(column, other_column) for other_column in other_columns)
         overlap_among_others = fmean(
             compute_word_overlap(first, second) for first, second in combinations(other_columns, 2)
@@ -354,32 +344,6 @@ class WideTableSearch(ColumnCandidates):
             raise UnclearColumnsError(ROW_PER_AGENT)
 
 
-def _has_name_of_remarks(column: str) -> bool:
-    """Return whether the name of a column denotes remarks on responses, such as "Ana's comments" or "Comment of Ana"."""
-    name = normalize_name(column)
-    return name.split("_")[-1] in REMARKS or _REMARK.match(name) is not None
-
-
 def _get_name_parts(name: str) -> set[str]:
     """Return the words of a column's name, and its first three letters."""
     return split_into_words(name) | {normalize_name(name)[:3]}
-
-
-def _list_part_columns(agent_columns: Sequence[str], *, n_remarks: int) -> list[str]:
-    """List the columns that hold a part of the responses of each agent, such as the reasoning, instead of a whole response.
-
-    For example, a table may have the columns "gpt" and "gpt thinking", and the same two columns for each other agent. If only
-    some agents have such a second column, this column may be an agent of its own.
-
-    agent_columns : columns that may hold the responses of an agent
-    n_remarks : number of columns of remarks among these columns
-
-    Returns the names of the columns. The list is empty if there are fewer than two agents, or if an agent has no second column.
-    """
-    words_by_column = {name: normalize_name(name).split("_") for name in agent_columns}
-    parts = [name for name, words in words_by_column.items() if words[-1] in PARTS]
-    words_of_agents = [words_by_column[name][:-1] for name in parts]  # "gpt" for "gpt thinking"
-    columns_with_part = [name for name, words in words_by_column.items() if words in words_of_agents]
-    n_other_columns = len(words_by_column) - len(parts) - n_remarks
-    has_part_per_agent = len(parts) == len(columns_with_part) == n_other_columns
-    return parts if has_part_per_agent and len(parts) > 1 else []
