@@ -20,7 +20,6 @@ from youden.text.printable import find_name_fault, printable
 from youden.text.replacements import Replacements
 from youden.text.sentences import describe_empty_responses, format_count
 from youden.types import Agent, Item, Pool
-from youden.types.pool import Bools
 
 T = TypeVar("T")
 MAX_LISTED = 5
@@ -281,18 +280,12 @@ class PoolBuilder:
                 slug="import-empty",
             )
         lost_items = [*self._describe_lost_items(), *self._describe_prompt_conflicts()]
-        if self.merges:
-            self._merge_ids("agent", self._groups)
-            self._merge_ids("item", self._item_prompts)
-
+        variants_of_agents = list(self._resolve_spelling_variants("agent", self._groups))
+        variants_of_items = list(self._resolve_spelling_variants("item", self._item_prompts))
         pool = self._build_pool()
         empty_responses = filter(None, [describe_empty_responses(pool.n_empty)])
         account = (*empty_responses, *left_out, *lost_items, *self._describe_repeats())
-        about_pool = (
-            *_check_spelling_variants("agent", pool.present, [*self._groups]),
-            *_check_spelling_variants("item", pool.present.T, [*self._item_prompts]),
-            *_describe_incomplete_items(pool),
-        )
+        about_pool = (*variants_of_agents, *variants_of_items, *_describe_incomplete_items(pool))
         assumed = self._format_notes()
         has_all_responses = pool.present.all(axis=0)
         return ImportedPool(
@@ -334,11 +327,10 @@ class PoolBuilder:
 
     def _describe_repeats(self) -> list[str]:
         """Describe how many responses are repeats in one sentence; empty if there are none."""
-        n_repeats = [len(texts) for texts in self._responses.values() if len(texts) > 1]
+        n_repeats = sorted(len(texts) for texts in self._responses.values() if len(texts) > 1)
         if not n_repeats:
             return []
-        low, high = min(n_repeats), max(n_repeats)
-        per_cell = f"{low} to {high}" if low < high else str(low)
+        per_cell = " to ".join(map(str, dict.fromkeys([n_repeats[0], n_repeats[-1]])))
         return [f"{sum(n_repeats):,} responses are repeats, all kept: {per_cell} of one agent to one item"]
 
     def _describe_dropped(self) -> Iterator[str]:
@@ -349,22 +341,36 @@ class PoolBuilder:
             counts_by_agent = _list_first(counts, noun=" agents")
             yield f"{n_responses:,} {reason} ({counts_by_agent}; first: {self._first_locations[reason]})"
 
-    def _merge_ids(self, kind: Literal["agent", "item"], ids: dict[str, str | None]) -> None:
-        """Merge the ids of agents, or of items, that differ only by spaces or case.
+    def _resolve_spelling_variants(self, kind: Literal["agent", "item"], ids: dict[str, str | None]) -> Iterator[str]:
+        """Merge the ids of agents, or of items, that differ only by spaces or case, or check that they are different.
 
-        The first of several spellings replaces the others in `_responses`, and the others are removed from `ids`. Spellings
-        are not merged if one agent would get two responses to one item.
+        Ids of agents are different if two of them have a response to the same item, and ids of items if an agent responded to
+        two of them. If ids are merged, the first of several spellings replaces the others in `_responses`, and the others are
+        removed from `ids`.
 
-        kind : whether agents or items are merged
+        kind : whether the ids are those of agents or of items
         ids : `_groups` or `_item_prompts`, whose keys are all ids of this kind; changed in place
+
+        Yields one sentence, for a note, per group of different ids.
+
+        Raises: ImportFormatError [import-alike] if the ids of a group may be spellings of one id, and `merges` is False.
         """
+        opposite_kind = "item" if kind == "agent" else "agent"
         for spellings in group_spelling_variants(ids):
             merged_cells = self._map_to_merged_cells(kind, spellings)
+            names = ", ".join(map(repr, spellings[:MAX_LISTED]))
             have_common_cell = len(set(merged_cells.values())) < len(merged_cells)
             if have_common_cell:
+                yield f"The {kind}s {names} differ only by spaces or case, and were imported as different {kind}s"
                 continue
+            if not self.merges:
+                raise ImportFormatError(
+                    f"The {kind}s {names} differ only by spaces or case, and no {opposite_kind} has responses under two of them. "
+                    f"If they are one {kind}, set one spelling in the files; if they are several, set another name for one of "
+                    "them.",
+                    slug="import-alike",
+                )
 
-            names = ", ".join(map(repr, spellings))
             self.add_note(f"{names} are treated as one {kind}: they differ only by spaces or case")
             for cell, merged_cell in merged_cells.items():
                 self._responses[merged_cell] = self._responses.pop(cell)
@@ -490,42 +496,6 @@ def _list_first(names: Sequence[str], n: int = MAX_LISTED, *, separator: str = "
     return f"{listed}{before_and} and {len(names) - n:,} more{noun}"
 
 
-def _check_spelling_variants(kind: str, has_response: Bools, ids: list[str]) -> list[str]:
-    """Check that ids that differ only by spaces or case belong to different agents, or to different items.
-
-    This is certain if an item has responses of two of the agents, or an agent has responses to two of the items. Otherwise,
-    the ids may be spellings of one id.
-
-    kind : "agent" or "item"
-    has_response : whether the pool has a response; bool array (n_agents, n_items) for agents, (n_items, n_agents) for items
-    ids : ids of the rows of `has_response`
-
-    Returns one sentence, for a note, per group of different ids.
-
-    Raises: ImportFormatError [import-alike] if all ids of a group may be spellings of one id.
-    """
-    notes = []
-    opposite_kind = "item" if kind == "agent" else "agent"
-    row_by_id = {id_: row for row, id_ in enumerate(ids)}
-    for variants in group_spelling_variants(ids):
-        rows = [row_by_id[id_] for id_ in variants]
-        n_responses = has_response[rows].sum(axis=0)  # under the ids of the group, for each item (or agent)
-        are_different = bool((n_responses >= 2).any())
-
-        listed_variants = ", ".join(map(repr, variants[:MAX_LISTED]))
-        if not are_different:
-            raise ImportFormatError(
-                f"The {kind}s {listed_variants} differ only by spaces or case, and no {opposite_kind} has responses under two of "
-                f"them. If they are one {kind}, set one spelling in the files; if they are several, set another name for one of "
-                "them.",
-                slug="import-alike",
-            )
-        notes.append(
-            f"The {kind}s {listed_variants} differ only by spaces or case, and were imported as different {kind}s"
-        )
-    return notes
-
-
 def _to_id(value: object) -> str | None:
     """Convert an id to text; None if it is empty, or neither a text nor a whole number."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -550,12 +520,8 @@ def make_repeat_labels(repeat: T, n: int) -> list[T | int | str]:
 
 def _to_label(repeat: object) -> str | None:
     """Convert the label of a repeat to text; None if it is None, NaN or an empty text."""
-    if isinstance(repeat, float) and not repeat.is_integer():
-        return None if np.isnan(repeat) else str(repeat)
-    label = _to_id(repeat)
-    if label is None and repeat not in (None, ""):
-        return str(repeat)
-    return label
+    is_missing = repeat is None or repeat == "" or (isinstance(repeat, float) and np.isnan(repeat))
+    return None if is_missing else _to_id(repeat) or str(repeat)
 
 
 def _text_or_none(value: object) -> str | None:

@@ -426,8 +426,7 @@ class _TableImporter:
 
         # the parts of a combined column such as "subject+id" are used
         item_columns = split_composite(self.columns.get("item", ""), roles.unused) or ()
-        unused = tuple(column for column in roles.unused if column not in item_columns)
-        roles = replace(roles, unused=unused)
+        roles = replace(roles, unused=tuple(column for column in roles.unused if column not in item_columns))
 
         user_distinguishes_rows = "item" in self.columns or "repeat" in self.columns or self.has_ordered_rows
         if not user_distinguishes_rows:
@@ -453,13 +452,10 @@ class _TableImporter:
         Returns the error [import-columns], to be raised by the caller.
         """
         problem = error.problem
-        unread_sheets = self.builder.get_locations(SHEETS_NOT_READ)
+        unread_sheets = ", ".join(self.builder.get_locations(SHEETS_NOT_READ))
         if unread_sheets:
-            problem += (
-                f" in the first sheet; move the sheet of the responses before it (not read: {', '.join(unread_sheets)})"
-            )
-        all_columns = list(dict.fromkeys(chain.from_iterable(rows)))
-        return unclear_columns_error(self.path, problem, all_columns, error.options)
+            problem += f" in the first sheet; move the sheet of the responses before it (not read: {unread_sheets})"
+        return unclear_columns_error(self.path, problem, list(dict.fromkeys(chain.from_iterable(rows))), error.options)
 
 
 def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
@@ -524,12 +520,9 @@ def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
     An agent is named after its column. If the columns are values of one nested object, like `outputs.gpt` and
     `outputs.llama`, the key of the object is removed from the names.
     """
-    columns = roles.agent_columns
-    shared_prefix = ""
-    first_keys = {column.partition(".")[0] for column in columns}
-    if len(first_keys) == 1 and all("." in column for column in columns):
-        shared_prefix = f"{first_keys.pop()}."
-    return {column.removeprefix(shared_prefix): ColumnPath(((column,),)) for column in columns}
+    objects = {"".join(column.partition(".")[:2]) for column in roles.agent_columns}  # such as "outputs."
+    shared_prefix = objects.pop() if len(objects) == 1 else ""
+    return {column.removeprefix(shared_prefix): ColumnPath(((column,),)) for column in roles.agent_columns}
 
 
 def _make_id_function(previous_pool: Pool | None, *, has_one_table: bool) -> Callable[[int, str], str]:
