@@ -123,12 +123,6 @@ class ColumnValues:
         n_questions = sum(text.startswith("¿") or bool(_QUESTION_MARK_AT_END.search(text)) for text in self.texts)
         return n_questions / max(1, len(self.texts))
 
-    @property
-    def is_long(self) -> bool:
-        """Whether a value has several lines or is longer than an id."""
-        texts = [value.strip() for value in self.values if isinstance(value, str)]
-        return any(len(text) > MAX_ID_LENGTH or len(text.splitlines()) > 1 for text in texts)
-
 
 class TableColumns(dict[str, ColumnValues]):
     """Columns of a table by name, where "a + b" is a combined column.
@@ -157,13 +151,7 @@ class TableColumns(dict[str, ColumnValues]):
 
         The text is None if one of the values is missing, and empty if there are no columns.
         """
-        if len(names) == 1:
-            return self[names[0]].value_texts
-        if not names:
-            return [""] * self.n_rows
-
-        rows = zip(*(self[name].value_texts for name in names), strict=True)
-        return [None if None in texts else " / ".join(map(str, texts)) for texts in rows]
+        return self[join_names(names)].value_texts if names else [""] * self.n_rows
 
     def count_shared_cells(self, agents: Sequence[str], item: str) -> int:
         """Count the shared cells of a table whose items would be identified by a given column.
@@ -355,10 +343,9 @@ class ColumnCandidates:
 
     def can_be_id(self, name: str) -> bool:
         """Return whether the values of a column may identify items: texts, whole numbers, or lists of texts."""
-        for value in self.table[name].values:
-            if isinstance(value, bool | dict) or (isinstance(value, float) and not value.is_integer()):
-                return False
-        return True
+        values = self.table[name].values
+        are_whole = all(value.is_integer() for value in values if isinstance(value, float))
+        return are_whole and not any(isinstance(value, bool | dict) for value in values)
 
     def get_candidates(self, role: str | None) -> list[str]:
         """Return the column that the user named for a role, or else the columns whose names suggest it."""

@@ -10,13 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from youden.data.importers.foreign_files import import_error
-from youden.data.importers.table_header import (
-    Note,
-    Records,
-    Rows,
-    count_cells,
-    find_rows_below_header,
-)
+from youden.data.importers.table_header import Note, Records, Rows, count_cells, find_rows_below_header
 from youden.decompression import UnpackLimit
 from youden.errors import InputError
 from youden.text.regular_files import check_regular

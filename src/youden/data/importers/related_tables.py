@@ -11,14 +11,15 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from youden.data.importers.column_names import get_name_priority, infer_role, is_agent_name, normalize_name
-from youden.data.importers.column_roles import Roles
-from youden.data.importers.column_values import (
-    FILE,
-    FILE_NUMBER,
-    FOLDER,
-    ColumnValues,
+from youden.data.importers.column_names import (
+    get_name_priority,
+    infer_role,
+    is_agent_name,
+    make_word_set,
+    normalize_name,
 )
+from youden.data.importers.column_roles import Roles
+from youden.data.importers.column_values import FILE, FILE_NUMBER, FOLDER, ColumnValues
 from youden.data.importers.foreign_files import find_unique_suffixes
 from youden.data.importers.nested_rows import flatten, is_list_of_objects, split_into_rows
 from youden.data.importers.response_columns import ColumnPath, detect_known_layout
@@ -26,14 +27,11 @@ from youden.data.importers.table_files import SPREADSHEETS
 from youden.data.importers.table_header import Note, Rows, fill_down
 from youden.types.pool import Json
 
-_RESPONSE_FOLDERS = {
-    *("predictions", "details", "model_answer", "answers", "responses", "generations", "completions"),
-}
+_RESPONSE_FOLDERS = make_word_set("predictions details model_answer answers responses generations completions")
 """Names of folders that hold the responses if other folders hold other tables."""
-_OTHER_FILES = {
-    *("question", "prompt", "input", "instruction", "reference", "gold", "expected", "label", "dataset", "metadata"),
-    *("config", "dataset_info"),
-}
+_OTHER_FILES = make_word_set(
+    "question prompt input instruction reference gold expected label dataset metadata config dataset_info"
+)
 """Names of files that hold no responses if other files do."""
 _TIME = re.compile(
     r"[_-]*\d{4}-?\d\d-?\d\d(?:[T_ -]?\d\d[-:]?\d\d[-:]?\d\d(?:[.:]\d+)?)?(?:[+-]\d\d[-:]?\d\d)?", re.ASCII

@@ -36,14 +36,7 @@ from youden.data.importers.foreign_files import (
     require_object,
 )
 from youden.data.importers.nested_rows import extract_rows
-from youden.data.importers.table_header import (
-    Note,
-    Records,
-    Row,
-    Rows,
-    describe_length,
-    find_rows_below_header,
-)
+from youden.data.importers.table_header import Note, Records, Row, Rows, describe_length, find_rows_below_header
 from youden.data.pools.spool import format_excerpt
 from youden.data.pools.tidy_reader import allow_long_csv_fields
 from youden.decompression import iter_unpacked, open_parquet
