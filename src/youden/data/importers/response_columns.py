@@ -290,43 +290,27 @@ class ResponseReader:
         row : values by column, which may be nested
         location : file and line, for messages
         """
-        single_values: dict[str, Json] = {}
-        lists: dict[str, list[Json]] = {}
-        for role, path in self.paths.items():
-            if path.element_steps is None:
-                single_values[role] = path.get_value(row)
-            elif not self.agent_paths:
-                lists[role] = path.get_elements(row)
-
+        values = {role: path.get_value(row) for role, path in self.paths.items() if path.element_steps is None}
+        lists = {role: path.get_elements(row) for role, path in self.paths.items() if path.element_steps is not None}
+        cells: list[dict[str, Json]] = [{}]
         if self.agent_paths:
             texts = {agent: path.get_value(row) for agent, path in self.agent_paths.items() if path.has_cell(row)}
-            if all(map(_is_blank, texts.values())):
-                self.builder.count_left_out("a row without responses", location)
-                return
-            for agent, text in texts.items():
-                self._add_cell({**single_values, "agent": agent, "text": text}, location)
-        elif lists:
-            self._add_elements(single_values, lists, location)
-        elif "text" in self.paths and not self.paths["text"].has_cell(row):
-            self.builder.count_left_out("a row without a text", location)
-        else:
-            self._add_cell(single_values, location)
-
-    def _add_elements(self, single_values: Mapping[str, Json], lists: Mapping[str, list[Json]], location: str) -> None:
-        """Add the responses of a row that has one response per element of its lists.
-
-        single_values : value by role, for the roles that have one value for the whole row
-        lists : values of the responses by role, for all other roles
-        """
-        lengths = {len(values) for values in lists.values()}
-        if lengths == {0}:
-            self.builder.count_left_out("a row without responses", location)
-        elif len(lengths) > 1:
-            n_responses = len(lists.get("text", ())) or max(lengths)
+            is_empty = all(map(_is_blank, texts.values()))
+            cells = [] if is_empty else [{"agent": agent, "text": text} for agent, text in texts.items()]
+        elif len(set(map(len, lists.values()))) > 1:
+            n_responses = len(lists["text"]) or max(map(len, lists.values()))
             self.builder.count_dropped(self.agent, "the lists of a row have different lengths", location, n=n_responses)
-        else:
-            for elements in zip(*lists.values(), strict=True):
-                self._add_cell({**single_values, **dict(zip(lists, elements, strict=True))}, location)
+            return
+        elif lists:
+            cells = [dict(zip(lists, elements, strict=True)) for elements in zip(*lists.values(), strict=True)]
+        elif not self.paths["text"].has_cell(row):
+            self.builder.count_left_out("a row without a text", location)
+            return
+
+        if not cells:
+            self.builder.count_left_out("a row without responses", location)
+        for cell in cells:
+            self._add_cell({**values, **cell}, location)
 
     def _add_cell(self, values: Mapping[str, Json], location: str) -> None:
         """Add the response, or the list of responses, of one agent to one item.

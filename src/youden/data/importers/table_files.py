@@ -55,9 +55,8 @@ PLAIN = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
 SPREADSHEETS = (".csv", ".tsv", ".tab", *EXCEL)
 EXTENSIONS = (*SPREADSHEETS, ".json", ".jsonl", ".ndjson", ".parquet")
 _TEXT_EXTENSIONS = (".txt", ".md")
-_FALLBACK_ENCODING = "cp1252"
-_LETTERS = re.compile(r"[^\W\d_\x00-\x7f]+")
-"""Consecutive letters that are not in ASCII."""
+_INVALID_BYTES = re.compile("[\udc80-\udcff]+")
+"""Consecutive bytes that are not valid in UTF-8, as the error handler `surrogateescape` decodes them."""
 
 
 def find_tables(paths: Sequence[Path]) -> list[Path]:
@@ -408,9 +407,12 @@ def _read_separated_rows(
 
 
 def _decode_windows_text(file: Path) -> str | None:
-    """Return the text of a table that is not UTF-8; None if it is not Windows-1252 either.
+    """Return the text of a table that is not UTF-8; None if it seems not to be Windows-1252 either.
 
-    The result is also None for a table with the header of a pool, because youden writes pools in UTF-8.
+    Each byte that is not valid in UTF-8 is decoded as Windows-1252. Another encoding is assumed if a byte has no meaning in
+    Windows-1252, if the text has null bytes, or if most of the invalid bytes are consecutive: in European languages, accented
+    letters are mostly single. The result is also None for a table with the header of a pool, because youden writes pools in
+    UTF-8.
 
     Raises: ImportFormatError [import-format] if the file is a ZIP archive.
     """
@@ -419,11 +421,15 @@ def _decode_windows_text(file: Path) -> str | None:
         problem = "it is a ZIP archive, as Excel files are. Rename it to .xlsx if it is an Excel file."
         raise import_error(file, problem, slug="import-format")
 
-    first_line = raw.split(b"\n", 1)[0].decode("ascii", "ignore")
-    if is_pool_header(re.findall(r"\w+", first_line)):
+    text = raw.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+    runs = _INVALID_BYTES.findall(text)
+    n_consecutive = sum(len(run) for run in runs if len(run) > 2)
+    is_foreign = "\0" in text or n_consecutive > 0.5 * sum(map(len, runs))
+    if is_foreign or is_pool_header(re.findall(r"\w+", text.partition("\n")[0])):
         return None
-    decoded = _decode_lines(raw.removeprefix(codecs.BOM_UTF8))
-    return None if decoded is None or "\0" in decoded else decoded
+    with suppress(UnicodeDecodeError):
+        return _INVALID_BYTES.sub(lambda run: run[0].encode("utf-8", "surrogateescape").decode("cp1252"), text)
+    return None
 
 
 def _decode_separated_file(file: Path, note: Note, replaced: Replacements | None, *, strict: bool) -> str:
@@ -455,29 +461,6 @@ def _decode_separated_file(file: Path, note: Note, replaced: Replacements | None
         )
         raise import_error(file, problem, slug="import-encoding")
     return text
-
-
-def _decode_lines(raw: bytes) -> str | None:
-    """Decode each line as UTF-8 or, if that fails, as Windows-1252; return None if the text seems to have another encoding.
-
-    Another encoding is assumed if Windows-1252 cannot decode a line, or if most letters outside of ASCII are consecutive. In
-    European languages, accented letters are mostly single.
-    """
-    lines: list[str] = []
-    letters: list[str] = []
-    for line in raw.splitlines(keepends=True):
-        try:
-            lines.append(line.decode())
-        except UnicodeDecodeError:
-            try:
-                lines.append(line.decode(_FALLBACK_ENCODING))
-            except UnicodeDecodeError:
-                return None
-            letters += _LETTERS.findall(lines[-1])
-
-    n_consecutive = sum(len(run) for run in letters if len(run) > 2)
-    are_foreign = n_consecutive > 0.5 * sum(map(len, letters))
-    return None if are_foreign else "".join(lines)
 
 
 def _replace_blanks(cells: Iterable[str]) -> list[Json]:
