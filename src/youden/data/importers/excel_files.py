@@ -160,12 +160,11 @@ def _fill_merged_cells(
             continue
 
         for column in columns:
-            cell = record[column - 1] if column <= len(record) else None
+            record += [None] * (column - len(record))
             last_row, range_value = latest_ranges.get(column, (0, None))
             if (row_number, column) in merged:
-                latest_ranges[column] = merged[row_number, column], cell
-            elif cell is None and row_number <= last_row and range_value is not None:
-                record += [None] * (column - len(record))
+                latest_ranges[column] = merged[row_number, column], record[column - 1]
+            elif record[column - 1] is None and row_number <= last_row:
                 record[column - 1] = range_value
         records.append((row_location, record))
     return records

@@ -25,6 +25,7 @@ from youden.data.importers.nested_rows import flatten, is_list_of_objects, split
 from youden.data.importers.response_columns import ColumnPath, detect_known_layout
 from youden.data.importers.table_files import SPREADSHEETS
 from youden.data.importers.table_header import Note, Rows, fill_down
+from youden.text.sentences import format_count
 from youden.types.pool import Json
 
 _RESPONSE_FOLDERS = make_word_set("predictions details model_answer answers responses generations completions")
@@ -224,7 +225,7 @@ def _drop_other_records(rows: Rows, *, is_log: bool, note: Note) -> Rows:
 
 
 def split_by_responses(
-    path: Path, tables: Sequence[SourceTable], columns: Mapping[str, str]
+    path: Path, tables: Sequence[SourceTable], columns: Mapping[str, str], note: Note
 ) -> tuple[list[SourceTable], list[SourceTable]]:
     """Split tables into those from which responses are read and all others, such as configurations, scores and prompts.
 
@@ -240,6 +241,7 @@ def split_by_responses(
 
     path : file or folder that the user named
     columns : column by role, as named by the user
+    note : function that is called with the number of the tables without responses, and an empty location
 
     Returns the tables from which responses are read, and the others, both in the given order.
     """
@@ -248,7 +250,12 @@ def split_by_responses(
     in_response_folders = [table for table in with_text if _is_in_response_folder(table, path)]
     with_responses = in_response_folders or with_text or list(tables)
     identities = {id(table) for table in with_responses}
-    return with_responses, [table for table in tables if id(table) not in identities]
+    others = [table for table in tables if id(table) not in identities]
+    if others:
+        file_names = ", ".join(repr(table.file.name) for table in others[:3])
+        ellipsis = " …" if len(others) > 3 else ""
+        note(f"{format_count(len(others), 'table')} without responses not read ({file_names}{ellipsis})", "")
+    return with_responses, others
 
 
 def _is_in_response_folder(table: SourceTable, path: Path) -> bool:

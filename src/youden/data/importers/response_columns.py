@@ -291,26 +291,33 @@ class ResponseReader:
         location : file and line, for messages
         """
         values = {role: path.get_value(row) for role, path in self.paths.items() if path.element_steps is None}
+        for cell in self._list_cells(row, location):
+            self._add_cell({**values, **cell}, location)
+
+    def _list_cells(self, row: Mapping[str, Json], location: str) -> list[dict[str, Json]]:
+        """List the values by role that differ between the responses of a row: one dictionary per response.
+
+        If there are none, the row is counted as left out or dropped.
+        """
         lists = {role: path.get_elements(row) for role, path in self.paths.items() if path.element_steps is not None}
-        cells: list[dict[str, Json]] = [{}]
         if self.agent_paths:
             texts = {agent: path.get_value(row) for agent, path in self.agent_paths.items() if path.has_cell(row)}
-            is_empty = all(map(_is_blank, texts.values()))
-            cells = [] if is_empty else [{"agent": agent, "text": text} for agent, text in texts.items()]
-        elif len(set(map(len, lists.values()))) > 1:
-            n_responses = len(lists["text"]) or max(map(len, lists.values()))
-            self.builder.count_dropped(self.agent, "the lists of a row have different lengths", location, n=n_responses)
-            return
-        elif lists:
-            cells = [dict(zip(lists, elements, strict=True)) for elements in zip(*lists.values(), strict=True)]
-        elif not self.paths["text"].has_cell(row):
+            if not all(map(_is_blank, texts.values())):
+                return [{"agent": agent, "text": text} for agent, text in texts.items()]
+        elif not lists:
+            if self.paths["text"].has_cell(row):
+                return [{}]
             self.builder.count_left_out("a row without a text", location)
-            return
+            return []
 
-        if not cells:
+        lengths = set(map(len, lists.values()))
+        if len(lengths) > 1:
+            n_responses = len(lists["text"]) or max(lengths)
+            self.builder.count_dropped(self.agent, "the lists of a row have different lengths", location, n=n_responses)
+            return []
+        if not any(lengths):
             self.builder.count_left_out("a row without responses", location)
-        for cell in cells:
-            self._add_cell({**values, **cell}, location)
+        return [dict(zip(lists, elements, strict=True)) for elements in zip(*lists.values(), strict=True)]
 
     def _add_cell(self, values: Mapping[str, Json], location: str) -> None:
         """Add the response, or the list of responses, of one agent to one item.

@@ -142,7 +142,7 @@ class _Responses:
     def __init__(self, roles: Roles, table: TableColumns) -> None:
         self._table = table
         columns = roles.columns
-        text_columns = [*roles.agent_columns, *(columns[role] for role in ("text",) if role in columns)]
+        text_columns = roles.agent_columns or (columns["text"],)
         # a missing response (None) becomes the text "None", so that a response "None" counts as missing, too
         texts_by_column = [map(str, table[name].values) for name in text_columns]
         texts = list(zip(*texts_by_column, strict=True))
@@ -152,8 +152,10 @@ class _Responses:
         self.texts = [texts[row] for row in self._rows]
         self.ids = [ids[row] for row in self._rows]
         self.agents = self.get_values(*roles.agents)
-        self.repeats = self.get_values(*(columns[role] for role in ("repeat",) if role in columns))
+        self.repeats: Values = [""] * len(self._rows)
         self.prompts: Values = [None] * len(self._rows)
+        if "repeat" in columns:
+            self.repeats = self.get_values(columns["repeat"])
         if "prompt" in columns:
             self.prompts = self.get_values(columns["prompt"])
         self.has_prompts = any(prompt is not None for prompt in self.prompts)

@@ -371,18 +371,14 @@ def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[s
             ) from error
 
 
-_SEPARATOR_LINE = re.compile(r"sep=(\S)\s*", re.IGNORECASE)
-"""First line of a file that states the separator for Excel."""
-
-
 def _read_separated_rows(
     file: Path, note: Note, replaced: Replacements | None, *, strict: bool
 ) -> Iterator[tuple[str, Row]]:
     """Yield the location and the values of each row of a CSV or TSV file.
 
-    The separator is the one that the first line declares (as in "sep=;"), or else the one that splits most lines equally. If
-    the first line has the columns of a pool, or if `strict` is True, it is the header, and cells are kept as they are.
-    Otherwise, the header is searched for, because titles may be above it, and blank cells become None.
+    The separator is the one that splits most lines equally. If the first line has the columns of a pool, or if `strict` is True,
+    it is the header, and cells are kept as they are. Otherwise, the header is searched for, because titles may be above it, and
+    blank cells become None.
 
     note : function that is called with each assumption about the file, and its location
     replaced : counter of the characters that are replaced because they are not valid; None to count none
@@ -391,11 +387,7 @@ def _read_separated_rows(
     Raises: ImportFormatError if the file cannot be decoded or is not a table; see `read_rows`.
     """
     text = _decode_separated_file(file, note, replaced, strict=strict)
-    first_line, _, other_lines = text.partition("\n")
-    declaration = _SEPARATOR_LINE.fullmatch(first_line)
     separator = _detect_separator(text, default=_get_usual_separator(file))
-    if declaration is not None:
-        separator, text = declaration[1], other_lines
     records = read_separated(file, separator, text=text)
 
     location, header = next(records, ("", []))

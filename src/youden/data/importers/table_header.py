@@ -146,15 +146,14 @@ def _find_column_positions(
     Raises: ImportFormatError [import-csv] if several columns have a name that only one can have, such as "prompt".
     """
     columns = list(zip(header, *records, strict=True))
-    first_positions: dict[tuple[Json, ...], int] = {}
-    n_equal = 0
+    equal_positions = _find_equal_columns(columns)
+    if equal_positions:
+        note(f"{format_count(len(equal_positions), 'repeated column')} not read, with equal names and cells", file.name)
+
     repeated_names: list[str] = []
     position_by_name: dict[str, int] = {}
     for position, column in enumerate(columns):
-        is_empty = column.count(None) == len(column)
-        is_equal = header[position] is not None and first_positions.setdefault(column, position) < position
-        n_equal += is_equal
-        if is_empty or is_equal:
+        if position in equal_positions or column.count(None) == len(column):
             continue
         name = _collapse_spaces(header[position]) or f"column {position + 1}"
         if name in position_by_name:
@@ -162,18 +161,25 @@ def _find_column_positions(
         while name in position_by_name:
             name = f"{name} ({position + 1})"
         position_by_name[name] = position
-
-    if n_equal:
-        note(f"{format_count(n_equal, 'repeated column')} not read, with equal names and cells", file.name)
-    if repeated_names:
-        _check_repeated_names(repeated_names, file, note)
+    _check_repeated_names(repeated_names, file, note)
     return position_by_name
+
+
+def _find_equal_columns(columns: Sequence[tuple[Json, ...]]) -> set[int]:
+    """Return the positions of columns that have the name and the cells of an earlier column.
+
+    columns : name and cells of each column; the name is None for a column without one
+    """
+    first_positions: dict[tuple[Json, ...], int] = {}
+    for position, column in enumerate(columns):
+        first_positions.setdefault(column, position)
+    return {position for position, column in enumerate(columns) if column[0] is not None} - {*first_positions.values()}
 
 
 def _check_repeated_names(repeated_names: Sequence[str], file: Path, note: Note) -> None:
     """Report by a note that several columns of a table have the same name.
 
-    repeated_names : names that several columns have, at least one
+    repeated_names : names that several columns have
     file : file of the table, for messages
     note : function that is called with the text of the note and the name of the file
 
@@ -187,8 +193,8 @@ def _check_repeated_names(repeated_names: Sequence[str], file: Path, note: Note)
                 "other below each other."
             )
             raise import_error(file, problem, slug="import-csv")
-    name = repeated_names[0]
-    note(f"several columns have the name {name!r}: their position is added to it, as in 'name (3)'", file.name)
+    for name in repeated_names[:1]:
+        note(f"several columns have the name {name!r}: their position is added to it, as in 'name (3)'", file.name)
 
 
 def _find_header_position(lines: Records, file: Path) -> int:
@@ -252,23 +258,28 @@ def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Jso
         return None
     labels, values = first_rows
     names = _fill_forward(header)
-    labels_by_name: dict[Json, list[Json]] = {}
-    for name, label in zip(names, labels, strict=True):
-        if name is not None and label is not None:
-            labels_by_name.setdefault(name, []).append(label)
-
-    n_names_by_labels = Counter(map(tuple, labels_by_name.values()))
-    repeated_labels = [labels for labels, n_names in n_names_by_labels.items() if n_names > 1 and len({*labels}) > 1]
-    if not repeated_labels:
-        return None
-    words = repeated_labels[0]
+    words = _find_repeated_labels(names, labels)
     are_words = all(isinstance(word, str) and not _NUMBER.fullmatch(word) for word in words)
-    if not are_words or len(set(words)) < len(words) or any(value in words for value in values):
+    if len(words) < 2 or not are_words or len(set(words)) < len(words) or any(value in words for value in values):
         return None
     joined_names: list[Json] = []
     for name, label in zip(names, labels, strict=True):
         joined_names.append(f"{_collapse_spaces(name)} {_collapse_spaces(label)}".strip() or None)
     return joined_names
+
+
+def _find_repeated_labels(names: Sequence[Json], labels: Sequence[Json]) -> tuple[Json, ...]:
+    """Return the labels that at least two names have below them, in the same order; an empty tuple if there are none.
+
+    names : name of each column; several columns may have one name
+    labels : cell below the name of each column
+    """
+    labels_by_name: dict[Json, list[Json]] = {}
+    for name, label in zip(names, labels, strict=True):
+        if name is not None and label is not None:
+            labels_by_name.setdefault(name, []).append(label)
+    n_names_by_labels = Counter(map(tuple, labels_by_name.values()))
+    return next((labels for labels, n_names in n_names_by_labels.items() if n_names > 1 and len(labels) > 1), ())
 
 
 def _fill_forward(cells: Sequence[Json]) -> list[Json]:

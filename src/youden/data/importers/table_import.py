@@ -7,7 +7,7 @@ Otherwise `column_roles` finds the roles of the columns, and they are reported.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
@@ -121,7 +121,8 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
     - In files with a format in `PLAIN`, and in saved folders, the columns are known in three cases: the user named a path to
       the elements of a list, such as `choices[].text`; the user named the columns, or they have the names of roles, such as
       "text" and "item"; or they are the columns of a known public data set. If the user named the folder or the file of the
-      rows, or a combined column such as `subject+id`, the columns are not known, because their values must be computed.
+      rows, or a combined column such as `subject+id`, the columns are not known, because their values must be computed. They
+      are not known either if there is a single file, and one of its further columns may name the agents.
     - In other files, such as spreadsheets, the columns are known only if the user named a path to the elements of a list.
 
     files : files of the tables; only the first row of the first file is examined
@@ -143,35 +144,26 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
     known_roles = first_row.keys() | columns.keys()  # a column named like a role has this role
     if "text" not in known_roles:
         known_roles |= detect_known_layout(first_row).keys()
-    return is_pool_header(known_roles)
+    names_agents = len(files) > 1 or "agent" in known_roles or "," in columns.get("text", "")
+    has_other_columns = not first_row.keys() <= {*ROLES, *columns.values()}
+    return is_pool_header(known_roles) and (names_agents or not has_other_columns)
 
 
 def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
     """Read tables row by row. Their columns of responses and items are known.
 
-    If there is a single file and its column of agents is not known, this column is inferred. If no column names the agents of a
-    file, the file is one agent.
+    If no column names the agents of a file, the file is one agent.
 
     paths : paths that the user passed; the first one names the pool
     files : files of the tables
     columns : column by role, as named by the user
     """
     builder = PoolBuilder(paths[0].stem)
-    used_columns = ""
     names = find_unique_suffixes([file.with_suffix("") for file in files])
     for file, name in zip(files, names, strict=True):
         rows = read_rows(file, builder.replaced, builder.add_note)
-        first_located_row = next(rows, None)
-        if first_located_row is None:
-            continue
-
-        known_columns = _get_known_columns(first_located_row[1], columns)
-        agent_column = _infer_agent_column(file, known_columns) if len(files) == 1 else None
-        if agent_column is not None:
-            known_columns["agent"] = agent_column
-            used_columns = f"agents by {agent_column!r}"
-        _add_known_rows(file, chain([first_located_row], rows), known_columns, agent=name, builder=builder)
-    return replace(builder.build(), used_columns=used_columns)
+        _add_known_rows(file, rows, columns, agent=name, builder=builder)
+    return builder.build()
 
 
 def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, str]:
@@ -183,43 +175,43 @@ def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> d
     columns : column by role, as named by the user; these columns take precedence
     """
     known_columns = {role: role for role in ROLES if role in row} | dict(columns)
-    if "text" in known_columns:
-        return known_columns
-    return detect_known_layout(row) | known_columns
+    return known_columns if "text" in known_columns else detect_known_layout(row) | known_columns
 
 
 def _add_known_rows(
-    file: Path, located_rows: Iterable[tuple[str, Row]], columns: Mapping[str, str], *, agent: str, builder: PoolBuilder
-) -> None:
-    """Add the responses of a table to a pool. The column of each role is known.
+    file: Path, rows: Iterator[tuple[str, Row]], columns: Mapping[str, str], *, agent: str, builder: PoolBuilder
+) -> dict[str, str]:
+    """Add the responses of a table to a pool. The column of each role is known (`_get_known_columns`).
 
     Repeats are several responses of an agent to an item. If no column has the role `repeat`, a column with a usual name, such
     as "epoch", distinguishes them.
 
     file : file of the table, for messages
-    located_rows : location and values of each row, at least one
-    columns : column by role; the role `repeat` may have the value `ROW_ORDER`, so that repeats have the order of the rows
+    rows : location and values of each row
+    columns : column by role, as named by the user; the role `repeat` may have the value `ROW_ORDER`, so that repeats have the
+        order of the rows
     agent : name of the agent if no column names agents
     builder : pool to which the responses, and notes on repeats and unused columns, are added
 
+    Returns the columns by role; an empty dictionary for a table without rows.
+
     Raises: ImportFormatError [import-columns] if a column is missing (see `parse_column_paths`).
     """
-    rows = iter(located_rows)
-    first_located_row = next(rows)
+    first_located_row = next(rows, None)
+    if first_located_row is None:
+        return {}
     _, first_row = first_located_row
-    column_by_role = dict(columns)
-    usual_columns = [name for name in REPEATS if name in first_row and name not in columns.values()]
+    column_by_role = _get_known_columns(first_row, columns)
+    usual_columns = [name for name in REPEATS if name in first_row and name not in column_by_role.values()]
     has_ordered_rows = column_by_role.get("repeat") == ROW_ORDER
     if has_ordered_rows:
         del column_by_role["repeat"]
-    elif "repeat" not in columns and usual_columns:
+    elif "repeat" not in column_by_role and usual_columns:
         column_by_role["repeat"] = usual_columns[0]
         builder.add_note(f"{file}: the column {usual_columns[0]} distinguishes repeats")
 
     paths, agent_paths = parse_column_paths(file, first_row, column_by_role)
-    used_columns: set[str | int] = set()
-    for path in (*paths.values(), *agent_paths.values()):
-        used_columns.update(steps[0] for steps in path.paths)
+    used_columns = {steps[0] for path in (*paths.values(), *agent_paths.values()) for steps in path.paths}
     unused = [name for name in first_row if name not in used_columns]
     if unused:
         builder.add_note(f"{file}: columns not used: {', '.join(unused)}")
@@ -227,25 +219,7 @@ def _add_known_rows(
     reader = ResponseReader(paths, agent_paths, agent, builder, has_ordered_rows=has_ordered_rows)
     for location, row in chain([first_located_row], rows):
         reader.add(row, location)
-
-
-def _infer_agent_column(file: Path, columns: Mapping[str, str]) -> str | None:
-    """Infer which column of a table names the agents; None if no column does, or if several columns name them together.
-
-    columns : column by role, for the roles whose columns are known
-    """
-    each_agent_has_column = "," in columns.get("text", "")
-    if "agent" in columns or each_agent_has_column:
-        return None
-    rows = [flatten(row) for _, row in read_rows(file)]
-    has_only_columns_of_roles = rows[0].keys() <= {*ROLES}
-    if has_only_columns_of_roles:
-        return None
-    try:
-        agents = find_roles(rows, given=columns).agents
-    except UnclearColumnsError:
-        return None
-    return agents[0] if len(agents) == 1 else None
+    return column_by_role
 
 
 def _read_unnamed_columns(
@@ -270,11 +244,7 @@ def _read_unnamed_columns(
     columns = {role: column for role, column in columns.items() if (role, column) != ("repeat", ROW_ORDER)}
     builder = PoolBuilder(path.stem, merges=True)
     all_tables = _read_source_tables(path, files, columns, builder)
-    tables, others = split_by_responses(path, all_tables, columns)
-    if others:
-        file_names = ", ".join(repr(table.file.name) for table in others[:3])
-        ellipsis = " …" if len(others) > 3 else ""
-        builder.add_note(f"{format_count(len(others), 'table')} without responses not read ({file_names}{ellipsis})")
+    tables, others = split_by_responses(path, all_tables, columns, builder.add_note)
     location_columns = add_location_columns(tables)
     _add_combined_columns(tables, columns)
     _check_named_columns_exist(path, columns, [*tables, *others])
@@ -361,13 +331,11 @@ class _TableImporter:
         The roles of these columns are known, so that they need not be inferred. If no column names agents, the folder and
         the file of the table name the agent.
         """
-        column_by_role = {**detect_known_layout(table.first_row), **self.columns}
-        if self.has_ordered_rows:
-            column_by_role["repeat"] = ROW_ORDER
+        columns = {**self.columns, "repeat": ROW_ORDER} if self.has_ordered_rows else self.columns
         # all rows of a table are from the same folder and file
         locations = [str(table.flat_rows[0][column]) for column in self.location_columns]
         agent = " / ".join(locations) or table.name
-        _add_known_rows(table.file, table.rows, column_by_role, agent=agent, builder=self.builder)
+        column_by_role = _add_known_rows(table.file, iter(table.rows), columns, agent=agent, builder=self.builder)
         self.descriptions.append(", ".join(f"{column!r} for {role}s" for role, column in column_by_role.items()))
 
     def add_unknown_layout(self, tables: Sequence[SourceTable]) -> Roles:
