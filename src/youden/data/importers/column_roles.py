@@ -24,21 +24,11 @@ from youden.data.importers.column_names import (
     split_into_words,
     split_path,
 )
-from youden.data.importers.column_values import (
-    AGENT_NAMES,
-    FILE,
-    FOLDER,
-    MAX_ID_LENGTH,
-    MIN_WORDS,
-    ROW_PER_AGENT,
-    Row,
-    UnclearColumnsError,
-    are_determined,
-    join_names,
-)
+from youden.data.importers.column_values import FILE, FOLDER, Row, UnclearColumnsError, are_determined, join_names
 from youden.data.importers.wide_columns import WideTableSearch
 
 _MAX_AGENTS = 500
+_MAX_NAME_LENGTH = 100
 _MAX_CANDIDATES = 50
 """Maximum number of agent columns, and of item columns, that are tried with each other."""
 _RUN_NAMES = {"run", "experiment"}
@@ -209,7 +199,7 @@ class _RoleSearch(WideTableSearch):
         agent_ids = [self.table[name].value_texts for name in agent_candidates]
         has_agent_per_row = any(len(set(ids)) == self.table.n_rows for ids in agent_ids)
         if has_agent_per_row and len(prose) >= 3:
-            raise UnclearColumnsError(ROW_PER_AGENT)
+            raise UnclearColumnsError(self.ROW_PER_AGENT)
 
     def check_has_header(self, text_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if the table seems to have no header.
@@ -248,7 +238,7 @@ class _RoleSearch(WideTableSearch):
 
     def is_agent_candidate(self, name: str) -> bool:
         """Return whether a column whose name suggests agents may hold their ids."""
-        return "agent" in self.given or split_path(name)[-1] in AGENT_NAMES or self.can_name_agents(name)
+        return "agent" in self.given or split_path(name)[-1] in self.AGENT_NAMES or self.can_name_agents(name)
 
     def can_name_agents(self, name: str) -> bool:
         """Return whether the values of a column can be names of agents.
@@ -265,7 +255,7 @@ class _RoleSearch(WideTableSearch):
         n_filled_rows = sum(bool(text) for text in column.value_texts)
         max_agents = min(_MAX_AGENTS, max(1, n_filled_rows // 2))
         longest_value = max(map(len, column.distinct_texts))
-        return len(column.distinct_texts) <= max_agents and longest_value <= MAX_ID_LENGTH
+        return len(column.distinct_texts) <= max_agents and longest_value <= _MAX_NAME_LENGTH
 
     def may_be_wide(self, agent_candidates: Sequence[str]) -> bool:
         """Return whether each agent may have a separate column, because nothing else names agents or texts."""
@@ -333,7 +323,7 @@ class _RoleSearch(WideTableSearch):
             column = self.table[name]
             if self.can_name_agents(name) and column.is_text and column.question_fraction < 0.5:
                 candidates.append(name)
-        short_texts_first = sorted(candidates, key=lambda name: self.table[name].mean_words >= MIN_WORDS)
+        short_texts_first = sorted(candidates, key=lambda name: self.table[name].mean_words >= self.MIN_WORDS)
         return [*self.get_candidates("group"), *short_texts_first]
 
     def find_agents_sharing_most_items(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
+from typing import ClassVar
 
 from youden.data.importers.column_names import (
     ASKERS,
@@ -30,16 +31,6 @@ FILE_NUMBER = "<repeat>"
 """Name of the column that holds the number of a repeat in the name of each row's file or folder."""
 _SEPARATOR = " + "
 """Separator of the names of columns that are used as one."""
-AGENT_NAMES = {"agent", "model"}
-"""Names of columns that may hold agents even if their values do not recur."""
-MIN_WORDS = 4
-"""A column with repeated values holds texts, not categories, if they have at least this mean number of words."""
-ROW_PER_AGENT = (
-    "each row seems to hold all responses of one agent; transpose the table, so that each agent has a column"
-)
-"""Problem of a table that has a row per agent."""
-MAX_ID_LENGTH = 100
-"""Maximum number of characters of an id or a name."""
 _NUMERIC = re.compile(r"[-+\d.,:/%$€£¥ TZ()]+|true|false", re.IGNORECASE)
 _CONTACT = re.compile(r"\S+@\S+\.\w+|https?://\S+|[0-9a-f]{8}-[0-9a-f-]{20,}", re.IGNORECASE)
 """E-mail addresses, URLs and UUIDs."""
@@ -122,6 +113,21 @@ class ColumnValues:
         """Fraction of texts that are questions, in [0, 1]."""
         n_questions = sum(text.startswith("¿") or bool(_QUESTION_MARK_AT_END.search(text)) for text in self.texts)
         return n_questions / max(1, len(self.texts))
+
+    def compute_word_overlap(self, other_column: ColumnValues) -> float:
+        """Return how many words the column has in common with another one, as a fraction in [0, 1].
+
+        The overlap of a row is the Jaccard similarity of its two texts: the number of words that are in both, divided by the
+        number of words that are in at least one. The result is the mean over the first 200 rows, without the rows in which one
+        of the columns has no words. It is 0 if no row is left.
+        """
+        overlaps = []
+        for text_a, text_b in zip(self.value_texts[:200], other_column.value_texts[:200], strict=True):
+            words_a, words_b = _split_words(text_a or ""), _split_words(text_b or "")
+            if words_a and words_b:
+                n_shared = len(words_a & words_b)
+                overlaps.append(n_shared / len(words_a | words_b))
+        return sum(overlaps) / max(1, len(overlaps))
 
 
 class TableColumns(dict[str, ColumnValues]):
@@ -226,23 +232,6 @@ def get_value(row: Row, column: str) -> Json:
     return None if None in values else " / ".join(map(str, values))
 
 
-def compute_word_overlap(first: ColumnValues, second: ColumnValues) -> float:
-    """Return how many words two columns have in common, as a fraction in [0, 1].
-
-    The overlap of a row is the Jaccard similarity of its two texts: the number of words that are in both, divided by the
-    number of words that are in at least one. The result is the mean over the first 200 rows, without the rows in which one of the
-    columns has no words. It is 0 if no row is left.
-    """
-    overlaps = []
-    for text_a, text_b in zip(first.value_texts[:200], second.value_texts[:200], strict=True):
-        words_a = _split_words(text_a or "")
-        words_b = _split_words(text_b or "")
-        if words_a and words_b:
-            n_shared = len(words_a & words_b)
-            overlaps.append(n_shared / len(words_a | words_b))
-    return sum(overlaps) / max(1, len(overlaps))
-
-
 def _split_words(text: str) -> set[str]:
     """Return the Chinese or Japanese characters of a text; if there are none, its words."""
     characters = _CJK.findall(text)
@@ -284,6 +273,15 @@ class ColumnCandidates:
     given_text_columns : list of str
         Columns that the user named for responses.
     """
+
+    AGENT_NAMES: ClassVar = frozenset({"agent", "model"})
+    """Names of columns that may hold agents even if their values do not recur."""
+    MIN_WORDS: ClassVar = 4
+    """A column with repeated values holds texts, not categories, if they have at least this mean number of words."""
+    ROW_PER_AGENT: ClassVar = (
+        "each row seems to hold all responses of one agent; transpose the table, so that each agent has a column"
+    )
+    """Problem of a table that has a row per agent."""
 
     def __init__(self, rows: Sequence[Row], location_columns: Sequence[str], given: Mapping[str, str]) -> None:
         self.location_columns = location_columns

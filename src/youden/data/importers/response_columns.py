@@ -13,7 +13,6 @@ from pathlib import Path
 
 import orjson
 
-from youden.data.importers.column_names import ROLES
 from youden.data.importers.column_values import split_composite
 from youden.data.importers.foreign_files import get_nested, import_error
 from youden.data.importers.pool_joiner import NO_TEXTS, PoolBuilder, PromptItemIds, make_repeat_labels
@@ -147,10 +146,6 @@ SHEET_ERROR = re.compile(
 """Text that a spreadsheet shows in a cell whose formula failed or is not finished."""
 _TRUE = ("true", "yes", "y", "x", "1")
 _MAX_ID_LENGTH = 100
-REPEATS = ("repeat", "sample", "epoch")
-"""Names of columns that number the responses of an agent to one item, if the user names none."""
-ROW_ORDER = "rows"
-"""Value of the role `repeat` that names no column: rows of one agent and item are repeats, in their order."""
 
 
 def parse_column_paths(
@@ -226,17 +221,6 @@ def _find_column_problem(
     if has_lists and (agent_paths or paths["text"].element_steps is None):
         return "a path contains [], and the path of text does not. Set text to the path of the text in each element."
     return None
-
-
-def check_roles(location: Path, columns: Mapping[str, str]) -> None:
-    """Raise ImportFormatError [import-columns] if the user named a column for a role that does not exist."""
-    for role in columns:
-        if role not in ROLES:
-            raise import_error(
-                location,
-                f"the role '{role}' is unknown. Set one of {', '.join(ROLES)} by --column ROLE=NAME.",
-                slug="import-columns",
-            )
 
 
 @dataclass

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EXCEL = (".xlsx", ".xlsm")
-PLAIN = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
 SPREADSHEETS = (".csv", ".tsv", ".tab", *EXCEL)
 EXTENSIONS = (*SPREADSHEETS, ".json", ".jsonl", ".ndjson", ".parquet")
 _TEXT_EXTENSIONS = (".txt", ".md")

@@ -34,31 +34,22 @@ from youden.data.importers.related_tables import (
     split_by_responses,
     with_prompts,
 )
-from youden.data.importers.response_columns import (
-    REPEATS,
-    ROW_ORDER,
-    ColumnPath,
-    ResponseReader,
-    check_roles,
-    detect_known_layout,
-    parse_column_paths,
-)
+from youden.data.importers.response_columns import ColumnPath, ResponseReader, detect_known_layout, parse_column_paths
 from youden.data.importers.restarting_ids import with_unique_items
 from youden.data.importers.role_messages import describe_roles, unclear_columns_error
-from youden.data.importers.table_files import (
-    PLAIN,
-    find_tables,
-    is_pool_header,
-    read_rows,
-    read_tables,
-    read_text_folder,
-)
+from youden.data.importers.table_files import find_tables, is_pool_header, read_rows, read_tables, read_text_folder
 from youden.data.importers.table_header import Rows
 from youden.data.pools.spool import format_excerpt
 from youden.errors import ImportFormatError
 from youden.text.sentences import format_count
 from youden.types import Pool
 from youden.types.pool import Json
+
+_PLAIN = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
+_REPEATS = ("repeat", "sample", "epoch")
+"""Names of columns that number the responses of an agent to one item, if the user names none."""
+_ROW_ORDER = "rows"
+"""Value of the role `repeat` that names no column: rows of one agent and item are repeats, in their order."""
 
 
 def read_table(
@@ -94,7 +85,9 @@ def read_table(
     """
     columns = dict(columns)
     files = find_tables(paths)
-    check_roles(paths[0], columns)
+    for role in columns.keys() - {*ROLES}:
+        problem = f"the role '{role}' is unknown. Set one of {', '.join(ROLES)} by --column ROLE=NAME."
+        raise import_error(paths[0], problem, slug="import-columns")
     if files and exact and _has_named_columns(files, columns):
         imported = _read_known_columns(paths, files, columns)
         if SECOND_RESPONSE not in imported.left_out or "item" in columns:
@@ -118,7 +111,7 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 
     The answer depends on the format of the files:
 
-    - In files with a format in `PLAIN`, and in saved folders, the columns are known in three cases: the user named a path to
+    - In files with a format in `_PLAIN`, and in saved folders, the columns are known in three cases: the user named a path to
       the elements of a list, such as `choices[].text`; the user named the columns, or they have the names of roles, such as
       "text" and "item"; or they are the columns of a known public data set. If the user named the folder or the file of the
       rows, or a combined column such as `subject+id`, the columns are not known, because their values must be computed. They
@@ -129,7 +122,7 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
     columns : column by role, as named by the user
     """
     has_list_paths = any("[]" in path for path in columns.values())
-    are_plain_files = all(file.suffix.lower() in PLAIN or not file.is_file() for file in files)
+    are_plain_files = all(file.suffix.lower() in _PLAIN or not file.is_file() for file in files)
     if not are_plain_files:
         return has_list_paths
 
@@ -188,7 +181,7 @@ def _add_known_rows(
 
     file : file of the table, for messages
     rows : location and values of each row
-    columns : column by role, as named by the user; the role `repeat` may have the value `ROW_ORDER`, so that repeats have the
+    columns : column by role, as named by the user; the role `repeat` may have the value `_ROW_ORDER`, so that repeats have the
         order of the rows
     agent : name of the agent if no column names agents
     builder : pool to which the responses, and notes on repeats and unused columns, are added
@@ -202,8 +195,8 @@ def _add_known_rows(
         return {}
     _, first_row = first_located_row
     column_by_role = _get_known_columns(first_row, columns)
-    usual_columns = [name for name in REPEATS if name in first_row and name not in column_by_role.values()]
-    has_ordered_rows = column_by_role.get("repeat") == ROW_ORDER
+    usual_columns = [name for name in _REPEATS if name in first_row and name not in column_by_role.values()]
+    has_ordered_rows = column_by_role.get("repeat") == _ROW_ORDER
     if has_ordered_rows:
         del column_by_role["repeat"]
     elif "repeat" not in column_by_role and usual_columns:
@@ -240,8 +233,8 @@ def _read_unnamed_columns(
     Raises: ImportFormatError [import-columns] if a role is not clear; others as in `read_table`.
     """
     path = paths[0]
-    has_ordered_rows = columns.get("repeat") == ROW_ORDER
-    columns = {role: column for role, column in columns.items() if (role, column) != ("repeat", ROW_ORDER)}
+    has_ordered_rows = columns.get("repeat") == _ROW_ORDER
+    columns = {role: column for role, column in columns.items() if (role, column) != ("repeat", _ROW_ORDER)}
     builder = PoolBuilder(path.stem, merges=True)
     all_tables = _read_source_tables(path, files, columns, builder)
     tables, others = split_by_responses(path, all_tables, columns, builder.add_note)
@@ -331,7 +324,7 @@ class _TableImporter:
         The roles of these columns are known, so that they need not be inferred. If no column names agents, the folder and
         the file of the table name the agent.
         """
-        columns = {**self.columns, "repeat": ROW_ORDER} if self.has_ordered_rows else self.columns
+        columns = {**self.columns, "repeat": _ROW_ORDER} if self.has_ordered_rows else self.columns
         # all rows of a table are from the same folder and file
         locations = [str(table.flat_rows[0][column]) for column in self.location_columns]
         agent = " / ".join(locations) or table.name

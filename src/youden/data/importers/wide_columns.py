@@ -19,14 +19,7 @@ from youden.data.importers.column_names import (
     normalize_name,
     split_into_words,
 )
-from youden.data.importers.column_values import (
-    AGENT_NAMES,
-    MIN_WORDS,
-    ROW_PER_AGENT,
-    ColumnCandidates,
-    UnclearColumnsError,
-    compute_word_overlap,
-)
+from youden.data.importers.column_values import ColumnCandidates, UnclearColumnsError
 
 _UNNAMED = re.compile(r"column \d+")
 """Name that a column without a name gets when the table is read."""
@@ -150,7 +143,7 @@ class WideTableSearch(ColumnCandidates):
             return False
         positions = [self.table.names.index(agent) for agent in agent_columns]
         is_between_agents = min(positions) < self.table.names.index(name) < max(positions)
-        n_prose = sum(len(text.split()) >= MIN_WORDS for text in column.texts)
+        n_prose = sum(len(text.split()) >= self.MIN_WORDS for text in column.texts)
         may_hold_texts = is_between_agents or not column.is_repetitive or n_prose > 0.2 * len(column.values)
         # a measurement may have the same name for each agent
         names_without_number = [_REPEATED.sub("", each) for each in self.table.names]
@@ -175,7 +168,7 @@ class WideTableSearch(ColumnCandidates):
     def holds_long_or_varied_prose(self, name: str) -> bool:
         """Return whether a column holds prose that may be responses: it has many words on average, or its values seldom recur."""
         column = self.table[name]
-        return column.is_prose and (column.mean_words >= MIN_WORDS or not column.is_repetitive)
+        return column.is_prose and (column.mean_words >= self.MIN_WORDS or not column.is_repetitive)
 
     def may_hold_responses(self, name: str) -> bool:
         """Return whether a column that the user did not name holds texts other than addresses, UUIDs and remarks."""
@@ -202,7 +195,7 @@ class WideTableSearch(ColumnCandidates):
     def has_group_name(self, name: str) -> bool:
         """Return whether the name of a column suggests items, prompts, groups of items, or information about them."""
         words = split_into_words(name)
-        names_subject = bool(SUBJECTS & words and not AGENT_NAMES & words)
+        names_subject = bool(SUBJECTS & words and not self.AGENT_NAMES & words)
         return names_subject or infer_role(name) in ("item", "prompt", "about")
 
     def find_question_column(self, prose_columns: Sequence[str]) -> str | None:
@@ -298,7 +291,7 @@ class WideTableSearch(ColumnCandidates):
         The names are compared first, by their words and their first three letters. If all other names have a word or the first
         letters in common, the column differs if its name has none of these common parts. If the other names have nothing in
         common, the texts are compared: the column differs if it shares fewer words with the other columns than these share with
-        each other, that is, if the mean overlap (`compute_word_overlap`) is less than 0.9 times as large.
+        each other, that is, if the mean overlap (`ColumnValues.compute_word_overlap`) is less than 0.9 times as large.
 
         Parameters
         ----------
@@ -320,9 +313,9 @@ class WideTableSearch(ColumnCandidates):
 
         column = self.table[name]
         other_columns = [self.table[other_name] for other_name in other_names[:8]]
-        overlap_with_others = fmean(compute_word_overlap(column, other_column) for other_column in other_columns)
+        overlap_with_others = fmean(map(column.compute_word_overlap, other_columns))
         overlap_among_others = fmean(
-            compute_word_overlap(first, second) for first, second in combinations(other_columns, 2)
+            first.compute_word_overlap(second) for first, second in combinations(other_columns, 2)
         )
         return overlap_with_others < 0.9 * overlap_among_others
 
@@ -341,7 +334,7 @@ class WideTableSearch(ColumnCandidates):
             return
         other_columns = [self.table[name] for name in self.table.names if name not in agent_columns]
         if any(column.is_text and len(column.distinct_texts) == n_rows for column in other_columns):
-            raise UnclearColumnsError(ROW_PER_AGENT)
+            raise UnclearColumnsError(self.ROW_PER_AGENT)
 
 
 def _get_name_parts(name: str) -> set[str]:
