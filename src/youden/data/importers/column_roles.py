@@ -124,7 +124,11 @@ class _RoleSearch(WideTableSearch):
         if len(self.given_text_columns) > 1:
             return self.make_roles(agents=(), text=None, agent_columns=tuple(self.given_text_columns))
 
-        candidates = [name for name in self.get_candidates("agent") if self.is_agent_candidate(name)]
+        candidates = self.get_candidates("agent")
+        if "agent" not in self.given:
+            candidates = [
+                name for name in candidates if split_path(name)[-1] in self.AGENT_NAMES or self.can_name_agents(name)
+            ]
         shared_agents = self.find_agent_name_columns(candidates)
         if shared_agents is not None:
             return self.find_roles_of_long_table(shared_agents, are_agents_certain=True)
@@ -235,10 +239,6 @@ class _RoleSearch(WideTableSearch):
         if any(self.table[name].is_prose or not self.table[name].is_repetitive for name in paired_columns):
             return
         raise UnclearColumnsError("each row holds responses of two models, which other columns name")
-
-    def is_agent_candidate(self, name: str) -> bool:
-        """Return whether a column whose name suggests agents may hold their ids."""
-        return "agent" in self.given or split_path(name)[-1] in self.AGENT_NAMES or self.can_name_agents(name)
 
     def can_name_agents(self, name: str) -> bool:
         """Return whether the values of a column can be names of agents.

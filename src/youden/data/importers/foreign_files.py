@@ -106,12 +106,10 @@ def _find_files_in_folder(folder: Path, patterns: Sequence[str], *, what: str) -
     """
     # one regular expression that matches what any of the patterns matches
     any_pattern = re.compile("|".join(fnmatch.translate(pattern.lower()) for pattern in patterns))
-    paths_with_name = [path for path in folder.rglob("*") if any_pattern.fullmatch(path.name.lower())]
-    matches = sorted(path for path in paths_with_name if path.is_file())
-
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    matches = [path for path in files if any_pattern.fullmatch(path.name.lower())]
     if not matches:
-        n_other_files = sum(path.is_file() for path in folder.rglob("*"))
-        other_files = format_count(n_other_files, "other file")
+        other_files = format_count(len(files), "other file")
         problem = f"this folder has no file that matches {', '.join(patterns)}: got {other_files}"
         remedy = f"Pass {what}, or a folder that contains one."
         raise import_error(folder, f"{problem}. {remedy}", slug="import-empty")

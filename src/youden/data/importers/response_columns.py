@@ -355,15 +355,8 @@ class ResponseReader:
 
     def _add_to_pool(self, response: Mapping[str, Json], location: str) -> None:
         """Add a response to the pool; `response` has the value of each role."""
-        self.builder.add(
-            response["agent"],
-            response["item"],
-            response["text"],
-            prompt=response["prompt"],
-            group=response.get("group"),
-            location=location,
-            repeat=response["repeat"],
-        )
+        roles = ("agent", "item", "text", "prompt", "group", "repeat")
+        self.builder.add(**{role: response.get(role) for role in roles}, location=location)
 
     def _add_cleaned_response(self, values: dict[str, Json], location: str, *, is_listed: bool) -> None:
         """Clean the values of one response, number it among its repeats, and add it to the pool.

@@ -208,7 +208,10 @@ class WideTableSearch(ColumnCandidates):
 
         Raises: UnclearColumnsError if several columns may hold questions, or if a column may hold questions or responses.
         """
-        candidates = [name for name in prose_columns if self.is_question_name(name)]
+        names_by_role = {name for name in prose_columns if infer_role(name) in ("prompt", "item")}
+        candidates = [
+            name for name in prose_columns if name in names_by_role or normalize_name(name) in NAMES["prompt"]
+        ]
         if len(prose_columns) < 3:
             return candidates[0] if candidates else None
         if len(candidates) > 1:
@@ -261,14 +264,10 @@ class WideTableSearch(ColumnCandidates):
         prose_columns : names of at least three columns of prose, in the order of the table
         """
         for name in (prose_columns[0], prose_columns[-1]):
-            if self.differs_from_others(name, prose_columns):
-                responses = [other_name for other_name in prose_columns if other_name != name]
+            responses = [other_name for other_name in prose_columns if other_name != name]
+            if self.differs_from_others(name, responses):
                 problem = f"{name!r} could be the question or an agent"
                 raise UnclearColumnsError(problem, prompt=name, text=",".join(responses))
-
-    def is_question_name(self, name: str) -> bool:
-        """Return whether the name of a column suggests prompts or items."""
-        return infer_role(name) in ("prompt", "item") or normalize_name(name) in NAMES["prompt"]
 
     def check_question_position(self, question: str, prose_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if there are columns of prose both before and after the column of questions.
@@ -285,7 +284,7 @@ class WideTableSearch(ColumnCandidates):
             problem = f"{', '.join(map(repr, unclear))} may be an agent or belong to the question"
             raise UnclearColumnsError(problem, prompt=question, text=",".join(responses))
 
-    def differs_from_others(self, name: str, prose_columns: Sequence[str]) -> bool:
+    def differs_from_others(self, name: str, other_names: Sequence[str]) -> bool:
         """Return whether a column of prose differs from all others, as a column of questions would.
 
         The names are compared first, by their words and their first three letters. If all other names have a word or the first
@@ -297,15 +296,14 @@ class WideTableSearch(ColumnCandidates):
         ----------
         name : str
             Column to be tested.
-        prose_columns : sequence of str
-            Names of all columns of prose, including `name`; at least three.
+        other_names : sequence of str
+            All other columns of prose, at least two.
 
         Returns
         -------
         bool
             True if the column may hold questions, and the others responses to them.
         """
-        other_names = [prose_name for prose_name in prose_columns if prose_name != name]
         parts_of_others = [_get_name_parts(other_name) for other_name in other_names]
         common_parts = set.intersection(*parts_of_others)
         if common_parts:
