@@ -88,6 +88,7 @@ def test_init_reads_empty_cells_as_empty_responses_and_says_so(youden: Youden, t
     assert (pool.n_agents, pool.n_items, pool.n_empty, pool.n_missing) == (4, N_ITEMS, 3, 0)
 
 
+@pytest.mark.slow
 def test_the_config_decides_whether_empty_responses_are_judged(youden: Youden, tmp_path: Path) -> None:
     responses("").to_csv(tmp_path / "mine.csv", index=False)
     for rule, n_missing in (("failure", 0), ("missing", 3)):
@@ -158,6 +159,19 @@ def test_self_trials_of_one_agent_state_empty_responses_too() -> None:
     ]
     pool = read_pool(pd.DataFrame(rows, columns=["agent", "item", "repeat", "text"]))
     assert any(note.startswith("1 empty response counts as a failure") for note in youden.make_plan(pool).notes)
+
+
+@pytest.mark.parametrize("n_repeats", [1, 2])
+def test_texts_of_spaces_in_a_folder_are_empty_responses(tmp_path: Path, n_repeats: int) -> None:
+    pool = read_pool(responses("  "))
+    write_pool(pool, tmp_path / "pool")
+    path = tmp_path / "pool" / "responses.jsonl"
+    text = path.read_text(encoding="utf-8").replace('"text":""', '"text":"\\u2003 "')
+    if n_repeats == 2:
+        text += text.replace('"text"', '"repeat":2,"text"')
+    path.write_text(text, encoding="utf-8")
+    assert read_pool(tmp_path / "pool").n_empty == 3 * n_repeats
+    assert read_pool(tmp_path / "pool", empty="missing").n_missing == 3
 
 
 def test_an_unknown_rule_is_refused() -> None:

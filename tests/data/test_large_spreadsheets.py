@@ -47,7 +47,7 @@ def table(rows: Rows) -> list[tuple[object, ...]]:
     return [tuple(row.get(name) for name in HEADER) for _, row in rows]
 
 
-@pytest.mark.parametrize("column", [*(pytest.param(name, marks=pytest.mark.slow) for name in "ACD"), "XFD"])
+@pytest.mark.parametrize("column", ["A", *(pytest.param(name, marks=pytest.mark.slow) for name in ("C", "D", "XFD"))])
 @pytest.mark.parametrize(
     "stray", ["x", pytest.param(" ", marks=pytest.mark.slow), pytest.param(7, marks=pytest.mark.slow)]
 )

@@ -218,6 +218,12 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
         "--column item=task+metric",
         {},
     ),
+    "several metrics next to a given column of scores": (
+        "model,task,metric,value\na,x,acc,.9\na,x,f1,.1\nb,x,acc,.8\nb,x,f1,.2\n",
+        "scores-columns",
+        "--column item=task+metric",
+        {"score": "value"},
+    ),
     "an unknown column": (
         "model,item,score\na,x,1\nb,x,0\n",
         "scores-columns",

@@ -121,6 +121,7 @@ def test_every_message_of_the_source_is_listed_once_on_its_page() -> None:
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.slow
 def test_every_message_on_the_page_has_a_remedy_in_plain_text() -> None:
     page = made_page("errors.md")
     assert "See the function" not in page

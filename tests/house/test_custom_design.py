@@ -20,7 +20,7 @@ from youden.types.pool import Bools
 class Neighbours:
     """Design whose blocks compare every agent with the next one on one item."""
 
-    name = "neighbours"
+    name = "third-party-rows"
     default_holdout, default_trials_per_agent, plans_holdout, default_independent = 0.0, None, False, "pooled"
     options = ("n_blocks",)
 
@@ -60,16 +60,16 @@ def small_pool() -> Pool:
 
 
 def test_a_design_that_draws_nothing_is_refused_unless_no_item_is_shared(small_pool: Pool) -> None:
-    with pytest.raises(PlanError, match=r"The design neighbours plans no comparison.*Set more calls") as caught:
-        make_plan(small_pool, design="neighbours", options={"n_blocks": 0})
+    with pytest.raises(PlanError, match=r"The design third-party-rows plans no comparison.*Set more calls") as caught:
+        make_plan(small_pool, design="third-party-rows", options={"n_blocks": 0})
     assert caught.value.slug == "plan-empty"
     with pytest.raises(PlanError) as caught:
-        make_plan(make_pool(4, 4, present=np.eye(4, dtype=bool)), design="neighbours", options={"n_blocks": 0})
+        make_plan(make_pool(4, 4, present=np.eye(4, dtype=bool)), design="third-party-rows", options={"n_blocks": 0})
     assert caught.value.slug == "nothing-shared"
 
 
 def test_notes_and_blocks_of_a_custom_design_are_in_the_plan(small_pool: Pool) -> None:
-    plan = make_plan(small_pool, design="neighbours", options={"n_blocks": 3}, independent="pooled:10")
+    plan = make_plan(small_pool, design="third-party-rows", options={"n_blocks": 3}, independent="pooled:10")
     assert "3 rows of neighbours" in plan.notes
     assert np.unique(plan.block[plan.trial_type == PAIRED]).tolist() == [0, 1, 2]
     assert plan.rounds is None
@@ -81,7 +81,8 @@ def test_more_calls_extend_a_plan_by_the_next_blocks_of_a_custom_design(small_po
         return list(zip(plan.item[rows].tolist(), plan.first[rows].tolist(), plan.second[rows].tolist(), strict=True))
 
     small, large = (
-        make_plan(small_pool, design="neighbours", options={"n_blocks": n}, independent="pooled:10") for n in (2, 4)
+        make_plan(small_pool, design="third-party-rows", options={"n_blocks": n}, independent="pooled:10")
+        for n in (2, 4)
     )
     assert paired(add_calls(small, calls=10)) == paired(large)
 
@@ -102,14 +103,14 @@ def test_a_design_never_gets_a_negative_budget(monkeypatch: pytest.MonkeyPatch, 
             budgets.append(n_paired)
 
     monkeypatch.setattr(f"{__name__}.Neighbours", Recording)
-    make_plan(small_pool, design="neighbours", calls=1)
+    make_plan(small_pool, design="third-party-rows", calls=1)
     assert min(budget for budget in budgets if budget is not None) == budgets[-1] == 0
 
 
 def test_a_plan_that_exceeds_its_budget_has_a_note(small_pool: Pool) -> None:
-    plan = make_plan(small_pool, design="neighbours", calls=1)
-    assert "the design 'neighbours' exceeds the budget: 10 paired calls instead of 0" in plan.notes
-    assert not any("exceeds" in note for note in make_plan(small_pool, design="neighbours", calls=40).notes)
+    plan = make_plan(small_pool, design="third-party-rows", calls=1)
+    assert "the design 'third-party-rows' exceeds the budget: 10 paired calls instead of 0" in plan.notes
+    assert not any("exceeds" in note for note in make_plan(small_pool, design="third-party-rows", calls=40).notes)
 
 
 def test_a_plan_whose_comparisons_leave_agents_unlinked_has_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +122,6 @@ def test_a_plan_whose_comparisons_leave_agents_unlinked_has_a_note(monkeypatch: 
 
     note = "no comparison links 2 agents, such as 'a2', with the others, so their abilities are not comparable"
     pool = make_pool(4, 8)
-    assert note not in make_plan(pool, design="neighbours").notes
+    assert note not in make_plan(pool, design="third-party-rows").notes
     monkeypatch.setattr(f"{__name__}.Neighbours", TwoPairs)
-    assert note in make_plan(pool, design="neighbours").notes
+    assert note in make_plan(pool, design="third-party-rows").notes

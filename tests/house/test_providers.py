@@ -52,7 +52,7 @@ def test_every_shipped_judge_loads_and_prints_its_cost_but_no_key() -> None:
         assert config.price_in is not None
         assert config.price_out is not None
         assert config.price_source == "the judge's config"
-        assert config.key_variable is None or config.key_variable.endswith("_API_KEY")
+        assert config.key_variable is None or config.key_variable.endswith(("_KEY", "_TOKEN"))
 
 
 @pytest.mark.parametrize("name", PRICED)

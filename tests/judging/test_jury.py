@@ -200,6 +200,7 @@ def test_a_jury_ranks_by_the_average_of_its_judges_with_their_variance(
     assert one_server.n_requests == n_requests
 
 
+@pytest.mark.slow
 def test_a_jury_is_fitted_even_if_one_judge_never_answers_about_an_agent(
     youden: Youden, tmp_path: Path, one_server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 from budgets import Spent, drawn, spend
 from commands import wire_judge, write_config
 from fuzzing import ASKED_BY, PLAN, Course, check_course, check_whole, judged, undisturbed
+from judged import CALLING
 from stops import AT_RISK, IN_FLIGHT, PATIENT, Bench, Size, bench, disturbed, outage, sleep, stopped
-from twists import Twist, twists
+from twists import HARMLESS, Twist, twists
 from unruly_server import Body, Script, Sent, UnrulyServer, healthy, reply_to, sent
 
 EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
@@ -68,6 +69,14 @@ def fuzz(backend: str, n_runs: int) -> int:
 @pytest.mark.parametrize("backend", ASKED_BY)
 def test_arbitrary_replies_do_not_break_a_run_its_resumption_or_its_cap(backend: str) -> None:
     assert fuzz(backend, 2) >= 2 * len(PLAN)
+
+
+@pytest.mark.parametrize("backend", CALLING)
+@pytest.mark.parametrize(
+    "form", [pytest.param(form, marks=[] if form == "charset" else pytest.mark.slow) for form in HARMLESS]
+)
+async def test_unusual_but_valid_replies_are_answers(backend: str, form: str) -> None:
+    await check_course(Course(backend, (None, Twist("harmless", value=form))))
 
 
 @pytest.mark.long

@@ -219,6 +219,7 @@ def test_follow_ups_change_only_the_tables_of_links_and_calls() -> None:
         pd.testing.assert_frame_equal(a, b)
 
 
+@pytest.mark.slow
 def test_calls_per_row_group_add_up_to_the_total_including_answers_of_other_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,7 @@ def test_on_these_items_intervals_with_replicates_cover_the_mean_answer(of: Plan
     assert covered(make_plan(POOL, **of), 2) >= 0.93
 
 
+@pytest.mark.slow
 def test_on_these_items_intervals_without_replicates_do_not_cover_the_mean_answer() -> None:
     plan = make_plan(POOL, **(EVERY | {"independent": "pooled:0"}))
     assert covered(plan, 1, n_draws=20) < 0.5

@@ -344,6 +344,7 @@ def test_score_and_shift_equal_dense_generalized_least_squares() -> None:
     assert result.std_error[i] == pytest.approx(np.sqrt(variance * (noisier * normal[-1, -1] + ratio)))
 
 
+@pytest.mark.slow
 def test_another_threshold_shifts_no_agent_and_a_preference_does() -> None:
     false, result = 0, 0
     for seed in range(40):

@@ -131,6 +131,7 @@ def test_reversed_rankings_differ_significantly_under_either_target() -> None:
     assert any("these items alone" in line for line in these.summary)
 
 
+@pytest.mark.slow
 def test_two_runs_with_target_these_items_are_compared_on_these_items_by_default(tmp_path: Path) -> None:
     first, second = (write_run(tmp_path / name, n_items=10, design="cyclic", calls=500) for name in ("one", "two"))
     fit_run(first, target="these-items")
@@ -197,6 +198,7 @@ def test_incomparable_runs_are_refused_with_what_to_change() -> None:
         AlignedRuns(apart)
 
 
+@pytest.mark.slow
 def test_the_command_has_two_names_and_a_perfect_rank_correlation_no_interval(
     tmp_path: Path,
 ) -> None:
@@ -248,6 +250,7 @@ def test_compare_states_the_selection_of_each_run_and_if_they_agree(tmp_path: Pa
     assert (kept[0]["agents"], kept[0]["form"], kept[1]["form"]) == ([first], "recommended", "none")
 
 
+@pytest.mark.slow
 def test_a_perfect_rank_correlation_has_no_interval_in_text_and_report(tmp_path: Path) -> None:
     first, second = (write_run(tmp_path / name) for name in ("one", "two"))
     runs = [str(first.path), str(second.path)]

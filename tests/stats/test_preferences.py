@@ -82,7 +82,7 @@ def list_counts(n: int, tie: float) -> list[tuple[list[float], float]]:
     ]
 
 
-@pytest.mark.parametrize("n", [6, 7, 8])
+@pytest.mark.parametrize("n", [6, *(pytest.param(n, marks=pytest.mark.slow) for n in (7, 8))])
 @pytest.mark.parametrize("tie", [0.0, 0.2, 0.5])
 def test_two_equal_agents_differ_significantly_in_at_most_5_percent_of_few_battles(n: int, tie: float) -> None:
     n_forward = n // 2
@@ -95,7 +95,7 @@ def test_two_equal_agents_differ_significantly_in_at_most_5_percent_of_few_battl
     assert rate <= 0.05
 
 
-@pytest.mark.parametrize("n", [6, 7, 8])
+@pytest.mark.parametrize("n", [6, *(pytest.param(n, marks=pytest.mark.slow) for n in (7, 8))])
 def test_two_equal_agents_with_both_orders_on_few_items_keep_the_level(n: int) -> None:
     """A judge answers by content, in the same way in both orders, or by position on a share of the items."""
     first, item = np.tile([0, 1], n), np.repeat(np.arange(n), 2)

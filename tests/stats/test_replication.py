@@ -174,7 +174,8 @@ def test_bounds_from_verdicts_are_the_truncated_scores_of_each_response() -> Non
     assert bounds.kl == pytest.approx(np.array(kl), nan_ok=True)
 
 
-@pytest.mark.parametrize("name", CHANNEL_NAMES)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHANNELS)
 def test_the_mean_bound_is_below_the_information_of_a_channel(name: str) -> None:
     channel, plan = CHANNELS[name], self_plan(1, 30, 3)
     rng = np.random.default_rng([5, len(channel)])

@@ -165,6 +165,7 @@ def test_the_ability_of_an_agent_without_a_standard_error_is_not_used() -> None:
     np.testing.assert_array_equal(without_error.high, without_ability.high)
 
 
+@pytest.mark.slow
 def test_agents_labelled_on_hard_items_are_not_penalized() -> None:
     """Half of the agents are labelled on harder items, as agents that share items show."""
     rng = np.random.default_rng(7)

@@ -246,6 +246,7 @@ def test_a_plan_without_answers_and_verdicts_of_another_plan_are_refused() -> No
         answer_with(plan, np.ones(3), missing=np.zeros(3, dtype=bool))
 
 
+@pytest.mark.slow
 def test_one_percent_of_pubmeds_calls_ranks_like_all_of_them(peer_prediction: Path) -> None:
     files = sorted((peer_prediction / "eval_results/pubmed_200_config_results").glob("*/tvd_mi_example_*.json"))
     dense = np.array([json.loads(file.read_text(encoding="utf-8"))["tvd_mi_matrix"] for file in files])

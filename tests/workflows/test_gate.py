@@ -139,6 +139,7 @@ def test_agents_without_observed_differences_are_inconclusive_until_items_suffic
     )
 
 
+@pytest.mark.slow
 def test_a_gate_has_the_inference_target_of_its_run_unless_overridden(youden: Youden, tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(gap=0.1, own=0.3), calls=2000)
     fit_run(run, target="these-items")
@@ -171,6 +172,7 @@ def test_the_difference_on_these_items_has_a_narrower_interval(
     assert youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--target", "these-items").refuses("gate-target")
 
 
+@pytest.mark.slow
 def test_an_adaptive_run_is_weighted_like_its_ranking(tmp_path: Path) -> None:
     from functools import partial
 
@@ -378,6 +380,7 @@ def test_an_unjudged_baseline_is_refused(tmp_path: Path) -> None:
         gate_run(run, ["a0"], baseline="a1")
 
 
+@pytest.mark.slow
 def test_unjudged_runs_and_damaged_records_are_refused(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv")

@@ -204,6 +204,7 @@ def test_an_input_with_another_effect_is_refused_before_anything_runs(name: str,
     assert not (tmp_path / "pwned").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.posix
 def test_names_of_any_kind_are_passed_unchanged_to_the_commands(tmp_path: Path) -> None:
     (tmp_path / "here.txt").touch()

@@ -359,6 +359,7 @@ def test_the_report_has_a_section_on_quality_only_if_labels_were_given(
     assert output not in youden("report", str(run.path), "--format", "md").out
 
 
+@pytest.mark.slow
 def test_fit_with_labels_of_answers_names_the_command_for_quality(youden: Youden, run: RunFolder) -> None:
     labels = pd.DataFrame([{"agent": f"a{k}", "item": f"i{j}", "ok": int(j < k)} for k in range(K) for j in range(6)])
     labels.to_csv("cells.csv", index=False)

@@ -128,6 +128,7 @@ def test_a_pool_is_attacked_offline_and_all_outputs_name_the_flagged_agents(
     assert "mirror" in youden("stress", str(field_notes), *named, "--calls", "1200").out
 
 
+@pytest.mark.slow
 def test_bad_input_lists_the_available_values(youden: Youden, tmp_path: Path, field_notes: Path) -> None:
     unknown = youden("stress", str(field_notes), "--attack", "mirorr")
     assert unknown.code == 2
@@ -148,6 +149,7 @@ def test_bad_input_lists_the_available_values(youden: Youden, tmp_path: Path, fi
     assert "Did you mean 'template'?" in stranger.err
 
 
+@pytest.mark.slow
 def test_stress_sends_only_new_requests_and_refuses_a_small_cap_in_advance(
     youden: Youden, tmp_path: Path, server: WireServer
 ) -> None:

@@ -160,6 +160,7 @@ def test_another_extension_is_refused_until_the_first_one_is_completed(
     assert youden("extend", "calls", "runs/r", "30").code == 0
 
 
+@pytest.mark.slow
 def test_a_pool_that_changed_meanwhile_does_not_finish_the_extension(
     youden: Youden, unfinished_folder: Path, reset_server: WireServer
 ) -> None:

@@ -242,6 +242,8 @@ class _TableReader:
         models, items = self.choose_name_columns(given_scores)
         is_long = bool(models and items)
         scores = given_scores or self.choose_score_columns([*models, *items], is_long=is_long)
+        if is_long:
+            self.check_single_metric([*models, *items])
         if models:
             self.check_direction(scores, is_given=bool(given_scores))
         else:
@@ -442,8 +444,7 @@ class _TableReader:
 
         Returns one column for a long table, and at least two for other tables.
 
-        Raises: ImportFormatError [scores-columns] if it is unclear which columns have scores, if the table has only one model,
-            or if a long table has several metrics.
+        Raises: ImportFormatError [scores-columns] if it is unclear which columns have scores, or if the table has only one model.
         """
         scores = self.list_score_candidates(labels, is_long=is_long)
         not_used = [name for name in self.columns if name not in scores and name not in labels]
@@ -455,7 +456,6 @@ class _TableReader:
             return scores
         if len(scores) != 1:
             raise self.make_unclear_scores_error(scores, option="score=NAME")
-        self.check_single_metric(labels)
         return scores
 
     def list_score_candidates(self, labels: Sequence[str], *, is_long: bool) -> list[str]:

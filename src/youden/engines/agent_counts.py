@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.types import MISSING_REASONS, PAIRED
+from youden.types import MISSING_REASONS, PAIRED, Plan
 from youden.types.trials import FOLLOW_UP
 
 _ANSWERED = 0
@@ -22,8 +22,8 @@ class AgentCounts:
 
     Parameters
     ----------
-    n_agents : int
-        Number of agents of the run.
+    plan : Plan
+        Plan of the run. Its `question` states what the answers mean.
 
     Attributes
     ----------
@@ -32,8 +32,8 @@ class AgentCounts:
         too long. Pending trials of an unfinished run are not counted.
     """
 
-    def __init__(self, n_agents: int) -> None:
-        self.n_unanswered = np.zeros(n_agents, dtype=np.int64)
+    def __init__(self, plan: Plan) -> None:
+        self.n_unanswered = np.zeros(plan.n_agents, dtype=np.int64)
 
     def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Add a chunk of the trials of the run.

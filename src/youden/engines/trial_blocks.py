@@ -196,7 +196,7 @@ class TrialsByItem:
         self.plan = plan
         self.n = 0
         self.n_votes = 0
-        self.agent_counts = AgentCounts(plan.n_agents)
+        self.agent_counts = AgentCounts(plan)
         self.yes_counts = YesCounts(plan.n_agents)
         self.independent = ItemTotals(plan.n_items)
         # sums of independent trials by step, and by whether they belong to complete blocks of the anchors

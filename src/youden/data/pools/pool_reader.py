@@ -209,9 +209,10 @@ class _ResponseLines:
     def add_at_once(self, lines: Sequence[bytes], first_line: int) -> bool:
         """Add the responses in many lines in one step, which is faster than line by line.
 
-        This works only if each line is a valid response with exactly the keys agent, item and text, and if no text is very long.
-        If empty texts count as missing responses, no text may be empty either. Otherwise, nothing is added. The caller must then
-        add the lines one by one, which also handles blank lines and numbers of repeats, and reports errors.
+        This works only if each line is a valid response with exactly the keys agent, item and text, and if no text is very long
+        or consists of spaces. If empty texts count as missing responses, no text may be empty either. Otherwise, nothing is
+        added. The caller must then add the lines one by one, which also handles blank lines and numbers of repeats, and reports
+        errors.
 
         lines : consecutive lines of the file
         first_line : number of the first of these lines in the file, from 1
@@ -234,7 +235,8 @@ class _ResponseLines:
         lengths = _to_int64(map(len, texts))
         if has_other_keys or lengths.max() > LONG_TEXT:
             return False
-        if self.cells.empty == "missing" and not all(map(str.strip, texts)):
+        has_missing_texts = self.cells.empty == "missing" and not all(texts)
+        if has_missing_texts or any(map(str.isspace, texts)):
             return False
 
         line_numbers = np.arange(first_line, first_line + len(lines))

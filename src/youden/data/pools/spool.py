@@ -264,9 +264,9 @@ class Source:
             raise self.make_error(number, f"the {noun} {format_excerpt(value)} {problem}", slug="pool-id")
 
     def require_text(self, value: object, number: int) -> str:
-        """Check a response and return it unchanged; log a warning if it has more than `LONG_TEXT` characters.
+        """Check a response and return it; log a warning if it has more than `LONG_TEXT` characters.
 
-        None becomes the empty string, which is a valid response.
+        None and a text of spaces become the empty string, which is a valid response.
 
         number : number of the row in the file, from 1, for the error
 
@@ -276,7 +276,7 @@ class Source:
             return ""
         if isinstance(value, str):
             self.warn_if_long(value, "text", number)
-            return value
+            return "" if value.isspace() else value
         raise self.make_error(
             number,
             f"the text is not a string: got {format_excerpt(value)}. Remove the row if there is no response; an empty "
@@ -381,7 +381,7 @@ class PoolCells:
     Attributes
     ----------
     empty : {"failure", "missing"}
-        Whether an empty text, or a text of spaces, counts as a response ("failure") or is left out ("missing").
+        Whether an empty text counts as a response ("failure") or is left out ("missing").
     """
 
     def __init__(self, empty: EmptyRule) -> None:
@@ -399,7 +399,7 @@ class PoolCells:
         number : number of the row in the file, from 1
         repeat : number that distinguishes several responses of the agent to the item; None counts as 1
         """
-        if self.empty == "missing" and not text.strip():
+        if self.empty == "missing" and not text:
             return
         if repeat is not None:
             self._repeat[len(self._agent)] = repeat

@@ -363,11 +363,10 @@ class _TidyRows:
         agent, item, text, prompt, group, repeat = fields
         agent = self._source.require_id(agent, "agent", number)
         item = self._source.require_id(item, "item", number)
-        checked_text = self._source.require_text(text, number)
         self._cells.add(
             self._agents.setdefault(agent, len(self._agents)),
             self._items.setdefault(item, len(self._items)),
-            "" if checked_text.isspace() else checked_text,
+            self._source.require_text(text, number),
             number=number,
             repeat=self._source.parse_repeat(repeat, number),
         )

@@ -226,7 +226,7 @@ def _to_accepted_response(response: Any) -> Any:
         return response
     return type(response)(
         response.status_code,
-        headers=response.headers.multi_items(),
+        headers=response.headers.raw,
         content=json.dumps(reply),
         request=response.request,
     )

@@ -56,7 +56,7 @@ async def read_bounded(chunks: AsyncIterator[bytes], *, max_bytes: int = MAX_REP
 NO_COOKIES = DefaultCookiePolicy(allowed_domains=())
 """Cookie policy that stores no cookie of a reply: a cookie that is not ASCII would break every later request."""
 
-_PACKING_HEADERS = {"content-encoding", "content-length", "transfer-encoding"}
+_PACKING_HEADERS = {b"content-encoding", b"content-length", b"transfer-encoding"}
 
 
 async def read_response(response: Any) -> Any:
@@ -81,7 +81,8 @@ async def read_response(response: Any) -> Any:
         body = await read_bounded(response.aiter_bytes())
     finally:
         await response.aclose()
-    headers = [(name, value) for name, value in response.headers.multi_items() if name not in _PACKING_HEADERS]
+    # bytes, because httpx refuses to encode a header that is not ASCII
+    headers = [(name, value) for name, value in response.headers.raw if name.lower() not in _PACKING_HEADERS]
     return type(response)(response.status_code, headers=headers, content=body, request=response.request)
 
 
