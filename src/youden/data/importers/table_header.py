@@ -83,20 +83,24 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
         "prompt". Two tables next to each other have such repeated names.
     """
     group_starts = {location for (_, above), (location, _) in pairwise(records) if count_cells(above) == 0}
-    n_columns = max((len(record) for _, record in records), default=0)
-    lines = [
-        (location, [*record, *[None] * (n_columns - len(record))])
-        for location, record in records
-        if count_cells(record) > 0
-    ]
-    position = _find_header_position(lines, file)
-    header_length = next(len(record) for location, record in records if location == lines[position][0])
-    header, body = _split_at_header(lines, position, file, note)
+    numbers = sorted({number for _, record in records for number, cell in enumerate(record, 1) if cell is not None})
+    lines: Records = []
+    for location, record in records:
+        if count_cells(record) > 0:
+            lines.append((location, [record[number - 1] if number <= len(record) else None for number in numbers]))
+
+    header_position = _find_header_position(lines, file)
+    header_location, _ = lines[header_position]
+    header, body = _split_at_header(lines, header_position, file, note)
     _check_no_second_table(body, group_starts)
-    for location, record in body:
-        if not ragged and count_cells(record[header_length:]) > 0:
-            raise import_error(location, describe_length(record, header[:header_length]), slug="import-csv")
-    positions = _find_column_positions(header, [record for _, record in body], file, note)
+    cells_by_location = dict(records)
+    names = cells_by_location[header_location]
+    for location, _ in body:
+        cells = cells_by_location[location]
+        if not ragged and count_cells(cells[len(names) :]) > 0:
+            raise import_error(location, describe_length(cells, names), slug="import-csv")
+
+    positions = _name_columns(header, [record for _, record in body], numbers, file, note)
     return [(location, _make_row(record, positions)) for location, record in body]
 
 
@@ -128,20 +132,21 @@ def _split_at_header(lines: Records, position: int, file: Path, note: Note) -> t
     return header, _remove_totals(body, note)
 
 
-def _find_column_positions(
-    header: Sequence[Json], records: Sequence[Sequence[Json]], file: Path, note: Note
+def _name_columns(
+    header: Sequence[Json], records: Sequence[Sequence[Json]], numbers: Sequence[int], file: Path, note: Note
 ) -> dict[str, int]:
-    """Find the positions of the columns that have a name or values, and give each of these columns a unique name.
+    """Give each column that has a name or values a unique name.
 
     A column with the name and the cells of an earlier column is left out. If the third column has no name, it is called
     "column 3". If it has the name of an earlier column, its number is appended, as in "name (3)".
 
     header : names of the columns, as the file has them; None for a column without a name
     records : cells of the lines below the header
+    numbers : number of each column in the file, from 1
     file : file of the table, for messages
     note : function that is called with a remark and the name of the file if several columns have the same name
 
-    Returns the position of each column, counted from 0, by its unique name, such as "answer" or "answer (3)".
+    Returns the position of each column in `header`, counted from 0, by its name, such as "answer" or "answer (3)".
 
     Raises: ImportFormatError [import-csv] if several columns have a name that only one can have, such as "prompt".
     """
@@ -152,14 +157,14 @@ def _find_column_positions(
 
     repeated_names: list[str] = []
     position_by_name: dict[str, int] = {}
-    for position, column in enumerate(columns):
-        if position in equal_positions or column.count(None) == len(column):
+    for position, (cell, number) in enumerate(zip(header, numbers, strict=True)):
+        if position in equal_positions or columns[position].count(None) == len(columns[position]):
             continue
-        name = _collapse_spaces(header[position]) or f"column {position + 1}"
+        name = _collapse_spaces(cell) or f"column {number}"
         if name in position_by_name:
             repeated_names.append(name)
         while name in position_by_name:
-            name = f"{name} ({position + 1})"
+            name = f"{name} ({number})"
         position_by_name[name] = position
     _check_repeated_names(repeated_names, file, note)
     return position_by_name
