@@ -313,7 +313,7 @@ def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note)
     repeated_locations = []
     names = [_collapse_spaces(name) for name in header]
     for location, record in lines:
-        if [_collapse_spaces(cell) for cell in record] != names:
+        if any(_collapse_spaces(cell) != name for cell, name in zip(record, names, strict=True)):
             remaining.append((location, record))
             continue
         cells_above = [cell for _, above in remaining[-1:] for cell in above if cell is not None]

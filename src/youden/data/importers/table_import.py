@@ -396,7 +396,7 @@ class _TableImporter:
         for column in roles.columns.values():
             for row in rows:
                 # a row without a value stays without the column: it is no response, whereas an empty text is one
-                value = get_value(row, column)
+                value = None if column in row else get_value(row, column)
                 if value is not None:
                     row[column] = value
         return roles
