@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -319,11 +318,11 @@ class PoolBuilder:
 
     def _describe_prompt_conflicts(self) -> Iterator[str]:
         """Describe in one sentence the responses whose prompt differs from the first prompt of their item, if there are any."""
-        for location, item in islice(self._prompt_conflicts.items(), 1):
+        if self._prompt_conflicts:
+            location, item = next(iter(self._prompt_conflicts.items()))
             responses = format_count(len(self._prompt_conflicts), "response")
-            yield (
-                f"imported {responses} with a prompt other than the first one of the item (first: '{item}', {location})"
-            )
+            first = f"(first: '{item}', {location})"
+            yield f"imported {responses} with a prompt other than the first one of the item {first}"
 
     def _describe_repeats(self) -> list[str]:
         """Describe how many responses are repeats in one sentence; empty if there are none."""

@@ -198,8 +198,11 @@ def _check_repeated_names(repeated_names: Sequence[str], file: Path, note: Note)
                 "other below each other."
             )
             raise import_error(file, problem, slug="import-csv")
-    for name in repeated_names[:1]:
-        note(f"several columns have the name {name!r}: their position is added to it, as in 'name (3)'", file.name)
+    if repeated_names:
+        first_name = repeated_names[0]
+        note(
+            f"several columns have the name {first_name!r}: their position is added to it, as in 'name (3)'", file.name
+        )
 
 
 def _find_header_position(lines: Records, file: Path) -> int:

@@ -89,7 +89,8 @@ class WideTableSearch(ColumnCandidates):
     def set_item_columns(self, question: str | None, prose_columns: Sequence[str]) -> None:
         """Set the attributes `item_columns` and `prompt_columns` of a wide table, in which each agent has a column.
 
-        Items may be identified by a column of ids or by the questions. Without questions, `prompt_columns` is not changed.
+        Items may be identified by a column of ids or by the questions. Without questions, addresses and UUIDs may identify the
+        items, and `prompt_columns` is not changed.
 
         question : column of questions; None if the table has no such column
         prose_columns : columns of prose, which hold questions or responses, so that they are not ids
@@ -99,6 +100,8 @@ class WideTableSearch(ColumnCandidates):
         if question is not None:
             self.prompt_columns = [question]
             self.item_columns.append(question)
+        else:
+            self.item_columns += [name for name in self.unnamed_columns if self.table[name].is_contact]
 
     def list_doubtful_columns(self, agent_columns: Sequence[str], *, has_question: bool) -> list[str]:
         """List the columns of agents that may hold something else; the list is empty if fewer than two certain columns remain.
@@ -132,8 +135,9 @@ class WideTableSearch(ColumnCandidates):
         """Return whether a column that is not among the columns of agents may also hold the responses of an agent.
 
         The result is False if the column holds addresses or UUIDs, or has another meaning (`has_other_meaning`). A column of
-        texts may hold responses if it is between two columns of agents, if its values seldom recur, or if more than a fifth of
-        them are prose. A column of numbers may do so if it is between two columns of agents, and no other column has its name.
+        texts may hold responses if it is between two columns of agents, if its values seldom recur and have no digits, or if more
+        than a fifth of them are prose. A column of numbers may do so if it is between two columns of agents, and no other column
+        has its name.
 
         name : column to be tested
         agent_columns : columns that each hold the responses of one agent; at least one
@@ -144,7 +148,9 @@ class WideTableSearch(ColumnCandidates):
         positions = [self.table.names.index(agent) for agent in agent_columns]
         is_between_agents = min(positions) < self.table.names.index(name) < max(positions)
         n_prose = sum(len(text.split()) >= self.MIN_WORDS for text in column.texts)
-        may_hold_texts = is_between_agents or not column.is_repetitive or n_prose > 0.2 * len(column.values)
+        has_digits = any(re.search(r"\d", text) for text in column.texts)  # as ids and dates have
+        is_varied = not column.is_repetitive and not has_digits
+        may_hold_texts = is_between_agents or is_varied or n_prose > 0.2 * len(column.values)
         # a measurement may have the same name for each agent
         names_without_number = [_REPEATED.sub("", each) for each in self.table.names]
         name_recurs = names_without_number.count(_REPEATED.sub("", name)) > 1
@@ -289,8 +295,11 @@ class WideTableSearch(ColumnCandidates):
 
         The names are compared first, by their words and their first three letters. If all other names have a word or the first
         letters in common, the column differs if its name has none of these common parts. If the other names have nothing in
-        common, the texts are compared: the column differs if it shares fewer words with the other columns than these share with
-        each other, that is, if the mean overlap (`ColumnValues.compute_word_overlap`) is less than 0.9 times as large.
+        common, the texts are compared. The column differs in two cases:
+
+        - The mean length of its texts is at most 0.75 times, or at least 1.33 times, the mean length of the other texts.
+        - It shares fewer words with the other columns than the other columns share with each other: the mean overlap is less than
+          0.9 times as large (`ColumnValues.compute_word_overlap`).
 
         Parameters
         ----------
@@ -311,6 +320,10 @@ class WideTableSearch(ColumnCandidates):
 
         column = self.table[name]
         other_columns = [self.table[other_name] for other_name in other_names[:8]]
+        mean_other_length = fmean(other_column.mean_length for other_column in other_columns)
+        if not 0.75 < column.mean_length / mean_other_length < 1.33:
+            return True
+
         overlap_with_others = fmean(map(column.compute_word_overlap, other_columns))
         overlap_among_others = fmean(
             first.compute_word_overlap(second) for first, second in combinations(other_columns, 2)
