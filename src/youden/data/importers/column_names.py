@@ -151,10 +151,8 @@ def infer_role(column: str) -> str | None:
 
 def _describes_response(name: str) -> bool:
     """Return whether a normalized name refers to information about a response or an item, such as its score."""
-    if name in ABOUT:
-        return True
-    words = set(name.split("_"))
-    return bool(ABOUT & words) and not name.endswith("_id")
+    has_word = not ABOUT.isdisjoint(name.split("_")) and not name.endswith("_id")
+    return name in ABOUT or has_word
 
 
 def _infer_role_of_name(name: str) -> str | None:
@@ -219,11 +217,9 @@ def get_name_priority(column: str, role: str) -> int:
     position = usual_names.index(usual_parts[0]) if usual_parts else n_usual
 
     # positions are at most n_usual, so that each class of names below comes after the one before
-    if role == "agent" and words[-1] == "id":
-        return position + 2 * n_usual
-    if name not in usual_names:
-        return position + n_usual
-    return position
+    is_agent_id = role == "agent" and words[-1] == "id"
+    class_of_name = 2 if is_agent_id else int(name not in usual_names)
+    return position + class_of_name * n_usual
 
 
 def is_about_responses(column: str) -> bool:

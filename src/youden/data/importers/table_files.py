@@ -134,7 +134,7 @@ def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
         text = _decode_separated_file(
             file, lambda assumption, _location: assumptions.append(assumption), None, strict=False
         )
-        frame = _parse_plain_text(text, separator=_detect_separator(text, default=_get_usual_separator(file)))
+        frame = _parse_plain_text(text, separator=_detect_separator(text, file))
     except (ImportFormatError, ValueError, csv.Error):
         return None
     if frame is None:
@@ -181,16 +181,11 @@ def iter_plain_locations(file: Path) -> Iterator[str]:
         The file, and the number of the first line of the row.
     """
     text = _decode_separated_file(file, lambda *_: None, None, strict=False)
-    separator = _detect_separator(text, default=_get_usual_separator(file))
+    separator = _detect_separator(text, file)
     records = read_separated(file, separator, text=text)
     for location, record in islice(records, 1, None):
         if any(record):
             yield location
-
-
-def _get_usual_separator(file: Path) -> str:
-    """Return the separator that the suffix of a file suggests: a comma for .csv, and a tab for others."""
-    return "," if file.suffix.lower() == ".csv" else "\t"
 
 
 def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tuple[str, Rows]]:
@@ -386,7 +381,7 @@ def _read_separated_rows(
     Raises: ImportFormatError if the file cannot be decoded or is not a table; see `read_rows`.
     """
     text = _decode_separated_file(file, note, replaced, strict=strict)
-    separator = _detect_separator(text, default=_get_usual_separator(file))
+    separator = _detect_separator(text, file)
     records = read_separated(file, separator, text=text)
 
     location, header = next(records, ("", []))
@@ -485,13 +480,17 @@ def _read_exact_rows(
         yield location, row
 
 
-def _detect_separator(text: str, default: str) -> str:
+def _detect_separator(text: str, file: Path) -> str:
     """Return the separator that splits most of the first 50 lines into the same number of fields, at least two.
 
-    If several separators split as many lines, the one with the most fields is returned, and `default` before others.
+    If several separators split as many lines, the one with the most fields is returned, and the usual one before others: a
+    comma for the suffix .csv, and a tab for other suffixes.
+
+    text : content of the file
     """
+    usual_separator = "," if file.suffix.lower() == ".csv" else "\t"
     beginning = text[:200_000]
-    return max(",;\t|", key=lambda separator: (*_count_equal_splits(beginning, separator), separator == default))
+    return max(",;\t|", key=lambda each: (*_count_equal_splits(beginning, each), each == usual_separator))
 
 
 def _count_equal_splits(text: str, separator: str) -> tuple[int, int]:
