@@ -402,9 +402,8 @@ class ResponseReader:
         An error of a spreadsheet names nothing. If prompts identify the items, a row without a prompt has no item; it may be a
         second header or a line of totals.
         """
-        identifiers = {"agent": agent, "item": item}
-        if self.has_generated_ids:
-            identifiers["prompt"] = prompt
+        identifying_prompt = prompt if self.has_generated_ids else None
+        identifiers = {"agent": agent, "item": item, "prompt": identifying_prompt}
         for role, identifier in identifiers.items():
             if role in self.paths and _is_sheet_error(identifier):
                 return f"an error of the spreadsheet (such as #REF!) in place of the {role}"

@@ -128,9 +128,8 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 
     _, first_row = next(read_rows(files[0]), ("", {}))
     flat_row = flatten(first_row)
-    for name in columns.values():
-        if FILE in name or FOLDER in name or split_composite(name, flat_row) is not None:
-            return False
+    if any(FILE in name or FOLDER in name or split_composite(name, flat_row) for name in columns.values()):
+        return False
     if has_list_paths:
         return True
 
