@@ -227,17 +227,24 @@ class _RoleSearch(WideTableSearch):
     def check_no_pairs(self) -> None:
         """Raise UnclearColumnsError if each row compares the responses of two models.
 
-        The columns `model_a` and `model_b`, or columns with similar names, then hold the names of the two models, which recur. If
-        one of these columns holds something else, such as prose, no error is raised, because the two columns may hold the
-        responses of two agents in a wide table. The columns are not checked if the user named any.
+        The columns `model_a` and `model_b`, or columns with similar names, then hold the names of the two models. If one of these
+        columns holds something else, such as prose, no error is raised, because the two columns may hold the responses of two
+        agents in a wide table. The columns are not checked if the user named any.
         """
         paired_columns = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
         if len(paired_columns) < 2 or self.given:
             return
 
+        # a column of responses ends like the column of its model, as `response_a` and `model_a` do
+        endings = tuple(name[-1] for name in paired_columns)
+        other_columns = [name for name in self.table.names if name not in paired_columns]
+        has_responses = any(name.endswith(endings) and infer_role(name) != "about" for name in other_columns)
+
         # columns of prose or of different values may hold the responses of one agent each
-        if any(self.table[name].is_prose or not self.table[name].is_repetitive for name in paired_columns):
-            return
+        for name in paired_columns:
+            column = self.table[name]
+            if column.is_prose or not (has_responses or column.is_repetitive):
+                return
         raise UnclearColumnsError("each row holds responses of two models, which other columns name")
 
     def can_name_agents(self, name: str) -> bool:
@@ -441,7 +448,7 @@ class _RoleSearch(WideTableSearch):
         if item is None:
             return {}
         has_item_name = item not in self.prompt_columns and infer_role(item) == "item"
-        has_ids = has_item_name or self.given.get("item") == item
+        has_ids = (has_item_name or self.given.get("item") == item) and not self.table[item].is_long
         if not has_ids:
             return {"prompt": item}
         prompt = self.given.get("prompt") or self.find_prompt_column(item, {*used, item})
@@ -451,7 +458,7 @@ class _RoleSearch(WideTableSearch):
         """Return the column of ids or prompts that identifies items; None without candidates.
 
         The column with the most shared cells is chosen (`find_column_of_shared_items`). If no column has shared cells, or if
-        each agent has its own column, the first column with the largest number of distinct values is chosen.
+        each agent has its own column, the first column with at least 90% of the largest number of distinct values is chosen.
 
         agents : columns that together name an agent; empty if each agent has its own column
         candidates : columns to choose from, the most reliable first
@@ -465,7 +472,8 @@ class _RoleSearch(WideTableSearch):
                 return shared_column
 
         n_distinct = {name: len(self.table[name].distinct_texts) for name in candidates}
-        return max(candidates, key=n_distinct.__getitem__)
+        min_distinct = 0.9 * max(n_distinct.values())
+        return next(name for name in candidates if n_distinct[name] >= min_distinct)
 
     def find_column_of_shared_items(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column by which agents have the most items in common; None if no column gives common items.

@@ -29,6 +29,7 @@ FOLDER, FILE = "<folder>", "<file>"
 """Names of the columns that hold the folder and the file of each row."""
 FILE_NUMBER = "<repeat>"
 """Name of the column that holds the number of a repeat in the name of each row's file or folder."""
+_MAX_ID_LENGTH = 100
 _SEPARATOR = " + "
 """Separator of the names of columns that are used as one."""
 _NUMERIC = re.compile(r"[-+\d.,:/%$€£¥ TZ()]+|true|false", re.IGNORECASE)
@@ -91,6 +92,11 @@ class ColumnValues:
         """Whether most texts have several words, unlike ids, paths and times."""
         n_with_words = sum(" " in text or len(_CJK.findall(text)) > 9 for text in self.texts)
         return self.is_text and n_with_words > len(self.texts) / 2
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a value has several lines or is longer than an id."""
+        return any(len(text) > _MAX_ID_LENGTH or len(text.strip().splitlines()) > 1 for text in self.texts)
 
     @property
     def filled_fraction(self) -> float:

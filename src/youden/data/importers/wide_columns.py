@@ -134,8 +134,9 @@ class WideTableSearch(ColumnCandidates):
     def may_be_unread_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
         """Return whether a column that is not among the columns of agents may also hold the responses of an agent.
 
-        The result is False if the column holds addresses or UUIDs, or has another meaning (`has_other_meaning`). A column of
-        texts may hold responses if it is between two columns of agents, if its values seldom recur and have no digits, or if more
+        The result is True if the column has a name such as "variant" and different texts in nearly all rows, as if each row were
+        an agent. Otherwise, it is False if the column holds addresses or UUIDs, or has another meaning (`has_other_meaning`). A
+        column of texts may hold responses if it is between two columns of agents, if its values seldom recur and have no digits, or if more
         than a fifth of them are prose. A column of numbers may do so if it is between two columns of agents, and no other column
         has its name.
 
@@ -143,6 +144,9 @@ class WideTableSearch(ColumnCandidates):
         agent_columns : columns that each hold the responses of one agent; at least one
         """
         column = self.table[name]
+        names_agents = infer_role(name) == "agent" and name not in self.given.values()
+        if names_agents and column.is_text and not column.is_repetitive:
+            return True
         if column.is_contact or self.has_other_meaning(name, agent_columns):
             return False
         positions = [self.table.names.index(agent) for agent in agent_columns]
