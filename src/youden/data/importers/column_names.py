@@ -6,7 +6,7 @@ A name only proposes a role; `column_roles` decides by the values of the column.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 
 ROLES = ("agent", "item", "text", "prompt", "group", "empty", "repeat")
@@ -138,111 +138,54 @@ def infer_role(column: str) -> str | None:
     ('prompt', 'prompt', 'prompt')
     """
     parts = split_path(column)
-    if any(_describes_response(part) for part in parts):
+    if any(map(_describes_response, parts)):
         return "about"
     if "[]" in column and parts[-1] == "index":  # number of an element in a list of responses
         return "repeat"
     if column.endswith(LAST_ANSWER):
         return "text"
-    return _infer_role_of_last_parts(parts)
-
-
-def _infer_role_of_last_parts(parts: Sequence[str]) -> str | None:
-    """Infer the role of a column from the last part of its path and, if this is generic, from the part before it.
-
-    For example, question.text is a prompt and answer.text is a response: the last part "text" is generic, so that the part
-    before it decides.
-
-    parts : normalized parts of the path, at least one; a name that is not a path has one part
-
-    Returns one of the roles that `infer_role` returns, or None.
-    """
-    last_part = parts[-1]
-    joined_last_parts = "_".join(parts[-2:])  # such as "user_input" for the path user.input
-    if joined_last_parts in _ROLE_BY_NAME:
-        return _ROLE_BY_NAME[joined_last_parts]
-    if len(parts) == 1 or last_part not in _GENERIC:
-        return _infer_role_of_name(last_part)
-
-    role_before = _infer_role_of_name(parts[-2])
-    combined_role = _infer_role_of_id_or_name(role_before, last_part)
-    return combined_role or _infer_role_of_name(last_part)
+    joined_parts = "_".join(parts[-2:])  # such as "user_input" for the path user.input
+    needs_part_before = parts[-1] in _GENERIC or joined_parts in _ROLE_BY_NAME
+    return _infer_role_of_name(joined_parts if needs_part_before else parts[-1])
 
 
 def _describes_response(name: str) -> bool:
     """Return whether a normalized name refers to information about a response or an item, such as its score."""
-    if name in ABOUT:
-        return True
-    words = set(name.split("_"))
-    return bool(ABOUT & words) and not name.endswith("_id")
+    has_word = not ABOUT.isdisjoint(name.split("_")) and not name.endswith("_id")
+    return name in ABOUT or has_word
 
 
 def _infer_role_of_name(name: str) -> str | None:
     """Infer the role of a column from one normalized name, such as "question_text".
 
-    The role is that of the first usual name (`NAMES`) among these parts:
+    The first of these rules that applies decides:
 
-    1. the whole name;
-    2. its first word, if its last word is generic, such as "text";
-    3. its last word;
-    4. a usual ending of a compound word, such as "frage" in "kundenfrage".
-
-    Two kinds of names have other rules, which are applied first: ids, such as "prompt_id", and messages of the author of a
-    question, such as "customer_message".
+    1. The name is a usual name (`NAMES`).
+    2. An id or a name, such as "prompt_id", has a role that depends on what it refers to: the id of a prompt identifies an item,
+       but the id of a response is only information ("about").
+    3. A name with words for the author of a question and for a message, such as "customer_message", is a prompt.
+    4. A generic last word, such as "text" in "question_text", is ignored if the other words have a role.
+    5. The last word is a usual name, or the name ends like a compound word, such as "frage" in "kundenfrage".
 
     Returns one of `ROLES`, or "about" for the id of a response; None if the name is not known.
     """
-    first_word, _, other_words = name.partition("_")
-    last_word = other_words.rpartition("_")[2]  # empty if the name is one word
+    if name in _ROLE_BY_NAME:
+        return _ROLE_BY_NAME[name]
+    words_before, _, last_word = name.rpartition("_")
+    role_before = _infer_role_of_name(words_before) if words_before else None
+    if words_before and last_word in ("id", "name"):
+        default_role = "item" if last_word == "id" else "agent"
+        return {"text": "about", "prompt": "item", "item": "item", "agent": "agent"}.get(
+            role_before or "", default_role
+        )
 
-    # such as "prompt_id"
-    if last_word in ("id", "name") and name not in _ROLE_BY_NAME:
-        role_of_first_word = _infer_role_of_name(first_word)
-        return _infer_role_of_id_or_name(role_of_first_word, last_word)
-
-    # such as "customer_message"
     words = set(name.split("_"))
     if ASKERS & words and _MESSAGE_WORDS & words:
         return "prompt"
-
-    # such as "question_text": its last word alone would be a response
-    deciding_parts = [name, first_word, last_word] if last_word in _GENERIC else [name, last_word]
-    for part in deciding_parts:
-        if part in _ROLE_BY_NAME:
-            return _ROLE_BY_NAME[part]
-    return _infer_role_of_compound_word(name)
-
-
-def _infer_role_of_compound_word(name: str) -> str | None:
-    """Infer the role of a column from the ending of its name, such as "frage" (question) in "kundenfrage".
-
-    Some languages write compounds without a space, so that the usual name of a role may be the end of a longer word.
-    Returns "prompt" or "text"; None if the name has no such ending.
-    """
-    for role, endings in _ENDINGS.items():
-        if name.endswith(endings):
-            return role
-    return None
-
-
-def _infer_role_of_id_or_name(referent_role: str | None, last_word: str) -> str | None:
-    """Infer the role of a name, for example `prompt_id`, from the role of what it refers to, and from its last word.
-
-    The id of a prompt identifies an item, but the id of a response is only information ("about"). A name with another last
-    word than "id" or "name" has the role of what it refers to.
-
-    referent_role : role of the word before the last word, here of "prompt"; None if this word has no role
-    last_word : last word of the name, such as "id"; empty if the name is one word
-    """
-    if last_word not in ("id", "name"):
-        return referent_role
-    if referent_role == "text":
-        return "about"
-    if referent_role in ("prompt", "item"):
-        return "item"
-    if referent_role == "agent":
-        return "agent"
-    return "item" if last_word == "id" else "agent"
+    if last_word in _GENERIC and role_before is not None:
+        return role_before
+    endings = [role for role, endings in _ENDINGS.items() if name.endswith(endings)]
+    return _ROLE_BY_NAME.get(last_word, endings[0] if endings else None)
 
 
 def is_part_of_response(column: str) -> bool:
@@ -274,11 +217,9 @@ def get_name_priority(column: str, role: str) -> int:
     position = usual_names.index(usual_parts[0]) if usual_parts else n_usual
 
     # positions are at most n_usual, so that each class of names below comes after the one before
-    if role == "agent" and words[-1] == "id":
-        return position + 2 * n_usual
-    if name not in usual_names:
-        return position + n_usual
-    return position
+    is_agent_id = role == "agent" and words[-1] == "id"
+    class_of_name = 2 if is_agent_id else int(name not in usual_names)
+    return position + class_of_name * n_usual
 
 
 def is_about_responses(column: str) -> bool:

@@ -8,11 +8,10 @@ either, the error names the option with which the user decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
 
-from youden.data.importers.column_candidates import AGENT_NAMES, MIN_WORDS, ROW_PER_AGENT, UnclearColumnsError
 from youden.data.importers.column_names import (
     NAMES,
     PAIRED,
@@ -25,16 +24,11 @@ from youden.data.importers.column_names import (
     split_into_words,
     split_path,
 )
-from youden.data.importers.column_values import (
-    FILE,
-    FOLDER,
-    MAX_ID_LENGTH,
-    Row,
-    join_names,
-)
+from youden.data.importers.column_values import FILE, FOLDER, Row, UnclearColumnsError, are_determined, join_names
 from youden.data.importers.wide_columns import WideTableSearch
 
 _MAX_AGENTS = 500
+_MAX_NAME_LENGTH = 100
 _MAX_CANDIDATES = 50
 """Maximum number of agent columns, and of item columns, that are tried with each other."""
 _RUN_NAMES = {"run", "experiment"}
@@ -66,6 +60,16 @@ class Roles:
     agent_columns: tuple[str, ...]
     has_generated_ids: bool
     unused: tuple[str, ...]
+
+    def with_role(self, role: str, *columns: str) -> Roles:
+        """Return roles in which columns, which may be unused so far, together have a role."""
+        unused = tuple(name for name in self.unused if name not in columns)
+        return replace(self, columns={**self.columns, role: join_names(columns)}, unused=unused)
+
+    def without_role(self, removed_role: str) -> Roles:
+        """Return roles without one of them, such as "prompt"; the column that had it is unused."""
+        columns = {role: column for role, column in self.columns.items() if role != removed_role}
+        return replace(self, columns=columns, unused=(*self.unused, self.columns[removed_role]))
 
 
 def find_roles(
@@ -120,10 +124,14 @@ class _RoleSearch(WideTableSearch):
         if len(self.given_text_columns) > 1:
             return self.make_roles(agents=(), text=None, agent_columns=tuple(self.given_text_columns))
 
-        candidates = [name for name in self.get_candidates("agent") if self.is_agent_candidate(name)]
-        shared_agents, is_ambiguous = self.find_agent_name_columns(candidates)
+        candidates = self.get_candidates("agent")
+        if "agent" not in self.given:
+            candidates = [
+                name for name in candidates if split_path(name)[-1] in self.AGENT_NAMES or self.can_name_agents(name)
+            ]
+        shared_agents = self.find_agent_name_columns(candidates)
         if shared_agents is not None:
-            return self.find_roles_of_long_table(shared_agents, are_agents_certain=True, is_ambiguous=is_ambiguous)
+            return self.find_roles_of_long_table(shared_agents, are_agents_certain=True)
 
         agent_columns = self.find_agent_columns() if self.may_be_wide(candidates) else ()
         if agent_columns:
@@ -132,72 +140,39 @@ class _RoleSearch(WideTableSearch):
 
         self.check_agents_are_not_rows(candidates)
         possible_agents = tuple([*candidates, *self.location_columns][:1])
-        return self.find_roles_of_long_table(possible_agents, are_agents_certain=False, is_ambiguous=is_ambiguous)
+        return self.find_roles_of_long_table(possible_agents, are_agents_certain=False)
 
-    def find_roles_of_long_table(
-        self, agents: tuple[str, ...], *, are_agents_certain: bool, is_ambiguous: bool
-    ) -> Roles:
+    def find_roles_of_long_table(self, agents: tuple[str, ...], *, are_agents_certain: bool) -> Roles:
         """Find the roles of the columns of a long table, in which one column has the responses of all agents.
 
         agents : columns that together name an agent
         are_agents_certain : whether the agents were found by the items that they have in common
-        is_ambiguous : whether the folders and the files of the table could equally well be the agents
 
         Returns the columns by role, and the columns without a role.
 
-        Raises: UnclearColumnsError if no column or several columns may hold the responses, if `is_ambiguous` is True, or if the
-            table has several agents that are not certain and the user did not name the column of items.
+        Raises: UnclearColumnsError if no column or several columns may hold the responses, or if the table has several agents
+            that are not certain and the user did not name the column of items.
         """
         # agents share questions, but no two agents give the same response
         prose_columns = [name for name in self.unnamed_columns if self.table[name].is_prose]
         prose_columns.sort(key=lambda name: self.table[name].mean_length)
         unshared_prose = [name for name in prose_columns if self.table.count_shared_cells(agents, name) == 0]
-        text = self.choose_text_column(
-            prose_columns, unshared_prose, agents=agents, are_agents_certain=are_agents_certain
-        )
+        can_choose = bool(prose_columns) and (are_agents_certain or bool(self.location_columns))
+        may_hold_other_texts = len(unshared_prose) > 1 and set(agents) <= set(self.location_columns)
+        if self.text_columns:
+            text = self.text_columns[0]
+        elif can_choose and not may_hold_other_texts:
+            text = (unshared_prose or prose_columns)[-1]  # the longest texts
+        else:
+            raise self.make_no_text_column_error(unshared_prose)
 
-        if is_ambiguous:
-            raise UnclearColumnsError(
-                f"folders and files may both be the agents: add --column 'agent={FOLDER}' or --column 'agent={FILE}'"
-            )
         has_several_agents = len(set(self.table.join_columns(agents))) > 1
         if not are_agents_certain and "item" not in self.given and has_several_agents:
             raise UnclearColumnsError("no column holds ids or prompts that two agents share")
-
         self.check_has_header([text])
         roles = self.make_roles(agents=agents, text=text, agent_columns=())
         self.check_single_text_column(roles, unshared_prose)
         return roles
-
-    def choose_text_column(
-        self,
-        prose_columns: Sequence[str],
-        unshared_columns: Sequence[str],
-        *,
-        agents: tuple[str, ...],
-        are_agents_certain: bool,
-    ) -> str:
-        """Return the column of responses of a table in which one column has the responses of all agents.
-
-        A column whose name suggests responses is preferred. Otherwise, it is the column of the longest texts in
-        `unshared_columns` or, if there are none, in `prose_columns`.
-
-        prose_columns : columns of prose whose names suggest no role, sorted by the length of their texts
-        unshared_columns : columns of `prose_columns` in which no two agents have the same text, sorted in the same way
-        agents : columns that together name an agent
-        are_agents_certain : whether the agents were found by the items that they have in common
-
-        Raises: UnclearColumnsError if no column holds responses, or if several columns of prose may hold them.
-        """
-        if self.text_columns:
-            return self.text_columns[0]
-
-        are_agents_locations = set(agents) <= set(self.location_columns)
-        may_hold_other_texts = len(unshared_columns) > 1 and are_agents_locations
-        can_choose = are_agents_certain or bool(self.location_columns)
-        if not prose_columns or not can_choose or may_hold_other_texts:
-            raise self.make_no_text_column_error(unshared_columns)
-        return (unshared_columns or prose_columns)[-1]
 
     def make_no_text_column_error(self, unshared_columns: Sequence[str]) -> UnclearColumnsError:
         """Make the error for a table in which no column clearly holds the responses.
@@ -228,7 +203,7 @@ class _RoleSearch(WideTableSearch):
         agent_ids = [self.table[name].value_texts for name in agent_candidates]
         has_agent_per_row = any(len(set(ids)) == self.table.n_rows for ids in agent_ids)
         if has_agent_per_row and len(prose) >= 3:
-            raise UnclearColumnsError(ROW_PER_AGENT)
+            raise UnclearColumnsError(self.ROW_PER_AGENT)
 
     def check_has_header(self, text_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if the table seems to have no header.
@@ -240,28 +215,14 @@ class _RoleSearch(WideTableSearch):
         """
         if not set(self.given_text_columns).isdisjoint(text_columns):
             return
-        are_long = all(map(self.has_name_as_long_as_response, text_columns))
-        has_sentence = any(re.search(r"[.!。](\s|$)", name) for name in text_columns)
-        if are_long and has_sentence:
+        for name in text_columns:
+            has_many_words = len(name.split()) >= _MIN_WORDS_OF_RESPONSE
+            if not has_many_words or len(name) < 0.5 * self.table[name].mean_length:
+                return
+        if any(re.search(r"[.!。](\s|$)", name) for name in text_columns):
             raise UnclearColumnsError(
                 "the first line seems to hold responses; insert a line with a name for each column"
             )
-
-    def has_name_as_long_as_response(self, column: str) -> bool:
-        """Return whether the name of a column has many words, and at least half the mean length of the column's texts."""
-        has_many_words = len(column.split()) >= _MIN_WORDS_OF_RESPONSE
-        return has_many_words and len(column) >= 0.5 * self.table[column].mean_length
-
-    def is_rival_text_column(self, name: str, *, chosen: str) -> bool:
-        """Return whether a column may hold the responses instead of the column that was chosen for them.
-
-        The result is False in three cases: the other column has a name for a part of a response, such as its reasoning; it
-        has no prose; or both columns are equal in every row.
-        """
-        if is_part_of_response(name) or not self.table[name].is_prose:
-            return False
-        are_equal_columns = self.table[chosen].value_texts == self.table[name].value_texts
-        return not are_equal_columns
 
     def check_no_pairs(self) -> None:
         """Raise UnclearColumnsError if each row compares the responses of two models.
@@ -277,17 +238,14 @@ class _RoleSearch(WideTableSearch):
         # a column of responses ends like the column of its model, as `response_a` and `model_a` do
         endings = tuple(name[-1] for name in paired_columns)
         other_columns = [name for name in self.table.names if name not in paired_columns]
-        response_columns = [name for name in other_columns if name.endswith(endings) and infer_role(name) != "about"]
+        has_responses = any(name.endswith(endings) and infer_role(name) != "about" for name in other_columns)
+
+        # columns of prose or of different values may hold the responses of one agent each
         for name in paired_columns:
             column = self.table[name]
-            has_responses_or_repeats = bool(response_columns) or column.is_repetitive
-            if column.is_prose or not has_responses_or_repeats:  # it may hold the responses of one agent
+            if column.is_prose or not (has_responses or column.is_repetitive):
                 return
         raise UnclearColumnsError("each row holds responses of two models, which other columns name")
-
-    def is_agent_candidate(self, name: str) -> bool:
-        """Return whether a column whose name suggests agents may hold their ids."""
-        return "agent" in self.given or split_path(name)[-1] in AGENT_NAMES or self.can_name_agents(name)
 
     def can_name_agents(self, name: str) -> bool:
         """Return whether the values of a column can be names of agents.
@@ -304,7 +262,7 @@ class _RoleSearch(WideTableSearch):
         n_filled_rows = sum(bool(text) for text in column.value_texts)
         max_agents = min(_MAX_AGENTS, max(1, n_filled_rows // 2))
         longest_value = max(map(len, column.distinct_texts))
-        return len(column.distinct_texts) <= max_agents and longest_value <= MAX_ID_LENGTH
+        return len(column.distinct_texts) <= max_agents and longest_value <= _MAX_NAME_LENGTH
 
     def may_be_wide(self, agent_candidates: Sequence[str]) -> bool:
         """Return whether each agent may have a separate column, because nothing else names agents or texts."""
@@ -312,7 +270,7 @@ class _RoleSearch(WideTableSearch):
             return False
         return not any(is_agent_name(name) and len(set(self.table[name].value_texts)) > 1 for name in agent_candidates)
 
-    def find_agent_name_columns(self, candidates: Sequence[str]) -> tuple[tuple[str, ...] | None, bool]:
+    def find_agent_name_columns(self, candidates: Sequence[str]) -> tuple[str, ...] | None:
         """Find the columns that name agents: the column that the user named, or one whose agents share items.
 
         Agents share an item if they responded to it. The search ends with the first of these steps that finds shared items:
@@ -329,47 +287,36 @@ class _RoleSearch(WideTableSearch):
 
         Returns
         -------
-        columns : tuple of str or None
+        tuple of str or None
             Columns that together name an agent; None if no step finds shared items.
-        is_ambiguous : bool
-            Whether the folders and the files could both be the agents.
+
+        Raises
+        ------
+        UnclearColumnsError
+            If the folders and the files could both be the agents.
         """
         if "agent" in self.given:
-            return (self.given["agent"],), False
+            return (self.given["agent"],)
 
         likely_columns = [*candidates, *self.location_columns]
-        columns = self.find_agents_sharing_prompts(likely_columns)
-        if columns is not None:
-            return columns, False
+        if len(self.location_columns) == 2:
+            # ids may begin again in each file, but a prompt identifies an item across files
+            prompts = [name for name in self.prompt_columns if name in self.item_columns]
+            columns = self.find_agents_sharing_most_items(likely_columns, prompts)
+            if columns is not None:
+                return columns
 
         item_columns = self.list_item_columns_by_location()
-        is_ambiguous = self.has_ambiguous_locations(candidates, item_columns)
+        if not candidates:
+            self.check_locations_differ(item_columns)
         columns = self.find_agents_sharing_most_items(likely_columns, item_columns)
-        if columns is None:
-            unlikely_columns = self.list_unlikely_agent_columns()
-            columns = self.find_agents_sharing_most_items(unlikely_columns, self.item_columns)
-        return columns, is_ambiguous
-
-    def find_agents_sharing_prompts(self, agent_columns: Sequence[str]) -> tuple[str, ...] | None:
-        """Return the column, or pair of columns, whose agents share most prompts, in files of several folders.
-
-        Ids may begin again in each file, but a prompt identifies an item across files. Returns None if the rows do not have
-        both a folder and a file, or if no agents share a prompt.
-
-        agent_columns : columns that may name agents
-        """
-        if len(self.location_columns) < 2:
-            return None
-        prompts = [name for name in self.prompt_columns if name in self.item_columns]
-        return self.find_agents_sharing_most_items(agent_columns, prompts)
+        return columns or self.find_agents_sharing_most_items(self.list_unlikely_agent_columns(), self.item_columns)
 
     def list_item_columns_by_location(self) -> list[str]:
         """List the columns of ids or prompts, and ids combined with the folder or the file, in which they may restart."""
-        item_columns = list(self.item_columns)
-        if self.location_columns and "item" not in self.given:
-            for item in self.get_candidates("item"):
-                item_columns += [join_names((location, item)) for location in self.location_columns]
-        return item_columns
+        items = [] if "item" in self.given else self.get_candidates("item")
+        pairs = product(items, self.location_columns)
+        return [*self.item_columns, *(join_names((location, item)) for item, location in pairs)]
 
     def list_unlikely_agent_columns(self) -> list[str]:
         """List the columns that may name agents although their names do not suggest it, the most reliable first.
@@ -383,7 +330,7 @@ class _RoleSearch(WideTableSearch):
             column = self.table[name]
             if self.can_name_agents(name) and column.is_text and column.question_fraction < 0.5:
                 candidates.append(name)
-        short_texts_first = sorted(candidates, key=lambda name: self.table[name].mean_words >= MIN_WORDS)
+        short_texts_first = sorted(candidates, key=lambda name: self.table[name].mean_words >= self.MIN_WORDS)
         return [*self.get_candidates("group"), *short_texts_first]
 
     def find_agents_sharing_most_items(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
@@ -395,85 +342,65 @@ class _RoleSearch(WideTableSearch):
         agents : columns that may name agents
         items : columns of ids or prompts
         """
-        single_columns = [(name,) for name in agents[:_MAX_CANDIDATES]]
-        pairs_of_columns = combinations(agents[:4], 2)
+        choices = [*((name,) for name in agents[:_MAX_CANDIDATES]), *combinations(agents[:4], 2)]
         best_columns = None
         max_shared = 0
-        for columns in (*single_columns, *pairs_of_columns):
+        for columns in choices:
             other_columns = [item for item in items[:_MAX_CANDIDATES] if item not in columns]
             n_shared = self.count_max_shared_cells(columns, other_columns)
             if n_shared > max_shared:
-                best_columns = columns
-                max_shared = n_shared
+                best_columns, max_shared = columns, n_shared
         return best_columns
 
     def count_max_shared_cells(self, agents: Sequence[str], items: Sequence[str]) -> int:
         """Return the largest number of shared cells for one of the columns `items`; 0 without columns."""
         return max((self.table.count_shared_cells(agents, item) for item in items), default=0)
 
-    def has_ambiguous_locations(self, agent_candidates: Sequence[str], item_columns: Sequence[str]) -> bool:
-        """Return whether the folders and the files could equally well be the agents.
+    def check_locations_differ(self, item_columns: Sequence[str]) -> None:
+        """Raise UnclearColumnsError if the folders and the files could equally well be the agents.
 
         The shared cells are counted with the folders as agents, and again with the files as agents. The folders and files are
-        ambiguous if the two numbers are equal and greater than 0. They are not ambiguous if another column may name the agents.
+        ambiguous if the two numbers are equal and greater than 0.
 
-        agent_candidates : columns other than folders and files that may name agents
         item_columns : columns of ids or prompts, also combined with folders or files
         """
-        if agent_candidates or len(self.location_columns) < 2:
-            return False
-
-        n_shared_of_locations = set()
+        n_shared_of_locations = []
         for location in self.location_columns:
             # a combined column, such as "<folder> + id", contains the name of the location
             other_columns = [name for name in item_columns if location not in name]
-            n_shared_of_locations.add(self.count_max_shared_cells([location], other_columns))
-        are_equal = len(n_shared_of_locations) == 1
-        return are_equal and 0 not in n_shared_of_locations
+            n_shared_of_locations.append(self.count_max_shared_cells([location], other_columns))
+        if len(n_shared_of_locations) == 2 and n_shared_of_locations[0] == n_shared_of_locations[1] > 0:
+            raise UnclearColumnsError(
+                f"folders and files may both be the agents: add --column 'agent={FOLDER}' or --column 'agent={FILE}'"
+            )
 
     def check_single_text_column(self, roles: Roles, unshared_prose: Sequence[str]) -> None:
         """Raise UnclearColumnsError if another column may hold the responses instead of the chosen column.
 
-        The columns to check are those of `list_rival_text_columns`: columns of prose and, if the name of the chosen column is
-        unusual, also other columns with a usual name of responses. Such a column may hold the responses if it has no role, does
-        not come from a nested value, and its texts seldom recur. Nothing is checked if the user named the column of texts, or if
-        the table has several files.
+        The columns to check are those of prose whose names suggest no role. If the name of the chosen column is unusual, they
+        are also the other columns of prose with a name such as "output" that differ from the chosen column. Such a column may
+        hold the responses if it has no role, does not come from a nested value, is not named like a part of a response, such as
+        its reasoning, and if its texts seldom recur. Agents share questions but not responses. Nothing is checked if the user
+        named the column of texts, or if the table has several files.
 
         roles : all roles; the chosen column has the role "text"
-        unshared_prose : columns of prose in which no two agents have the same text
+        unshared_prose : columns of prose without a role in which no two agents have the same text
         """
         if "text" in self.given or self.location_columns:
             return
         chosen = roles.columns["text"]
-        for name in self.list_rival_text_columns(chosen, roles.agents, unshared_prose):
-            is_nested = "." in name or "[" in name
-            if name in roles.unused and not is_nested and not self.table[name].is_repetitive:
-                raise UnclearColumnsError(f"{chosen!r} and {name!r} could both hold the responses", text=chosen)
-
-    def list_rival_text_columns(self, chosen: str, agents: tuple[str, ...], unshared_prose: Sequence[str]) -> list[str]:
-        """List the columns that may hold the responses instead of the column that was chosen for them.
-
-        Agents share questions but not responses. The list depends on the name of the chosen column:
-
-        - If the name is usual, such as "response", the list has the columns of `unshared_prose`, except those named like a
-          part of a response, such as its reasoning.
-        - Otherwise, the list has all columns of `unshared_prose`, and the columns with a name such as "output" in which no two
-          agents have the same text.
-
-        chosen : column that was chosen for the responses
-        agents : columns that together name an agent
-        unshared_prose : columns of prose whose names suggest no role, and in which no two agents have the same text
-        """
-        has_usual_name = normalize_name(chosen) in NAMES["text"]
-        if has_usual_name:
-            return [name for name in unshared_prose if not is_part_of_response(name)]
-
         rivals = list(unshared_prose)
-        for name in self.text_columns[1:]:
-            is_rival = self.is_rival_text_column(name, chosen=chosen)
-            if is_rival and self.table.count_shared_cells(agents, name) == 0:
-                rivals.append(name)
-        return rivals
+        if normalize_name(chosen) not in NAMES["text"]:
+            for name in self.text_columns[1:]:
+                is_equal = self.table[chosen].value_texts == self.table[name].value_texts
+                if self.table[name].is_prose and not is_equal:
+                    rivals.append(name)
+
+        for name in rivals:
+            is_part = "." in name or "[" in name or is_part_of_response(name)
+            is_shared = self.table.count_shared_cells(roles.agents, name) > 0
+            if name in roles.unused and not is_part and not is_shared and not self.table[name].is_repetitive:
+                raise UnclearColumnsError(f"{chosen!r} and {name!r} could both hold the responses", text=chosen)
 
     def make_roles(self, *, agents: tuple[str, ...], text: str | None, agent_columns: tuple[str, ...]) -> Roles:
         """Find the columns of the remaining roles, and return all roles.
@@ -492,16 +419,23 @@ class _RoleSearch(WideTableSearch):
             columns["agent"] = join_names(agents)
 
         columns |= self.find_item_and_prompt_columns(agents, used={text, *agents, *agent_columns})
-        item = columns.get("item", columns.get("prompt"))
-        excluded = (*agents, item, *self.given.values())
+        excluded = {*agents, columns.get("item", columns.get("prompt")), *self.given.values()}
         for role in ("group", "empty", "repeat"):
-            column = self.find_named_column(role, agents=agents, excluded=excluded)
-            if column is not None:
-                columns[role] = column
+            candidates = [name for name in self.get_candidates(role) if role in self.given or name not in excluded]
+            if candidates and (role != "group" or self.may_be_group(candidates[0], agents)):
+                columns[role] = candidates[0]
 
         used = {*columns.values(), *agents, *agent_columns}
         unused = tuple(name for name in self.table.names if name not in used)
         return Roles(columns, agents, agent_columns, has_generated_ids="item" not in columns, unused=unused)
+
+    def may_be_group(self, column: str, agents: tuple[str, ...]) -> bool:
+        """Return whether the user named a column of groups, or each agent has one group in this column.
+
+        agents : columns that together name an agent; empty if each agent has its own column
+        """
+        is_determined = bool(agents) and are_determined(self.table[column].value_texts, self.table.join_columns(agents))
+        return "group" in self.given or is_determined
 
     def find_item_and_prompt_columns(self, agents: tuple[str, ...], used: set[str | None]) -> dict[str, str]:
         """Return the columns of the roles "item" and "prompt". Without ids, items are identified by their prompts.
@@ -513,35 +447,12 @@ class _RoleSearch(WideTableSearch):
         item = self.find_item_column(agents, candidates)
         if item is None:
             return {}
-        has_ids = self.has_item_name(item) and not self.table[item].is_long
+        has_item_name = item not in self.prompt_columns and infer_role(item) == "item"
+        has_ids = (has_item_name or self.given.get("item") == item) and not self.table[item].is_long
         if not has_ids:
             return {"prompt": item}
         prompt = self.given.get("prompt") or self.find_prompt_column(item, {*used, item})
         return {"item": item, "prompt": prompt} if prompt else {"item": item}
-
-    def find_named_column(self, role: str, *, agents: tuple[str, ...], excluded: Collection[str | None]) -> str | None:
-        """Return the column that the user named for a role, or else the first column whose name suggests the role.
-
-        A column whose name suggests groups must also have one value per agent, because an agent belongs to one group only.
-        Returns None if the user named no column and no name suggests the role, or if an agent has several groups.
-
-        role : "group", "empty" or "repeat"
-        agents : columns that together name an agent; empty if each agent has its own column
-        excluded : columns that have another role
-        """
-        if role in self.given:
-            return self.given[role]
-        # also columns that have values only in rows without a response
-        candidates = [name for name in self.columns_by_role.get(role, []) if name not in excluded]
-        if not candidates:
-            return None
-        if role == "group" and not self.is_constant_per_agent(agents, candidates[0]):
-            return None
-        return candidates[0]
-
-    def has_item_name(self, column: str) -> bool:
-        """Return whether the user named a column as the item, or its name suggests items."""
-        return self.given.get("item") == column or (column not in self.prompt_columns and infer_role(column) == "item")
 
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts that identifies items; None without candidates.
@@ -570,7 +481,7 @@ class _RoleSearch(WideTableSearch):
         The column with the most shared cells (`TableColumns.count_shared_cells`) is returned.
 
         Several columns may have the same number of shared cells. Then the first one is returned, unless it holds ids that
-        restart for each agent and do not identify items (`has_restarting_ids`). In this case, a column of prompts is returned.
+        restart for each agent and do not identify items. In this case, a column of prompts is returned.
 
         agents : columns that together name an agent
         candidates : columns of ids or prompts, at least one
@@ -581,17 +492,14 @@ class _RoleSearch(WideTableSearch):
             return None
 
         first_column, *equal_columns = [name for name in candidates if n_shared[name] == max_shared]
-        for name in equal_columns:
+        ids = self.table[first_column].value_texts
+        for name in equal_columns if infer_role(first_column) != "prompt" else ():
+            prompts = self.table[name].value_texts
             is_prompt = infer_role(name) == "prompt" and self.table[name].is_text
-            if is_prompt and self.has_restarting_ids(first_column, name):
+            # ids restart if some id has several prompts, and some prompt several ids
+            if is_prompt and not are_determined(ids, prompts) and not are_determined(prompts, ids):
                 return name
         return first_column
-
-    def has_restarting_ids(self, item: str, prompt: str) -> bool:
-        """Return whether ids may restart for each agent: some id has several prompts, and some prompt several ids."""
-        ids, prompts = self.table[item].value_texts, self.table[prompt].value_texts
-        n_pairs = len(set(zip(ids, prompts, strict=True)))
-        return infer_role(item) != "prompt" and n_pairs > max(len(set(ids)), len(set(prompts)))
 
     def find_prompt_column(self, item: str, used: set[str | None]) -> str | None:
         """Return the column of prompts, or None.
@@ -613,30 +521,13 @@ class _RoleSearch(WideTableSearch):
         named_columns = [name for name in self.prompt_columns if name not in used and self.table[name].is_text]
         candidates = [name for name in named_columns if len(set(self.table[name].value_texts)) > 1]
         if candidates:
-            one_per_item = (name for name in candidates if _have_one_value_each(ids, self.table[name].value_texts))
+            one_per_item = (name for name in candidates if are_determined(self.table[name].value_texts, ids))
             return next(one_per_item, candidates[0])
 
         min_distinct = len(set(ids)) / 2
         for name in self.unnamed_columns:
             column = self.table[name]
             is_varied = column.is_prose and len(column.distinct_texts) > min_distinct
-            if name not in used and is_varied and _have_one_value_each(ids, column.value_texts):
+            if name not in used and is_varied and are_determined(column.value_texts, ids):
                 return name
         return None
-
-    def is_constant_per_agent(self, agents: tuple[str, ...], column: str) -> bool:
-        """Return whether a column has a single value in all rows of each agent; missing values are ignored.
-
-        agents : columns that together name the agent of a row; if there are none, the result is False
-        """
-        if not agents:
-            return False
-        pairs = set(zip(self.table.join_columns(agents), self.table[column].value_texts, strict=True))
-        complete_pairs = {pair for pair in pairs if None not in pair}
-        n_agents = len({agent for agent, _ in complete_pairs})
-        return len(complete_pairs) == n_agents
-
-
-def _have_one_value_each(ids: Sequence[Hashable], values: Sequence[Hashable]) -> bool:
-    """Return whether each id occurs in rows with only one value."""
-    return len(set(zip(ids, values, strict=True))) == len(set(ids))

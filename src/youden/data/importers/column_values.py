@@ -1,4 +1,4 @@
-"""Describe the columns of a table by their values: texts, ids, repeated values, shared items.
+"""Describe the columns of a table by their values, and list those that may have a role.
 
 Costly properties are computed once, when they are first needed: most columns are ruled out by their names.
 """
@@ -6,22 +6,32 @@ Costly properties are computed once, when they are first needed: most columns ar
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from functools import cached_property, partial
 from itertools import chain
+from typing import ClassVar
 
-from youden.data.importers.column_names import ASKERS, SUBJECTS, infer_role, split_into_words
+from youden.data.importers.column_names import (
+    ASKERS,
+    NAMES,
+    SUBJECTS,
+    get_name_priority,
+    infer_role,
+    is_part_of_response,
+    split_into_words,
+)
 from youden.types.pool import Json
 
 Row = Mapping[str, Json]
+Values = Sequence[Hashable]
+"""One value per row; None if the value is missing."""
 FOLDER, FILE = "<folder>", "<file>"
 """Names of the columns that hold the folder and the file of each row."""
 FILE_NUMBER = "<repeat>"
 """Name of the column that holds the number of a repeat in the name of each row's file or folder."""
+_MAX_ID_LENGTH = 100
 _SEPARATOR = " + "
 """Separator of the names of columns that are used as one."""
-MAX_ID_LENGTH = 100
-"""Maximum number of characters of an id or a name."""
 _NUMERIC = re.compile(r"[-+\d.,:/%$€£¥ TZ()]+|true|false", re.IGNORECASE)
 _CONTACT = re.compile(r"\S+@\S+\.\w+|https?://\S+|[0-9a-f]{8}-[0-9a-f-]{20,}", re.IGNORECASE)
 """E-mail addresses, URLs and UUIDs."""
@@ -49,12 +59,8 @@ class ColumnValues:
     @cached_property
     def texts(self) -> list[str]:
         """Texts of the values that are texts or lists of texts, without empty ones."""
-        texts = []
-        for value, value_text in zip(self.values, self.value_texts, strict=True):
-            has_text = isinstance(value, str) or _are_texts(value)
-            if value_text and has_text:
-                texts.append(value_text)
-        return texts
+        pairs = zip(self.values, self.value_texts, strict=True)
+        return [text for value, text in pairs if text and (isinstance(value, str) or _are_texts(value))]
 
     @cached_property
     def distinct_texts(self) -> set[str]:
@@ -88,9 +94,14 @@ class ColumnValues:
         return self.is_text and n_with_words > len(self.texts) / 2
 
     @property
+    def is_long(self) -> bool:
+        """Whether a value has several lines or is longer than an id."""
+        return any(len(text) > _MAX_ID_LENGTH or len(text.strip().splitlines()) > 1 for text in self.texts)
+
+    @property
     def filled_fraction(self) -> float:
         """Fraction of rows with a value that is not empty, in [0, 1]."""
-        return sum(map(bool, self.value_texts)) / len(self.value_texts)
+        return sum(map(bool, self.value_texts)) / len(self.values)
 
     @property
     def is_repetitive(self) -> bool:
@@ -109,22 +120,20 @@ class ColumnValues:
         n_questions = sum(text.startswith("¿") or bool(_QUESTION_MARK_AT_END.search(text)) for text in self.texts)
         return n_questions / max(1, len(self.texts))
 
-    @property
-    def can_be_id(self) -> bool:
-        """Whether the values may identify items: texts, whole numbers, or lists of texts."""
-        for value in self.values:
-            if isinstance(value, bool | dict):
-                return False
-            if isinstance(value, float) and not value.is_integer():
-                return False
-        return True
+    def compute_word_overlap(self, other_column: ColumnValues) -> float:
+        """Return how many words the column has in common with another one, as a fraction in [0, 1].
 
-    @property
-    def is_long(self) -> bool:
-        """Whether a value has several lines or is longer than an id."""
-        texts = [value for value in self.values if isinstance(value, str)]
-        is_too_long = any(len(text) > MAX_ID_LENGTH for text in texts)
-        return is_too_long or any(len(text.strip().splitlines()) > 1 for text in texts)
+        The overlap of a row is the Jaccard similarity of its two texts: the number of words that are in both, divided by the
+        number of words that are in at least one. The result is the mean over the first 200 rows, without the rows in which one
+        of the columns has no words. It is 0 if no row is left.
+        """
+        overlaps = []
+        for text_a, text_b in zip(self.value_texts[:200], other_column.value_texts[:200], strict=True):
+            words_a, words_b = _split_words(text_a or ""), _split_words(text_b or "")
+            if words_a and words_b:
+                n_shared = len(words_a & words_b)
+                overlaps.append(n_shared / len(words_a | words_b))
+        return sum(overlaps) / max(1, len(overlaps))
 
 
 class TableColumns(dict[str, ColumnValues]):
@@ -154,19 +163,7 @@ class TableColumns(dict[str, ColumnValues]):
 
         The text is None if one of the values is missing, and empty if there are no columns.
         """
-        if len(names) == 1:
-            return self[names[0]].value_texts
-        if not names:
-            return [""] * self.n_rows
-
-        columns = [self[name].value_texts for name in names]
-        joined_texts: list[str | None] = []
-        for texts in zip(*columns, strict=True):
-            if None in texts:
-                joined_texts.append(None)
-            else:
-                joined_texts.append(" / ".join(map(str, texts)))
-        return joined_texts
+        return self[join_names(names)].value_texts if names else [""] * self.n_rows
 
     def count_shared_cells(self, agents: Sequence[str], item: str) -> int:
         """Count the shared cells of a table whose items would be identified by a given column.
@@ -203,6 +200,11 @@ class TableColumns(dict[str, ColumnValues]):
         return 0 if is_single_category or are_categories else n_shared
 
 
+def are_determined(values: Values, *keys: Values) -> bool:
+    """Return whether rows with the same keys have the same value, so that the keys determine the value."""
+    return len(set(zip(*keys, strict=True))) == len(set(zip(*keys, values, strict=True)))
+
+
 def _are_texts(value: Json) -> bool:
     """Return whether a value is a list of texts, or a nested list of texts."""
     return isinstance(value, list) and all(isinstance(element, str) or _are_texts(element) for element in value)
@@ -218,6 +220,16 @@ def split_names(column: str) -> list[str]:
     return column.split(_SEPARATOR)
 
 
+def split_composite(text: str, columns: Collection[str]) -> tuple[str, ...] | None:
+    """Split a text such as `subject+id` into the names of the columns that it joins.
+
+    Returns None if the text is the name of a single column, or if one of the columns does not exist.
+    """
+    names = tuple(name.strip() for name in text.split("+"))
+    is_composite = len(names) > 1 and text not in columns and all(name in columns for name in names)
+    return names if is_composite else None
+
+
 def get_value(row: Row, column: str) -> Json:
     """Return the value of a column, or the joined values of a combined column; None if a value is missing."""
     if column in row or _SEPARATOR not in column:
@@ -226,24 +238,119 @@ def get_value(row: Row, column: str) -> Json:
     return None if None in values else " / ".join(map(str, values))
 
 
-def compute_word_overlap(first: ColumnValues, second: ColumnValues) -> float:
-    """Return how many words two columns have in common, as a fraction in [0, 1].
-
-    The overlap of a row is the Jaccard similarity of its two texts: the number of words that are in both, divided by the
-    number of words that are in at least one. The result is the mean over the first 200 rows, without the rows in which one of the
-    columns has no words. It is 0 if no row is left.
-    """
-    overlaps = []
-    for text_a, text_b in zip(first.value_texts[:200], second.value_texts[:200], strict=True):
-        words_a = _split_words(text_a or "")
-        words_b = _split_words(text_b or "")
-        if words_a and words_b:
-            n_shared = len(words_a & words_b)
-            overlaps.append(n_shared / len(words_a | words_b))
-    return sum(overlaps) / max(1, len(overlaps))
-
-
 def _split_words(text: str) -> set[str]:
     """Return the Chinese or Japanese characters of a text; if there are none, its words."""
     characters = _CJK.findall(text)
     return set(characters or text.casefold().split())
+
+
+class UnclearColumnsError(Exception):
+    """The roles of the columns of a table are ambiguous.
+
+    Attributes
+    ----------
+    problem : str
+        Description of the ambiguity.
+    options : dict of str to str
+        Column by role that would resolve it; empty if none is known.
+    """
+
+    def __init__(self, problem: str, **options: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.options = options
+
+
+class ColumnCandidates:
+    """Columns of a table that may have a role; lists begin with the most reliable candidate.
+
+    Attributes
+    ----------
+    table : TableColumns
+        Columns of the rows that have a response.
+    given : mapping of str to str
+        Column by role, as named by the user.
+    location_columns : sequence of str
+        Columns that hold the folder and the file of a row.
+    columns_by_role : dict of str to list of str
+        Columns whose names suggest a role, by role; None for columns whose names suggest none.
+    text_columns, prompt_columns, item_columns, unnamed_columns : list of str
+        Candidates for responses, for prompts and for ids of items; and columns whose names suggest no role.
+    given_text_columns : list of str
+        Columns that the user named for responses.
+    """
+
+    AGENT_NAMES: ClassVar = frozenset({"agent", "model"})
+    """Names of columns that may hold agents even if their values do not recur."""
+    MIN_WORDS: ClassVar = 4
+    """A column with repeated values holds texts, not categories, if they have at least this mean number of words."""
+    ROW_PER_AGENT: ClassVar = (
+        "each row seems to hold all responses of one agent; transpose the table, so that each agent has a column"
+    )
+    """Problem of a table that has a row per agent."""
+
+    def __init__(self, rows: Sequence[Row], location_columns: Sequence[str], given: Mapping[str, str]) -> None:
+        self.location_columns = location_columns
+        self.given = given
+        self.given_text_columns = given["text"].split(",") if "text" in given else []
+        self.table = TableColumns(rows)
+
+        self.columns_by_role = self._group_by_role()
+        self.text_columns = self._find_text_columns()
+
+        # Rows without a response may lack other values, too.
+        if self.text_columns:
+            answered_rows = [row for row in rows if row.get(self.text_columns[0]) is not None]
+            if answered_rows:
+                self.table = TableColumns(answered_rows)
+
+        self.unnamed_columns = self.get_candidates(None)
+        self.prompt_columns = [*self.get_candidates("prompt"), *self.text_columns[1:]]
+        self.item_columns = self._find_item_columns()
+
+    def _group_by_role(self) -> dict[str | None, list[str]]:
+        """Group the names of the columns by role, such as "agent", "item" or "text".
+
+        If the user named a column for a role, the role has only this column. Otherwise, it has all columns whose names
+        suggest the role. The columns that state the folder and the file of a row (`location_columns`) are left out unless
+        the user named them.
+
+        Returns the names of the columns of each role, the most reliable first. The key None has the columns whose names
+        suggest no role.
+        """
+        columns_by_role: dict[str | None, list[str]] = {}
+        excluded = {*self.given_text_columns, *self.given.values(), *self.location_columns}
+        for name in self.table.names:
+            if name not in excluded:
+                columns_by_role.setdefault(infer_role(name), []).append(name)
+
+        for role in NAMES.keys() & columns_by_role.keys():
+            columns_by_role[role].sort(key=partial(get_name_priority, role=role))
+
+        columns_by_role |= {role: [column] for role, column in self.given.items()}
+        return columns_by_role
+
+    def _find_text_columns(self) -> list[str]:
+        """Return the columns that may hold responses; parts of responses, such as their reasoning, come last."""
+        candidates = self.get_candidates("text")
+        if "text" in self.given:
+            return candidates
+        return sorted([name for name in candidates if self.table[name].is_text], key=is_part_of_response)
+
+    def _find_item_columns(self) -> list[str]:
+        """Return the columns of ids, prompts or unknown values that may identify items; contact data come last."""
+        item_columns = self.get_candidates("item")
+        if "item" in self.given:
+            return item_columns
+        contacts_last = sorted(self.unnamed_columns, key=lambda name: self.table[name].is_contact)
+        return list(filter(self.can_be_id, (*item_columns, *self.prompt_columns, *contacts_last)))
+
+    def can_be_id(self, name: str) -> bool:
+        """Return whether the values of a column may identify items: texts, whole numbers, or lists of texts."""
+        values = self.table[name].values
+        are_whole = all(value.is_integer() for value in values if isinstance(value, float))
+        return are_whole and not any(isinstance(value, bool | dict) for value in values)
+
+    def get_candidates(self, role: str | None) -> list[str]:
+        """Return the column that the user named for a role, or else the columns whose names suggest it."""
+        return self.columns_by_role.get(role, [])

@@ -7,16 +7,10 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from youden.data.importers.foreign_files import import_error
-from youden.data.importers.table_header import (
-    Note,
-    Records,
-    Rows,
-    count_cells,
-    find_rows_below_header,
-)
+from youden.data.importers.table_header import Note, Records, Rows, count_cells, find_rows_below_header
 from youden.decompression import UnpackLimit
 from youden.errors import InputError
 from youden.text.regular_files import check_regular
@@ -146,56 +140,34 @@ def _scan_sheet(source: IO[bytes]) -> tuple[dict[tuple[int, int], int], set[byte
 def _fill_merged_cells(
     rows: Iterable[Sequence[object]], merged: Mapping[tuple[int, int], int], location: str
 ) -> Records:
-    """Return the rows, with the value of a merged range copied into each of its rows.
+    """Return the rows, with the value of a merged range copied into the empty cells of each of its rows.
 
+    In a file, only the first cell of a merged range has the value.
     Several consecutive blank rows become one empty row, and blank rows at the beginning are left out.
 
     merged : last row of each merged range, by its first row and its column, numbered from 1
     location : file and sheet, for error messages
     """
-    latest_ranges = {column: _MergedRange(last_row=0, value=None) for _, column in merged}
+    columns = {column for _, column in merged}
+    latest_ranges: dict[int, tuple[int, Json]] = {}  # last row and value of the range that began last, by column
     records: Records = []
     for row_number, values in enumerate(rows, 1):
         row_location = f"{location}, line {row_number}"
         record = [_convert_cell(value) for value in values]
-        if any(cell is not None for cell in record):
-            _fill_row(record, row_number, merged, latest_ranges)
-            records.append((row_location, record))
-        elif records and records[-1][1]:  # the first of several blank rows
-            records.append((row_location, []))
-    return records
+        if not any(cell is not None for cell in record):
+            if records and records[-1][1]:  # the first of several blank rows
+                records.append((row_location, []))
+            continue
 
-
-def _fill_row(
-    record: list[Json],
-    row_number: int,
-    merged: Mapping[tuple[int, int], int],
-    latest_ranges: dict[int, _MergedRange],
-) -> None:
-    """Copy the values of merged cells from the rows above into the empty cells of a row.
-
-    In a file, only the first cell of a merged range has the value.
-
-    record : cells of the row, changed in place
-    row_number : number of the row, from 1
-    merged : last row of each merged range, by its first row and its column, numbered from 1
-    latest_ranges : the merged range that began last in each column of `merged`; changed in place if a range begins in the row
-    """
-    for column, (last_row, range_value) in latest_ranges.items():
-        cell = record[column - 1] if column <= len(record) else None
-        begins_range = (row_number, column) in merged
-        if begins_range:
-            latest_ranges[column] = _MergedRange(merged[row_number, column], cell)
-        elif cell is None and row_number <= last_row and range_value is not None:
+        for column in columns:
             record += [None] * (column - len(record))
-            record[column - 1] = range_value
-
-
-class _MergedRange(NamedTuple):
-    """Merged cells of one column: the number of the last row, and the value, which the file states in the first row."""
-
-    last_row: int
-    value: Json
+            last_row, range_value = latest_ranges.get(column, (0, None))
+            if (row_number, column) in merged:
+                latest_ranges[column] = merged[row_number, column], record[column - 1]
+            elif record[column - 1] is None and row_number <= last_row:
+                record[column - 1] = range_value
+        records.append((row_location, record))
+    return records
 
 
 def _convert_cell(value: object) -> Json:

@@ -106,12 +106,10 @@ def _find_files_in_folder(folder: Path, patterns: Sequence[str], *, what: str) -
     """
     # one regular expression that matches what any of the patterns matches
     any_pattern = re.compile("|".join(fnmatch.translate(pattern.lower()) for pattern in patterns))
-    paths_with_name = [path for path in folder.rglob("*") if any_pattern.fullmatch(path.name.lower())]
-    matches = sorted(path for path in paths_with_name if path.is_file())
-
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    matches = [path for path in files if any_pattern.fullmatch(path.name.lower())]
     if not matches:
-        n_other_files = sum(path.is_file() for path in folder.rglob("*"))
-        other_files = format_count(n_other_files, "other file")
+        other_files = format_count(len(files), "other file")
         problem = f"this folder has no file that matches {', '.join(patterns)}: got {other_files}"
         remedy = f"Pass {what}, or a folder that contains one."
         raise import_error(folder, f"{problem}. {remedy}", slug="import-empty")
@@ -362,7 +360,12 @@ def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
     ['one', 'two', 'two']
     """
     split_paths = [path.resolve().parts for path in paths]
-    n_shared = _count_shared_last_parts(split_paths)
+    n_shared = 0
+    max_shared = (
+        min(map(len, split_paths), default=0) - 2 if len(set(split_paths)) > 1 else 0
+    )  # the first two parts stay
+    while n_shared < max_shared and len({parts[-n_shared - 1] for parts in split_paths}) == 1:
+        n_shared += 1
     trimmed_paths = [parts[: len(parts) - n_shared] for parts in split_paths]
 
     # suffix (last parts of a path) → number of different paths that end with it
@@ -379,25 +382,6 @@ def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
     return suffixes
 
 
-def _count_shared_last_parts(split_paths: Sequence[tuple[str, ...]]) -> int:
-    """Count the last parts that all paths have in common; the first two parts of a path are not counted.
-
-    The result is 0 if all paths are equal.
-
-    split_paths : each path as a tuple of its parts (folders and file)
-    """
-    if len(set(split_paths)) < 2:
-        return 0
-    max_shared = min(map(len, split_paths)) - 2
-    n_shared = 0
-    while n_shared < max_shared:
-        next_parts = {parts[-n_shared - 1] for parts in split_paths}
-        if len(next_parts) > 1:
-            break
-        n_shared += 1
-    return n_shared
-
-
 def find_disambiguating_suffixes(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
     """Return a suffix for each name that makes it unique, for example to write "m (a)" and "m (b)" for two names "m".
 
@@ -412,11 +396,8 @@ def find_disambiguating_suffixes(names: Sequence[str], paths: Sequence[Path]) ->
     ['a', 'b', '']
     """
     result = [""] * len(names)
-    positions_by_name: dict[str, list[int]] = {}
-    for position, name in enumerate(names):
-        positions_by_name.setdefault(name, []).append(position)
-
-    for positions in positions_by_name.values():
+    for name in set(names):
+        positions = [position for position, each in enumerate(names) if each == name]
         suffixes = find_unique_suffixes([paths[position] for position in positions])
         if len(set(suffixes)) > 1:
             for position, suffix in zip(positions, suffixes, strict=True):

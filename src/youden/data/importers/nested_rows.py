@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from itertools import chain
+from pathlib import Path
 
 from youden.data.importers.column_names import LAST_ANSWER, NAMES, infer_role
-from youden.data.importers.foreign_files import get_nested
+from youden.data.importers.foreign_files import get_nested, import_error
 from youden.text.json_text import JSONDecodeError, parse_json
 from youden.types.pool import Json
 
@@ -25,10 +26,6 @@ _ROLES = (*_RESPONSE_ROLES, "human", "user", "system", "tool")
 _REPLY_KEYS = ("messages", "choices", "candidates")
 _CONTENT_KEYS = ("content", "message.content", "text", "answer", "prompt", "parts", "message")
 """Keys of the text of a message, or of a part of one."""
-
-
-class UnequalListsError(ValueError):
-    """The lists in a JSON object, which seem to be the columns of a table, have different lengths."""
 
 
 def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -> dict[str, Json]:
@@ -73,20 +70,16 @@ def _with_standard_keys(value: Json) -> Json:
     >>> _with_standard_keys([{"from": "human", "value": "Why?"}])
     [{'role': 'human', 'content': 'Why?'}]
     """
-    if not isinstance(value, list) or not value:
-        return value
+    messages = value if isinstance(value, list) else []
     for role_key, content_key in (("from", "value"), ("type", "content")):
-        if not all(_is_message(message, role_key, content_key) for message in value):
-            continue
-        return [
-            {"role": get_nested(message, role_key), "content": get_nested(message, content_key)} for message in value
-        ]
+        renamed: list[Json] = []
+        for message in messages:
+            role, content = get_nested(message, role_key), get_nested(message, content_key)
+            if role in _ROLES and isinstance(content, str):
+                renamed.append({"role": role, "content": content})
+        if renamed and len(renamed) == len(messages):
+            return renamed
     return value
-
-
-def _is_message(value: Json, role_key: str, content_key: str) -> bool:
-    """Return whether a value is a message with a known role in `role_key` and a text in `content_key`."""
-    return isinstance(get_nested(value, content_key), str) and get_nested(value, role_key) in _ROLES
 
 
 def _extract_last_question(conversation: Json) -> str | None:
@@ -185,28 +178,15 @@ def _extract_text_from_list(elements: list[Json]) -> str | None:
 
     The texts of parts are joined by line breaks. Parts that contain reasoning of the model are left out.
     """
-    are_parts = all(map(_is_message_part, elements))
-    texts = _list_texts_of_parts(elements) if are_parts else []
-    if texts:
-        return "\n".join(texts)
-    last_element = get_nested(elements, -1)
-    return _extract_text(last_element)
-
-
-def _list_texts_of_parts(parts: Sequence[Json]) -> list[str]:
-    """List the texts of the parts of a message, except for those of parts with the key "thought", which is reasoning."""
     texts = []
-    for part in parts:
-        text = get_nested(part, "text")
-        is_reasoning = bool(get_nested(part, "thought"))
-        if isinstance(text, str) and not is_reasoning:
+    for element in elements:
+        is_part = isinstance(element, dict) and "role" not in element and "message.role" not in element
+        if not is_part:
+            return _extract_text(get_nested(elements, -1))
+        text = get_nested(element, "text")
+        if isinstance(text, str) and not get_nested(element, "thought"):
             texts.append(text)
-    return texts
-
-
-def _is_message_part(value: Json) -> bool:
-    """Return whether a value is an object without a role, such as a part of a message."""
-    return isinstance(value, dict) and "role" not in value and "message.role" not in value
+    return "\n".join(texts) if texts else _extract_text(get_nested(elements, -1))
 
 
 def split_into_rows(row: Mapping[str, Json], column: str) -> list[dict[str, Json]]:
@@ -230,7 +210,7 @@ def is_list_of_objects(value: Json) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(element, dict) for element in value)
 
 
-def extract_rows(value: Json) -> list[dict[str, Json]]:
+def extract_rows(value: Json, location: Path | str = "") -> list[dict[str, Json]]:
     """Extract the rows of a table from a JSON value. The result is empty for a value without rows.
 
     The value has one of these forms:
@@ -251,10 +231,15 @@ def extract_rows(value: Json) -> list[dict[str, Json]]:
         return [row for row in value if isinstance(row, dict)]
     if not isinstance(value, dict):
         return []
-    return _extract_table(value) or _extract_from_object(value)
+
+    # a table of Weights & Biases has the names of its columns, and a list per row
+    names, data = value.get("columns"), value.get("data")
+    if isinstance(names, list) and isinstance(data, list) and all(isinstance(row, list) for row in data):
+        return [dict(zip(map(str, names), row, strict=False)) for row in data if isinstance(row, list)]
+    return _extract_from_object(value, location)
 
 
-def _extract_from_object(content: Mapping[str, Json]) -> list[dict[str, Json]]:
+def _extract_from_object(content: Mapping[str, Json], location: Path | str) -> list[dict[str, Json]]:
     """Extract the rows from the values of a JSON object.
 
     - If no value is a list, the rows come from the inner objects (`_extract_from_objects`).
@@ -262,31 +247,27 @@ def _extract_from_object(content: Mapping[str, Json]) -> list[dict[str, Json]]:
     - Otherwise, each list of objects is a table. If some of the tables have responses, only the tables with responses are used.
       If there are several tables, the key of a table is the name of its agent. The agent of a single table may be named by
       another value of the JSON object.
+
+    location : file, for error messages
     """
     lists = {key: value for key, value in content.items() if isinstance(value, list) and value}
     if not lists:
         objects = {key: value for key, value in content.items() if isinstance(value, dict) and value}
-        return _extract_from_objects(objects)
+        return _extract_from_objects(objects, location)
 
     tables = {key: extract_rows(value) for key, value in lists.items() if is_list_of_objects(value)}
     if not tables:
-        return _extract_from_columns(lists)
+        return _extract_from_columns(lists, location)
 
-    tables_with_text = {key: rows for key, rows in tables.items() if _has_text(rows[0])}
-    used_tables = tables_with_text or tables
+    used_tables = {key: rows for key, rows in tables.items() if _has_text(rows[0])} or tables
     if len(used_tables) > 1:
         return _join_tables(used_tables)
 
     (rows,) = used_tables.values()
-    agent_columns = _find_agent_texts(content)
-    return [{**agent_columns, **row} for row in rows]
-
-
-def _find_agent_texts(content: Mapping[str, Json]) -> dict[str, str]:
-    """Return the texts in a JSON object, outside of lists, whose keys suggest the name of an agent, by their paths."""
     without_lists = {key: value for key, value in content.items() if isinstance(value, dict | str)}
     texts = {path: value for path, value in flatten(without_lists).items() if isinstance(value, str)}
-    return {path: text for path, text in texts.items() if infer_role(path) == "agent"}
+    agent_columns = {path: text for path, text in texts.items() if infer_role(path) == "agent"}
+    return [{**agent_columns, **row} for row in rows]
 
 
 def _join_tables(tables: Mapping[str, list[dict[str, Json]]]) -> list[dict[str, Json]]:
@@ -294,24 +275,26 @@ def _join_tables(tables: Mapping[str, list[dict[str, Json]]]) -> list[dict[str, 
     return [{"agent": name, **row} for name, rows in tables.items() for row in rows]
 
 
-def _extract_from_columns(columns: Mapping[str, list[Json]]) -> list[dict[str, Json]]:
+def _extract_from_columns(columns: Mapping[str, list[Json]], location: Path | str) -> list[dict[str, Json]]:
     """Convert the columns of a table, which are lists of values, to rows.
 
-    Raises: UnequalListsError if the lists have different lengths, so that it is unclear which values belong together.
+    location : file, for error messages
+
+    Raises: ImportFormatError [import-json] if the lists have different lengths, so that it is unclear which values belong
+        together.
     """
-    length_by_name = {name: len(values) for name, values in columns.items()}
-    longest = max(length_by_name, key=length_by_name.__getitem__)
-    shortest = min(length_by_name, key=length_by_name.__getitem__)
-    if length_by_name[shortest] < length_by_name[longest]:
-        raise UnequalListsError(
-            f"its lists have different lengths: got {length_by_name[longest]} values in {longest!r} and "
-            f"{length_by_name[shortest]} in {shortest!r}"
+    longest = max(columns, key=lambda name: len(columns[name]))
+    shortest = min(columns, key=lambda name: len(columns[name]))
+    if len(columns[shortest]) < len(columns[longest]):
+        problem = (
+            f"its lists have different lengths: got {len(columns[longest])} values in {longest!r} and "
+            f"{len(columns[shortest])} in {shortest!r}. Write a null for each missing value, so that all lists are equally long."
         )
-    rows = zip(*columns.values(), strict=True)
-    return [dict(zip(columns, row, strict=True)) for row in rows]
+        raise import_error(location, problem, slug="import-json")
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
+def _extract_from_objects(objects: Mapping[str, dict[str, Json]], location: Path | str) -> list[dict[str, Json]]:
     """Extract the rows from a JSON object whose values are objects.
 
     The inner objects may be of four kinds, which are tried in this order:
@@ -323,31 +306,23 @@ def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[s
     - Tables contain the rows. If there are several tables, the key of a table is the name of its agent.
 
     objects : inner objects by key
+    location : file, for error messages
     """
-    roles = [role for role in map(infer_role, objects) if role in NAMES]
-    are_columns = "text" in roles or len(set(roles)) > 1
-    if are_columns:
+    roles = {role for role in map(infer_role, objects) if role in NAMES}
+    if "text" in roles or len(roles) > 1:
         row_labels = dict.fromkeys(chain.from_iterable(objects.values()))  # an ordered set
         return [{name: column.get(label) for name, column in objects.items()} for label in row_labels]
 
-    tables_of_records = all(map(_holds_records, objects.values()))
-    if not tables_of_records and _are_records(objects):
+    if not all(map(_holds_records, objects.values())) and _are_records(objects):
         return [{"id": key, **record} for key, record in objects.items()]
-
-    inner_values = chain.from_iterable(inner.values() for inner in objects.values())
-    if all(isinstance(value, str | None) for value in inner_values):
+    if all(isinstance(value, str | None) for inner in objects.values() for value in inner.values()):
         return _extract_from_texts(objects)
 
-    return _extract_from_tables(objects)
-
-
-def _extract_from_tables(tables: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
-    """Return the rows of tables by name; of several tables, the name is the agent."""
-    rows_by_name = {name: extract_rows(table) for name, table in tables.items()}
-    filled_tables = {name: rows for name, rows in rows_by_name.items() if rows}
+    tables = {name: extract_rows(table, location) for name, table in objects.items()}
+    filled_tables = {name: rows for name, rows in tables.items() if rows}
     if len(filled_tables) > 1:
         return _join_tables(filled_tables)
-    return [dict(row) for row in chain.from_iterable(filled_tables.values())]
+    return list(chain.from_iterable(filled_tables.values()))
 
 
 def _are_records(objects: Mapping[str, dict[str, Json]]) -> bool:
@@ -364,20 +339,16 @@ def _are_records(objects: Mapping[str, dict[str, Json]]) -> bool:
     records = objects.values()
     if all(map(_has_text, records)):
         return True
-
-    values = chain.from_iterable(record.values() for record in records)
-    if any(map(is_list_of_objects, values)):
-        return False
-    question_keys = [{key for key in record if infer_role(key) == "prompt"} for record in records]
-    shared_keys = set.intersection(*question_keys)
-    questions = (record[key] for record in records for key in shared_keys)
-    return bool(shared_keys) and all(isinstance(question, str) for question in questions)
+    shared_keys = set.intersection(*map(set, records))
+    question_keys = [key for key in shared_keys if infer_role(key) == "prompt"]
+    have_tables = any(is_list_of_objects(value) for record in records for value in record.values())
+    have_texts = all(isinstance(record[key], str) for record in records for key in question_keys)
+    return bool(question_keys) and have_texts and not have_tables
 
 
 def _holds_records(table: Mapping[str, Json]) -> bool:
     """Return whether an object holds at least two objects, each with a response, and nothing else."""
-    records = [value for value in table.values() if isinstance(value, dict)]
-    return 1 < len(records) == len(table) and all(map(_has_text, records))
+    return len(table) > 1 and all(isinstance(value, dict) and _has_text(value) for value in table.values())
 
 
 def _extract_from_texts(texts: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
@@ -386,11 +357,9 @@ def _extract_from_texts(texts: Mapping[str, dict[str, Json]]) -> list[dict[str, 
     texts : {agent: {item: text}} or {item: {agent: text}}. The inner keys are the agents if there are fewer inner keys than outer
         keys and the inner keys are not numbered. Otherwise, the outer keys are the agents.
     """
-    outer_keys = texts.keys()
     inner_keys = set(chain.from_iterable(texts.values()))
-    has_fewer_inner_keys = len(inner_keys) < len(outer_keys)
     outer_role, inner_role = "agent", "item"
-    if has_fewer_inner_keys and not _are_numbered(inner_keys):
+    if len(inner_keys) < len(texts) and not _are_numbered(inner_keys):
         outer_role, inner_role = "item", "agent"
 
     rows: list[dict[str, Json]] = []
@@ -402,26 +371,10 @@ def _extract_from_texts(texts: Mapping[str, dict[str, Json]]) -> list[dict[str, 
 
 def _are_numbered(keys: Collection[str]) -> bool:
     """Return whether all keys are numbers, or one word with different numbers, as ids of items are."""
-    have_number = all(re.search(r"\d$", key) for key in keys)
-    words = {re.sub(r"\d+$", "", key) for key in keys}
-    return have_number and len(words) == 1
+    words = {re.sub(r"\d+$", "#", key) for key in keys}
+    return len(words) == 1 and all(word.endswith("#") for word in words)
 
 
 def _has_text(row: Mapping[str, Json]) -> bool:
     """Return whether the name of a column proposes responses."""
     return any(infer_role(column) == "text" for column in flatten(row))
-
-
-def _extract_table(value: Mapping[str, Json]) -> list[dict[str, Json]]:
-    """Extract the rows of a table of Weights & Biases; return an empty list for other values.
-
-    In such a table, `columns` is a list of names, and `data` has one list per row.
-    """
-    names = value.get("columns")
-    data = value.get("data")
-    if not isinstance(names, list) or not isinstance(data, list):
-        return []
-    rows = [row for row in data if isinstance(row, list)]
-    if len(rows) < len(data):
-        return []
-    return [dict(zip(map(str, names), row, strict=False)) for row in rows]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -20,7 +19,6 @@ from youden.text.printable import find_name_fault, printable
 from youden.text.replacements import Replacements
 from youden.text.sentences import describe_empty_responses, format_count
 from youden.types import Agent, Item, Pool
-from youden.types.pool import Bools, Objects
 
 T = TypeVar("T")
 MAX_LISTED = 5
@@ -62,10 +60,7 @@ class ImportedPool:
     def summary(self) -> tuple[str, ...]:
         """Lines that describe the pool: agents, column of prompts, number of items, and unused columns."""
         names = [agent.id for agent in self.pool.agents]
-        listed = ", ".join(names[:MAX_AGENTS_LISTED])
-        if len(names) > MAX_AGENTS_LISTED:
-            listed += f" and {len(names) - MAX_AGENTS_LISTED:,} more"
-
+        listed = _list_first(names, MAX_AGENTS_LISTED)
         lines = [f"{format_count(len(names), 'agent')}: {listed}"]
         if self.question:
             lines.append(f"question: {self.question!r}")
@@ -191,15 +186,19 @@ class PoolBuilder:
             self.count_left_out("no text (null)", location)
             return
 
-        agent_id = _to_id(agent)
-        item_id = _to_id(item)
+        agent_id, item_id = _to_id(agent), _to_id(item)
         if agent_id is None or item_id is None:
             missing = "agent" if agent_id is None else "item"
             self.count_dropped(agent, f"no {missing} id", location)
             return
 
-        if self._drop_if_id_invalid(agent_id, item_id, location):
-            return
+        for kind, id_ in (("agent", agent_id), ("item", item_id)):
+            problem = find_name_fault(id_)
+            if problem:
+                self._items_refused.setdefault(printable(item_id))
+                id_location = f"{location}: {printable(id_)[:_MAX_ID_LENGTH]!r}"
+                self.count_dropped(printable(agent_id), f"the {kind} id {problem.rstrip('.')}", id_location)
+                return
         if not isinstance(text, str):
             self._items_refused.setdefault(item_id)
             self.count_dropped(agent_id, f"the text is no string but {type(text).__name__}", location)
@@ -210,26 +209,6 @@ class PoolBuilder:
         if is_first:
             self._set_group(agent_id, _text_or_none(group))
             self._set_prompt(item_id, _text_or_none(prompt), location)
-
-    def _drop_if_id_invalid(self, agent_id: str, item_id: str, location: str) -> bool:
-        """Count a response as dropped if the id of its agent or its item is not a valid name in a pool.
-
-        The item is also recorded, so that a note can report it if all responses to the item are dropped.
-
-        agent_id, item_id : ids of the agent and the item of the response
-        location : file and line, for messages
-
-        Returns whether the response was counted as dropped. If the result is True, the response must not be added.
-        """
-        for kind, id_ in (("agent", agent_id), ("item", item_id)):
-            problem = find_name_fault(id_)
-            if problem:
-                self._items_refused.setdefault(printable(item_id))
-                reason = f"the {kind} id {problem.rstrip('.')}"
-                excerpt = printable(id_)[:_MAX_ID_LENGTH]
-                self.count_dropped(printable(agent_id), reason, f"{location}: {excerpt!r}")
-                return True
-        return False
 
     def _add_text(self, agent_id: str, item_id: str, text: str, *, repeat_label: str | None, location: str) -> bool:
         """Add a response, or count it as left out or dropped if an earlier response has the same label.
@@ -299,25 +278,13 @@ class PoolBuilder:
                 "Pass files with at least one response as text.",
                 slug="import-empty",
             )
-        lost_items = self._describe_lost_items()
-        conflicts = self._describe_prompt_conflicts()
-        if self.merges:
-            self._merge_spelling_variants()
-        repeats = self._describe_repeats()
-
+        lost_items = [*self._describe_lost_items(), *self._describe_prompt_conflicts()]
+        variants_of_agents = list(self._resolve_spelling_variants("agent", self._groups))
+        variants_of_items = list(self._resolve_spelling_variants("item", self._item_prompts))
         pool = self._build_pool()
-        account = (
-            *filter(None, [describe_empty_responses(pool.n_empty)]),
-            *left_out,
-            *lost_items,
-            *conflicts,
-            *repeats,
-        )
-        about_pool = (
-            *_check_spelling_variants("agent", pool.present, [*self._groups]),
-            *_check_spelling_variants("item", pool.present.T, [*self._item_prompts]),
-            *_describe_incomplete_items(pool),
-        )
+        empty_responses = filter(None, [describe_empty_responses(pool.n_empty)])
+        account = (*empty_responses, *left_out, *lost_items, *self._describe_repeats())
+        about_pool = (*variants_of_agents, *variants_of_items, *_describe_incomplete_items(pool))
         assumed = self._format_notes()
         has_all_responses = pool.present.all(axis=0)
         return ImportedPool(
@@ -336,89 +303,76 @@ class PoolBuilder:
         notes = []
         for text, locations in self._notes.items():
             first_location = locations[0]
-            if not first_location:
-                notes.append(text)
-            elif len(locations) == 1:
-                notes.append(f"{text} ({first_location})")
-            else:
-                notes.append(f"{text} ({len(locations):,} times, first: {first_location})")
-        replaced = self.replaced.describe()
-        if replaced:
-            notes.append(replaced)
-        return tuple(notes)
+            if len(locations) > 1 and first_location:
+                first_location = f"{len(locations):,} times, first: {first_location}"
+            notes.append(f"{text} ({first_location})" if first_location else text)
+        return tuple(filter(None, [*notes, self.replaced.describe()]))
 
-    def _describe_lost_items(self) -> list[str]:
-        """Describe the items without a usable response: a list of one sentence, or an empty list if there are none."""
-        lost = [item for item in self._items_refused if item not in self._item_prompts]
-        if not lost:
-            return []
-        lost_names = ", ".join(item[:_MAX_ID_LENGTH] for item in lost[:MAX_LISTED])
-        if len(lost) > MAX_LISTED:
-            lost_names += f" and {len(lost) - MAX_LISTED:,} more"
-        pronoun = "it" if len(lost) == 1 else "them"
-        return [f"{format_count(len(lost), 'item')} lost, because no response to {pronoun} could be used: {lost_names}"]
+    def _describe_lost_items(self) -> Iterator[str]:
+        """Describe the items without a usable response in one sentence; yield nothing if there are none."""
+        lost = [item[:_MAX_ID_LENGTH] for item in self._items_refused if item not in self._item_prompts]
+        if lost:
+            pronoun = "it" if len(lost) == 1 else "them"
+            items = format_count(len(lost), "item")
+            yield f"{items} lost, because no response to {pronoun} could be used: {_list_first(lost)}"
 
-    def _describe_prompt_conflicts(self) -> list[str]:
-        """Describe the responses whose prompt differs from the first prompt of their item.
-
-        Returns a list of one sentence, or an empty list if there are none.
-        """
-        if not self._prompt_conflicts:
-            return []
-        location, item = next(iter(self._prompt_conflicts.items()))
-        responses = format_count(len(self._prompt_conflicts), "response")
-        return [
-            f"imported {responses} with a prompt other than the first one of the item (first: '{item}', {location})"
-        ]
+    def _describe_prompt_conflicts(self) -> Iterator[str]:
+        """Describe in one sentence the responses whose prompt differs from the first prompt of their item, if there are any."""
+        if self._prompt_conflicts:
+            location, item = next(iter(self._prompt_conflicts.items()))
+            responses = format_count(len(self._prompt_conflicts), "response")
+            first = f"(first: '{item}', {location})"
+            yield f"imported {responses} with a prompt other than the first one of the item {first}"
 
     def _describe_repeats(self) -> list[str]:
         """Describe how many responses are repeats in one sentence; empty if there are none."""
-        n_repeats = [len(texts) for texts in self._responses.values() if len(texts) > 1]
+        n_repeats = sorted(len(texts) for texts in self._responses.values() if len(texts) > 1)
         if not n_repeats:
             return []
-        low, high = min(n_repeats), max(n_repeats)
-        per_cell = f"{low} to {high}" if low < high else str(low)
+        per_cell = " to ".join(map(str, dict.fromkeys([n_repeats[0], n_repeats[-1]])))
         return [f"{sum(n_repeats):,} responses are repeats, all kept: {per_cell} of one agent to one item"]
 
     def _describe_dropped(self) -> Iterator[str]:
         """Describe the dropped responses: one sentence per reason, the most frequent first."""
         n_by_reason = Counter({reason: n_by_agent.total() for reason, n_by_agent in self._dropped.items()})
         for reason, n_responses in n_by_reason.most_common():
-            n_by_agent = self._dropped[reason]
-            counts_by_agent = ", ".join(f"{agent!r} {count:,}" for agent, count in n_by_agent.most_common(MAX_LISTED))
-            if len(n_by_agent) > MAX_LISTED:
-                counts_by_agent += f" and {len(n_by_agent) - MAX_LISTED:,} more agents"
+            counts = [f"{agent!r} {count:,}" for agent, count in self._dropped[reason].most_common()]
+            counts_by_agent = _list_first(counts, noun=" agents")
             yield f"{n_responses:,} {reason} ({counts_by_agent}; first: {self._first_locations[reason]})"
 
-    def _merge_spelling_variants(self) -> None:
-        """Merge ids of agents, and of items, that differ only by spaces or case.
+    def _resolve_spelling_variants(self, kind: Literal["agent", "item"], ids: dict[str, str | None]) -> Iterator[str]:
+        """Merge the ids of agents, or of items, that differ only by spaces or case, or check that they are different.
 
-        Ids of agents are not merged if two of them have a response to the same item, and ids of items are not merged if
-        an agent responded to two of them.
-        """
-        self._merge_ids("agent", self._groups)
-        self._merge_ids("item", self._item_prompts)
+        Ids of agents are different if two of them have a response to the same item, and ids of items if an agent responded to
+        two of them. If ids are merged, the first of several spellings replaces the others in `_responses`, and the others are
+        removed from `ids`.
 
-    def _merge_ids(self, kind: Literal["agent", "item"], ids: dict[str, str | None]) -> None:
-        """Merge the ids of agents, or of items, that differ only by spaces or case.
-
-        The first of several spellings replaces the others in `_responses`, and the others are removed from `ids`. Spellings
-        are not merged if one agent would get two responses to one item.
-
-        kind : whether agents or items are merged
+        kind : whether the ids are those of agents or of items
         ids : `_groups` or `_item_prompts`, whose keys are all ids of this kind; changed in place
+
+        Yields one sentence, for a note, per group of different ids.
+
+        Raises: ImportFormatError [import-alike] if the ids of a group may be spellings of one id, and `merges` is False.
         """
+        opposite_kind = "item" if kind == "agent" else "agent"
         for spellings in group_spelling_variants(ids):
             merged_cells = self._map_to_merged_cells(kind, spellings)
+            names = ", ".join(map(repr, spellings[:MAX_LISTED]))
             have_common_cell = len(set(merged_cells.values())) < len(merged_cells)
             if have_common_cell:
+                yield f"The {kind}s {names} differ only by spaces or case, and were imported as different {kind}s"
                 continue
+            if not self.merges:
+                raise ImportFormatError(
+                    f"The {kind}s {names} differ only by spaces or case, and no {opposite_kind} has responses under two of them. "
+                    f"If they are one {kind}, set one spelling in the files; if they are several, set another name for one of "
+                    "them.",
+                    slug="import-alike",
+                )
 
-            names = ", ".join(map(repr, spellings))
             self.add_note(f"{names} are treated as one {kind}: they differ only by spaces or case")
             for cell, merged_cell in merged_cells.items():
-                if cell != merged_cell:
-                    self._responses[merged_cell] = self._responses.pop(cell)
+                self._responses[merged_cell] = self._responses.pop(cell)
             for variant in spellings[1:]:
                 del ids[variant]
 
@@ -453,25 +407,16 @@ class PoolBuilder:
             meta = {"alias": self._aliases[name]} if name in self._aliases else {}
             agents.append(Agent(name, group, meta))
         items = [Item(name, prompt) for name, prompt in self._item_prompts.items()]
-        texts = self._arrange_texts()
-        repeat_texts = texts[1:].reshape(-1, len(items)) if len(texts) > 1 else None
-        return Pool(tuple(agents), tuple(items), texts[0], name=self.name, repeat_texts=repeat_texts)
-
-    def _arrange_texts(self) -> Objects:
-        """Arrange the texts of all added responses in an array, as a pool needs them.
-
-        Returns an object array (max_repeats, n_agents, n_items), where max_repeats is the largest number of responses of one
-        agent to one item. Agents and items are in the order in which they were added. Several responses of an agent to an item
-        are in the order of `_order_repeats`. An element is None if there is no such response.
-        """
         agent_positions = {name: position for position, name in enumerate(self._groups)}
         item_positions = {name: position for position, name in enumerate(self._item_prompts)}
+
         max_repeats = max(map(len, self._responses.values()))
-        texts = np.full((max_repeats, len(agent_positions), len(item_positions)), None, dtype=np.object_)
+        texts = np.full((max_repeats, len(agents), len(items)), None, dtype=np.object_)
         for (agent, item), texts_by_label in self._responses.items():
             for repeat, text in enumerate(_order_repeats(texts_by_label)):
                 texts[repeat, agent_positions[agent], item_positions[item]] = text
-        return texts
+        repeat_texts = texts[1:].reshape(-1, len(items)) if max_repeats > 1 else None
+        return Pool(tuple(agents), tuple(items), texts[0], name=self.name, repeat_texts=repeat_texts)
 
 
 def _order_repeats(texts_by_label: Mapping[str | None, str]) -> list[str]:
@@ -479,13 +424,11 @@ def _order_repeats(texts_by_label: Mapping[str | None, str]) -> list[str]:
 
     texts_by_label : text of each repeat by its label; the label is None for a response without one
     """
-    numbered_texts: list[tuple[int, str]] = []
-    for label, text in texts_by_label.items():
-        if label is None or not label.isdecimal():
-            return list(texts_by_label.values())
-        numbered_texts.append((int(label), text))
-    numbered_texts.sort(key=itemgetter(0))
-    return [text for _, text in numbered_texts]
+    texts = list(texts_by_label.values())
+    labels = [label for label in texts_by_label if label is not None and label.isdecimal()]
+    if len(labels) < len(texts):
+        return texts
+    return [texts_by_label[label] for label in sorted(labels, key=int)]
 
 
 class PromptItemIds:
@@ -535,50 +478,21 @@ def _describe_incomplete_items(pool: Pool) -> Iterator[str]:
         return
 
     descriptions = []
-    for item_position in incomplete_items[:MAX_LISTED]:
+    for item_position in incomplete_items:
         missing_agents = np.flatnonzero(is_missing[:, item_position])[:MAX_LISTED]
         agent_ids = ", ".join(f"'{pool.agents[agent_position].id}'" for agent_position in missing_agents)
         descriptions.append(f"'{pool.items[item_position].id}' lacks {agent_ids}")
-    n_incomplete = len(incomplete_items)
-    if n_incomplete > MAX_LISTED:
-        descriptions.append(f"and {n_incomplete - MAX_LISTED:,} more")
-    yield f"{n_incomplete:,} of {pool.n_items:,} items lack responses of some agents: {'; '.join(descriptions)}"
+    listed = _list_first(descriptions, separator="; ")
+    yield f"{len(descriptions):,} of {pool.n_items:,} items lack responses of some agents: {listed}"
 
 
-def _check_spelling_variants(kind: str, has_response: Bools, ids: list[str]) -> list[str]:
-    """Check that ids that differ only by spaces or case belong to different agents, or to different items.
-
-    This is certain if an item has responses of two of the agents, or an agent has responses to two of the items. Otherwise,
-    the ids may be spellings of one id.
-
-    kind : "agent" or "item"
-    has_response : whether the pool has a response; bool array (n_agents, n_items) for agents, (n_items, n_agents) for items
-    ids : ids of the rows of `has_response`
-
-    Returns one sentence, for a note, per group of different ids.
-
-    Raises: ImportFormatError [import-alike] if all ids of a group may be spellings of one id.
-    """
-    notes = []
-    opposite_kind = "item" if kind == "agent" else "agent"
-    row_by_id = {id_: row for row, id_ in enumerate(ids)}
-    for variants in group_spelling_variants(ids):
-        rows = [row_by_id[id_] for id_ in variants]
-        n_responses = has_response[rows].sum(axis=0)  # under the ids of the group, for each item (or agent)
-        are_different = bool((n_responses >= 2).any())
-
-        listed_variants = ", ".join(map(repr, variants[:MAX_LISTED]))
-        if not are_different:
-            raise ImportFormatError(
-                f"The {kind}s {listed_variants} differ only by spaces or case, and no {opposite_kind} has responses under two of "
-                f"them. If they are one {kind}, set one spelling in the files; if they are several, set another name for one of "
-                "them.",
-                slug="import-alike",
-            )
-        notes.append(
-            f"The {kind}s {listed_variants} differ only by spaces or case, and were imported as different {kind}s"
-        )
-    return notes
+def _list_first(names: Sequence[str], n: int = MAX_LISTED, *, separator: str = ", ", noun: str = "") -> str:
+    """List the first `n` names, and state how many more there are, as in "a, b and 3 more"; `noun` follows "more"."""
+    listed = separator.join(names[:n])
+    if len(names) <= n:
+        return listed
+    before_and = ";" if separator == "; " else ""
+    return f"{listed}{before_and} and {len(names) - n:,} more{noun}"
 
 
 def _to_id(value: object) -> str | None:
@@ -605,12 +519,8 @@ def make_repeat_labels(repeat: T, n: int) -> list[T | int | str]:
 
 def _to_label(repeat: object) -> str | None:
     """Convert the label of a repeat to text; None if it is None, NaN or an empty text."""
-    if isinstance(repeat, float) and not repeat.is_integer():
-        return None if np.isnan(repeat) else str(repeat)
-    label = _to_id(repeat)
-    if label is None and repeat not in (None, ""):
-        return str(repeat)
-    return label
+    is_missing = repeat is None or repeat == "" or (isinstance(repeat, float) and np.isnan(repeat))
+    return None if is_missing else _to_id(repeat) or str(repeat)
 
 
 def _text_or_none(value: object) -> str | None:

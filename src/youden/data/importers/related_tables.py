@@ -7,30 +7,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from youden.data.importers.column_names import get_name_priority, infer_role, is_agent_name, normalize_name
+from youden.data.importers.column_names import (
+    get_name_priority,
+    infer_role,
+    is_agent_name,
+    make_word_set,
+    normalize_name,
+)
 from youden.data.importers.column_roles import Roles
-from youden.data.importers.column_values import FILE, FILE_NUMBER, FOLDER, ColumnValues, get_value, join_names
+from youden.data.importers.column_values import FILE, FILE_NUMBER, FOLDER, ColumnValues
 from youden.data.importers.foreign_files import find_unique_suffixes
 from youden.data.importers.nested_rows import flatten, is_list_of_objects, split_into_rows
 from youden.data.importers.response_columns import ColumnPath, detect_known_layout
-from youden.data.importers.restarting_ids import split_composite
 from youden.data.importers.table_files import SPREADSHEETS
 from youden.data.importers.table_header import Note, Rows, fill_down
+from youden.text.sentences import format_count
 from youden.types.pool import Json
 
-_RESPONSE_FOLDERS = {
-    *("predictions", "details", "model_answer", "answers", "responses", "generations", "completions"),
-}
+_RESPONSE_FOLDERS = make_word_set("predictions details model_answer answers responses generations completions")
 """Names of folders that hold the responses if other folders hold other tables."""
-_OTHER_FILES = {
-    *("question", "prompt", "input", "instruction", "reference", "gold", "expected", "label", "dataset", "metadata"),
-    *("config", "dataset_info"),
-}
+_OTHER_FILES = make_word_set(
+    "question prompt input instruction reference gold expected label dataset metadata config dataset_info"
+)
 """Names of files that hold no responses if other files do."""
 _TIME = re.compile(
     r"[_-]*\d{4}-?\d\d-?\d\d(?:[T_ -]?\d\d[-:]?\d\d[-:]?\d\d(?:[.:]\d+)?)?(?:[+-]\d\d[-:]?\d\d)?", re.ASCII
@@ -141,21 +143,13 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
 
     table = SourceTable(file, name, response_rows, first_row)
     if file.suffix.lower() in SPREADSHEETS:
-        _fill_empty_cells(table, note)
+        # people often write a value only into the first of several rows to which it applies
+        for column in table.columns:
+            if infer_role(column) in ("agent", "item", "prompt"):
+                fill_down(table.rows, column, note)
     if table.find_layout(columns) is not None:
         return table
     return _find_table_of_elements(table, columns) or table
-
-
-def _fill_empty_cells(table: SourceTable, note: Note) -> None:
-    """Fill the empty cells of agents, items and prompts of a spreadsheet with the value above, and change the rows in place.
-
-    In a spreadsheet, people often write such a value only into the first of several rows to which it applies. The function
-    `note` is called with a remark and its location if a cell is filled.
-    """
-    for column in table.columns:
-        if infer_role(column) in ("agent", "item", "prompt"):
-            fill_down(table.rows, column, note)
 
 
 def _find_table_of_elements(table: SourceTable, columns: Mapping[str, str]) -> SourceTable | None:
@@ -170,13 +164,9 @@ def _find_table_of_elements(table: SourceTable, columns: Mapping[str, str]) -> S
     Returns the table for the first column whose objects contain responses; None if no column has such objects.
     """
     for column in table.columns:
-        has_lists = any(is_list_of_objects(row.get(column)) for row in table.flat_rows)
-        if not has_lists:
+        if not any(is_list_of_objects(row.get(column)) for row in table.flat_rows):
             continue
-
-        element_rows: Rows = []
-        for location, row in table.rows:
-            element_rows += [(location, element_row) for element_row in split_into_rows(row, column)]
+        element_rows = [(place, element) for place, row in table.rows for element in split_into_rows(row, column)]
         table_of_elements = table._replace(rows=element_rows)
         if table_of_elements.find_layout(columns) is not None:
             return table_of_elements
@@ -192,17 +182,13 @@ def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> di
 
     The keys of the result are the columns, as the user wrote them. Columns that do not exist in the row are left out.
     """
-    flat_row = flatten(row) if columns else {}
     values: dict[str, Json] = {}
     for role, option in columns.items():
-        names = option.split(",") if role == "text" else [option]
-        for name in names:
-            combined_columns = split_composite(name, flat_row)
+        for name in option.split(",") if role == "text" else [option]:
             path = ColumnPath.parse(name, row)
-            if combined_columns:
-                values[name] = get_value(flat_row, join_names(combined_columns))
-            elif path is not None:
-                values[name] = path.get_value(row)
+            value = None if path is None else path.get_value(row)
+            if value is not None:
+                values[name] = value
     return values
 
 
@@ -224,35 +210,22 @@ def _drop_other_records(rows: Rows, *, is_log: bool, note: Note) -> Rows:
     is_log : whether the rows are from a log with a header
     note : function that is called with a note and its location if rows are removed
     """
-    columns = list(dict.fromkeys(chain.from_iterable(row for _, row in rows)))
-    kind_columns = [name for name in columns if _KIND.search(name)]
+    columns = list(dict.fromkeys(name for _, row in rows for name in row))
     required_columns = [name for name in columns if is_agent_name(name) or (is_log and infer_role(name) == "prompt")]
-    for required in required_columns:
+    for required, kind in product(required_columns, filter(_KIND.search, columns)):
         complete_rows = [(location, row) for location, row in rows if row.get(required) is not None]
-        incomplete_rows = [(location, row) for location, row in rows if row.get(required) is None]
-        for kind in kind_columns:
-            other_kinds = _find_other_kinds(kind, complete_rows, incomplete_rows)
-            if other_kinds:
-                first_location, _ = rows[0]
-                kind_names = ", ".join(sorted(other_kinds))
-                note(f"rows not read: {kind!r} is {kind_names}, and {required!r} is empty", first_location)
-                return complete_rows
+        kinds = {str(row.get(kind)) for _, row in complete_rows}
+        other_kinds = {str(row.get(kind)) for _, row in rows if row.get(required) is None}
+        if kinds and other_kinds and kinds.isdisjoint(other_kinds):
+            first_location, _ = rows[0]
+            kind_names = ", ".join(sorted(other_kinds))
+            note(f"rows not read: {kind!r} is {kind_names}, and {required!r} is empty", first_location)
+            return complete_rows
     return rows
 
 
-def _find_other_kinds(column: str, complete_rows: Rows, incomplete_rows: Rows) -> set[str]:
-    """Return the kinds of the incomplete rows; an empty set if a complete row has one of them, or if no row is complete.
-
-    column : column that states what a row records, such as "response" or "rating"
-    complete_rows, incomplete_rows : rows with and without a value in a required column, such as the column of models
-    """
-    kinds = {str(row.get(column)) for _, row in complete_rows}
-    other_kinds = {str(row.get(column)) for _, row in incomplete_rows}
-    return other_kinds if kinds and kinds.isdisjoint(other_kinds) else set()
-
-
 def split_by_responses(
-    path: Path, tables: Sequence[SourceTable], columns: Mapping[str, str]
+    path: Path, tables: Sequence[SourceTable], columns: Mapping[str, str], note: Note
 ) -> tuple[list[SourceTable], list[SourceTable]]:
     """Split tables into those from which responses are read and all others, such as configurations, scores and prompts.
 
@@ -268,16 +241,20 @@ def split_by_responses(
 
     path : file or folder that the user named
     columns : column by role, as named by the user
+    note : function that is called with the number of the tables without responses, and an empty location
 
     Returns the tables from which responses are read, and the others, both in the given order.
     """
-    candidates = [table for table in tables if not _has_name_of_other_file(table)]
+    candidates = [table for table in tables if normalize_name(table.file.stem).removesuffix("s") not in _OTHER_FILES]
     with_text = [table for table in candidates or tables if table.find_layout(columns) is not None]
     in_response_folders = [table for table in with_text if _is_in_response_folder(table, path)]
     with_responses = in_response_folders or with_text or list(tables)
-
     identities = {id(table) for table in with_responses}
     others = [table for table in tables if id(table) not in identities]
+    if others:
+        file_names = ", ".join(repr(table.file.name) for table in others[:3])
+        ellipsis = " …" if len(others) > 3 else ""
+        note(f"{format_count(len(others), 'table')} without responses not read ({file_names}{ellipsis})", "")
     return with_responses, others
 
 
@@ -287,12 +264,6 @@ def _is_in_response_folder(table: SourceTable, path: Path) -> bool:
         return False
     folders = table.file.relative_to(path).parts[:-1]
     return any(folder.lower() in _RESPONSE_FOLDERS for folder in folders)
-
-
-def _has_name_of_other_file(table: SourceTable) -> bool:
-    """Return whether the file of a table has a name such as "questions" or "config"."""
-    singular_name = normalize_name(table.file.stem).removesuffix("s")
-    return singular_name in _OTHER_FILES
 
 
 def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
@@ -309,13 +280,11 @@ def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
     """
     if len(tables) == 1:
         return ()
-
     has_sheets = len({table.file for table in tables}) < len(tables)
     if has_sheets:
         values_by_column = {FILE: [table.name for table in tables]}
     else:
-        paths = _add_repeat_numbers(tables)
-        values_by_column = _compute_location_columns(paths)
+        values_by_column = _compute_location_columns(_add_repeat_numbers(tables))
 
     values_by_column = {column: values for column, values in values_by_column.items() if len(set(values)) > 1}
     for column, values in values_by_column.items():
@@ -334,7 +303,7 @@ def _set_column(tables: Sequence[SourceTable], column: str, values: Sequence[str
             row[column] = value
 
 
-def _compute_location_columns(files: Sequence[Path]) -> dict[str, list[str]]:
+def _compute_location_columns(paths: Sequence[Path]) -> dict[str, list[str]]:
     """Compute one or two columns of short texts that identify the file of each table.
 
     The folder or the file may name the agent. If several folders contain files of the same names, as gpt/maths.csv and
@@ -344,24 +313,21 @@ def _compute_location_columns(files: Sequence[Path]) -> dict[str, list[str]]:
 
     If there are two columns, times in the names of files are ignored, and so are folders whose name is only a time.
 
+    paths : path of each file, without its suffix
+
     Returns a dictionary: name of the column → one value per file.
     """
-    stems = [_TIME.sub("", file.stem) for file in files]
-    folders = [_find_named_folder(file) for file in files]
+    names = [_TIME.sub("", path.name) for path in paths]
+    folders = []
+    for path in paths:
+        named_folders = (folder for folder in path.parents if _TIME.sub("", folder.name))
+        folders.append(next(named_folders, path.parent))
 
-    n_files = len(set(files))
-    has_repeated_stems = len(set(stems)) < n_files
-    n_folder_stem_pairs = len(set(zip(folders, stems, strict=True)))
-    if has_repeated_stems and n_folder_stem_pairs == n_files:
-        return {FOLDER: find_unique_suffixes(folders), FILE: stems}
-    paths = [file.with_suffix("") for file in files]
+    n_files = len(set(paths))
+    has_repeated_names = len(set(names)) < n_files
+    if has_repeated_names and len(set(zip(folders, names, strict=True))) == n_files:
+        return {FOLDER: find_unique_suffixes(folders), FILE: names}
     return {FILE: find_unique_suffixes(paths)}
-
-
-def _find_named_folder(file: Path) -> Path:
-    """Return the nearest folder above a file whose name is more than a time; the folder of the file if there is none."""
-    named_folders = (folder for folder in file.parents if _TIME.sub("", folder.name))
-    return next(named_folders, file.parent)
 
 
 def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
@@ -374,53 +340,26 @@ def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
 
     tables : tables of the files; their rows are changed in place
 
-    Returns the path of the file of each table, without the number if the column was added.
+    Returns the path of the file of each table without its suffix, and without the number if the column was added.
     """
-    files = [table.file for table in tables]
-    has_agent_column = any(is_agent_name(column) for column in tables[0].columns)
-
-    # names that may contain the numbers, and the paths without these numbers
-    file_names = [file.stem for file in files]
-    folder_names = [file.parent.name for file in files]
+    paths = [table.file.with_suffix("") for table in tables]
+    has_agent_column = any(map(is_agent_name, tables[0].columns))
     candidates = (
-        (file_names, [_remove_file_number(file) for file in files]),
-        (folder_names, [_remove_folder_number(file) for file in files]),
+        ([path.name for path in paths], [_remove_number(path) for path in paths]),
+        ([path.parent.name for path in paths], [_remove_number(path.parent) / path.name for path in paths]),
     )
     for names, paths_without_numbers in candidates:
-        numbers = _extract_run_numbers(names)
-        agents_remain_distinct = has_agent_column or len(set(paths_without_numbers)) > 1
-        if numbers and agents_remain_distinct:
+        numbers = [match[1] for match in map(_NUMBER.search, names) if match is not None]
+        are_numbered = len(numbers) == len(names) and len(set(names)) > 1
+        if are_numbered and (has_agent_column or len(set(paths_without_numbers)) > 1):
             _set_column(tables, FILE_NUMBER, numbers)
             return paths_without_numbers
-    return files
+    return paths
 
 
-def _extract_run_numbers(names: Sequence[str]) -> list[str]:
-    """Return the number of the run or seed in each name; empty if one has none, or if all names are equal."""
-    numbers = [match[1] for match in map(_NUMBER.search, names) if match is not None]
-    return numbers if len(numbers) == len(names) and len(set(names)) > 1 else []
-
-
-def _remove_file_number(file: Path) -> Path:
-    """Return a path without the number in the name of its file."""
-    return file.with_stem(_NUMBER.sub("", file.stem) or "run")
-
-
-def _remove_folder_number(file: Path) -> Path:
-    """Return a path without the number in the name of its folder."""
-    name = file.parent.name
-    if not name:
-        return file
-    return file.parent.with_name(_NUMBER.sub("", name) or "run") / file.name
-
-
-def _get_prompts(table: SourceTable, item: str, column: str) -> dict[str, Json]:
-    """Return the prompts in a column of a table by the id of the item."""
-    prompts = {}
-    for row in table.flat_rows:
-        if row.get(item) and row.get(column):
-            prompts[str(row[item])] = row[column]
-    return prompts
+def _remove_number(path: Path) -> Path:
+    """Return a path without the number of a repeat in its last part; a last part that is only a number becomes "run"."""
+    return path.with_name(_NUMBER.sub("", path.name) or "run") if path.name else path
 
 
 def with_prompts(roles: Roles, rows: Sequence[dict[str, Json]], others: Sequence[SourceTable]) -> Roles:
@@ -440,11 +379,11 @@ def with_prompts(roles: Roles, rows: Sequence[dict[str, Json]], others: Sequence
     ids = {str(row.get(item)) for row in rows}
     for table in others:
         for column in (*table.get_candidates("prompt"), *table.get_candidates("text")):
-            prompts = _get_prompts(table, item, column)
+            rows_with_prompt = [row for row in table.flat_rows if row.get(item) and row.get(column)]
+            prompts = {str(row[item]): row[column] for row in rows_with_prompt}
             if ids.isdisjoint(prompts) or not table.is_text_column(column):
                 continue
-
             for row in rows:
                 row.setdefault(column, prompts.get(str(row.get(item))))
-            return replace(roles, columns={**roles.columns, "prompt": column})
+            return roles.with_role("prompt", column)
     return roles

@@ -13,58 +13,36 @@ from pathlib import Path
 
 import orjson
 
-from youden.data.importers.column_names import ROLES
+from youden.data.importers.column_values import split_composite
 from youden.data.importers.foreign_files import get_nested, import_error
 from youden.data.importers.pool_joiner import NO_TEXTS, PoolBuilder, PromptItemIds, make_repeat_labels
 from youden.data.importers.response_values import extract_responses, join_prompt, unwrap_single
-from youden.data.importers.restarting_ids import split_composite
 from youden.data.pools.spool import format_excerpt
 from youden.text.json_text import replace_nonfinite
 from youden.text.printable import find_name_fault
 from youden.text.sentences import suggest_name
 from youden.types.pool import Json
 
-_STEP = re.compile(r"\[(?P<position>-?\d*)\]|\.?(?P<key>[^.\[\]]+)")
-
-
-def _parse_steps(text: str) -> list[str | int | None]:
-    """Split a path such as `choices[0].text` into keys and list positions; empty if the text is not a path.
-
-    None represents `[]`: each element of a list.
-    """
-    matches = list(_STEP.finditer(text))
-    is_path = "".join(match[0] for match in matches) == text
-    return list(map(_get_step, matches)) if is_path else []
-
-
-def _get_step(match: re.Match[str]) -> str | int | None:
-    """Return the step of a path that a match of `_STEP` has found: a key, the position in a list, or None for `[]`."""
-    key, position = match["key"], match["position"]
-    if key is not None:
-        return key
-    return None if position in ("", "-") else int(position)
+_STEP = re.compile(r"\[(?P<position>(?:-?\d+)?)\]|\.?(?P<key>[^.\[\]]+)")
 
 
 @dataclass(frozen=True)
 class ColumnPath:
     """Path from a row to a value, or to a value in each element of a list.
 
-    For example, `choices[].text` has the steps ("choices",) and the element steps ("text",). The combination `subject+id`
-    has the steps ("subject",) and the further steps (("id",),).
+    For example, `choices[].text` leads to the list `choices`, and has the element steps ("text",). The combination
+    `subject+id` has the paths ("subject",) and ("id",).
 
     Attributes
     ----------
-    steps : tuple of str or int
-        Keys and list positions from the row to the value, or to the list.
+    paths : tuple of tuples of str or int
+        Keys and list positions from the row to the value, or to the list; several if the values of columns are joined.
     element_steps : tuple of str or int, optional
         Keys and positions from each element of the list to its value; None if the path leads to one value.
-    further_steps : tuple of tuples
-        Paths of further columns, whose values are joined to the value.
     """
 
-    steps: tuple[str | int, ...]
+    paths: tuple[tuple[str | int, ...], ...]
     element_steps: tuple[str | int, ...] | None = None
-    further_steps: tuple[tuple[str | int, ...], ...] = ()
 
     @classmethod
     def parse(cls, text: str, columns: Collection[str]) -> ColumnPath | None:
@@ -77,20 +55,18 @@ class ColumnPath:
 
         Returns None if the text cannot be parsed, contains more than one list (`[]`), or does not start with one of `columns`.
         """
-        if text in columns:
-            return cls((text,))
-        names = split_composite(text, columns)
+        names = (text,) if text in columns else split_composite(text, columns)
         if names:
-            return cls((names[0],), further_steps=tuple((name,) for name in names[1:]))
+            return cls(tuple((name,) for name in names))
 
-        steps = _parse_steps(text)
-        if not steps or steps[0] not in columns or steps.count(None) > 1:
+        matches = list(_STEP.finditer(text))
+        steps = [match["key"] or match["position"] for match in matches]
+        is_path = "".join(match[0] for match in matches) == text
+        if not is_path or not steps or steps[0] not in columns or steps.count("") > 1:
             return None
-        fixed_steps = tuple(step for step in steps if step is not None)
-        if None not in steps:
-            return cls(fixed_steps)
-        list_position = steps.index(None)
-        return cls(fixed_steps[:list_position], fixed_steps[list_position:])
+        keys = tuple(match["key"] or int(match["position"]) for match in matches if match["key"] or match["position"])
+        n_outer = steps.index("") if "" in steps else len(steps)
+        return cls((keys[:n_outer],), keys[n_outer:] if "" in steps else None)
 
     def get_value(self, row: Mapping[str, Json]) -> Json:
         """Return the value to which the path leads in a row.
@@ -99,37 +75,38 @@ class ColumnPath:
         "maths / 7". The result is None if a value does not exist.
         """
         fields = row if isinstance(row, dict) else dict(row)  # copying a large row for each column would be slow
-        if not self.further_steps:
-            return get_nested(fields, *self.steps)
-
-        values = [get_nested(fields, *steps) for steps in (self.steps, *self.further_steps)]
-        if None in values:
-            return None
-        return " / ".join(map(str, values))
+        values = [get_nested(fields, *steps) for steps in self.paths]
+        if len(values) == 1:
+            return values[0]
+        return None if None in values else " / ".join(map(str, values))
 
     def has_cell(self, row: Mapping[str, Json]) -> bool:
         """Return whether a row has a field to which the path leads, even if the field is empty."""
-        *parent_steps, last_step = self.steps
-        parent: Json | Mapping[str, Json] = row
-        if parent_steps:
-            fields = row if isinstance(row, dict) else dict(row)
-            parent = get_nested(fields, *parent_steps)
-        if isinstance(parent, list):
-            return isinstance(last_step, int) and -len(parent) <= last_step < len(parent)
-        return isinstance(parent, Mapping) and last_step in parent
+        *parent_steps, last_step = self.paths[0]
+        if not parent_steps:
+            return last_step in row
+        parent = get_nested(dict(row), *parent_steps)
+        has_key = isinstance(parent, dict) and last_step in parent
+        return has_key or get_nested(parent, last_step) is not None
 
     def get_elements(self, row: Mapping[str, Json]) -> list[Json]:
         """Return the value in each element of the list that the path leads to; empty without a list."""
         elements = self.get_value(row)
         if not isinstance(elements, list):
             return []
-        element_steps = self.element_steps or ()
-        return [get_nested(element, *element_steps) for element in elements]
+        return [get_nested(element, *(self.element_steps or ())) for element in elements]
 
 
 PROMPTS = ("prompt", "instruction", "question")
 ITEMS = ("item", "prompt_id", "question_id", "id")
 _PAIR = ("chosen", "rejected")
+_LISTS = (
+    ("generation_models[]", "generations[]"),
+    ("generation_model[]", "generations[]"),
+    ("completions[].model", "completions[].response"),
+    ("completions.model[]", "completions.response[]"),
+)
+"""Paths to the agents and to the texts of a row in known data sets."""
 
 
 def detect_known_layout(row: Mapping[str, Json]) -> dict[str, str]:
@@ -142,34 +119,25 @@ def detect_known_layout(row: Mapping[str, Json]) -> dict[str, str]:
     >>> detect_known_layout({"prompt": "p", "prompt_id": "x", "chosen": "a", "rejected": "b"})
     {'text': 'chosen,rejected', 'item': 'prompt_id', 'prompt': 'prompt'}
     """
-    paths = _detect_responses(row)
-    if not paths:
-        return {}
-    for role, names in (("item", ITEMS), ("prompt", PROMPTS)):
+    paths: dict[str, str] = {}
+    if all(name in row for name in _PAIR):
+        paths = {"text": ",".join(_PAIR)}
+    for agent, text in _LISTS:
+        if _has_elements(row, agent) and _has_elements(row, text):
+            paths = {"agent": agent, "text": text}
+
+    for role, names in (("item", ITEMS), ("prompt", PROMPTS)) if paths else ():
         present = [name for name in names if name in row]
         if present:
             paths[role] = present[0]
     return paths
 
 
-def _detect_responses(row: Mapping[str, Json]) -> dict[str, str]:
-    """Return the path of the texts, and of the agents if the row names them; empty if the layout of the row is not known.
-
-    The keys of the result are the roles "text" and "agent". A path such as `completions[].model` leads to the value "model"
-    in each element of the list in the column "completions"; `ColumnPath` parses it. Texts in several columns, one per agent,
-    are joined by commas.
-    """
-    for models in ("generation_models", "generation_model"):
-        if isinstance(row.get("generations"), list) and isinstance(row.get(models), list):
-            return {"agent": f"{models}[]", "text": "generations[]"}
-    match row.get("completions"):
-        case [{"model": _, "response": _}, *_]:
-            return {"agent": "completions[].model", "text": "completions[].response"}
-        case {"model": [*_], "response": [*_]}:
-            return {"agent": "completions.model[]", "text": "completions.response[]"}
-    if all(name in row for name in _PAIR):
-        return {"text": ",".join(_PAIR)}
-    return {}
+def _has_elements(row: Mapping[str, Json], text: str) -> bool:
+    """Return whether a path such as `choices[].text` leads to a list of values in a row, none of which is missing."""
+    path = ColumnPath.parse(text, row)
+    elements = [] if path is None else path.get_elements(row)
+    return bool(elements) and None not in elements
 
 
 SHEET_ERROR = re.compile(
@@ -178,10 +146,6 @@ SHEET_ERROR = re.compile(
 """Text that a spreadsheet shows in a cell whose formula failed or is not finished."""
 _TRUE = ("true", "yes", "y", "x", "1")
 _MAX_ID_LENGTH = 100
-REPEATS = ("repeat", "sample", "epoch")
-"""Names of columns that number the responses of an agent to one item, if the user names none."""
-ROW_ORDER = "rows"
-"""Value of the role `repeat` that names no column: rows of one agent and item are repeats, in their order."""
 
 
 def parse_column_paths(
@@ -227,70 +191,36 @@ def parse_column_paths(
             else:
                 paths[role] = path
 
-    if problem := _find_column_problem(row, paths, agent_paths, has_agent="agent" in columns):
+    problem = _find_column_problem(row, paths, agent_paths)
+    if problem is not None:
         raise import_error(file, problem, slug="import-columns")
     return paths, agent_paths
 
 
 def _find_column_problem(
-    row: Mapping[str, Json],
-    paths: Mapping[str, ColumnPath],
-    agent_paths: Mapping[str, ColumnPath],
-    *,
-    has_agent: bool,
+    row: Mapping[str, Json], paths: Mapping[str, ColumnPath], agent_paths: Mapping[str, ColumnPath]
 ) -> str | None:
     """Describe why responses cannot be read from the named columns, and the remedy; None if they can be read.
 
     A path may lead to a value in each element of a list, as `choices[].text` does. Then the path of the text must lead into the
-    elements, too, because each element has its own response. The field `element_steps` of such a `ColumnPath` has the steps from
-    the element to the value.
+    elements, too, because each element has its own response.
 
     row : first row of the table, whose columns the description lists
     paths : path to the value of each role, such as "item" or "text"
     agent_paths : path to the responses of each agent if each agent has a column; otherwise empty
-    has_agent : whether a column was named for the agent
     """
-    missing_role = _find_missing_role(paths, agent_paths)
-    if missing_role is not None:
-        column_names = format_excerpt(", ".join(row))
-        return (
-            f"no column has the role {missing_role}: the columns are {column_names}. Set --column {missing_role}=NAME."
-        )
-
-    if agent_paths and has_agent:
+    has_items = "item" in paths or "prompt" in paths
+    if not has_items or not ("text" in paths or agent_paths):
+        role = "text" if has_items else "item"
+        columns = format_excerpt(", ".join(row))
+        return f"no column has the role {role}: the columns are {columns}. Set --column {role}=NAME."
+    if agent_paths and "agent" in paths:
         return "the columns of text name the agents, and so does the column agent. Remove agent."
 
-    lists = [path for path in paths.values() if path.element_steps is not None]
-    text_is_in_list = not agent_paths and paths["text"].element_steps is not None
-    if lists and not text_is_in_list:
+    has_lists = any(path.element_steps is not None for path in paths.values())
+    if has_lists and (agent_paths or paths["text"].element_steps is None):
         return "a path contains [], and the path of text does not. Set text to the path of the text in each element."
     return None
-
-
-def _find_missing_role(paths: Mapping[str, ColumnPath], agent_paths: Mapping[str, ColumnPath]) -> str | None:
-    """Return the first required role that has no column; None if no role is missing.
-
-    The role "item" is missing if no column has ids or prompts. The role "text" is missing if no column has responses.
-
-    paths : path to the value of each role
-    agent_paths : path to the responses of each agent if each agent has a column; otherwise empty
-    """
-    if paths.keys().isdisjoint({"item", "prompt"}):
-        return "item"
-    if "text" not in paths and not agent_paths:
-        return "text"
-    return None
-
-
-def check_roles(location: Path, columns: Mapping[str, str]) -> None:
-    """Raise ImportFormatError [import-columns] if the user named a column for a role that does not exist."""
-    for role in columns:
-        if role not in ROLES:
-            raise import_error(
-                location,
-                f"the role '{role}' is unknown. Set one of {', '.join(ROLES)} by --column ROLE=NAME.",
-                slug="import-columns",
-            )
 
 
 @dataclass
@@ -344,46 +274,34 @@ class ResponseReader:
         row : values by column, which may be nested
         location : file and line, for messages
         """
-        single_values: dict[str, Json] = {}
-        lists: dict[str, list[Json]] = {}
-        for role, path in self.paths.items():
-            if path.element_steps is None:
-                single_values[role] = path.get_value(row)
-            elif not self.agent_paths:
-                lists[role] = path.get_elements(row)
+        values = {role: path.get_value(row) for role, path in self.paths.items() if path.element_steps is None}
+        for cell in self._list_cells(row, location):
+            self._add_cell({**values, **cell}, location)
 
+    def _list_cells(self, row: Mapping[str, Json], location: str) -> list[dict[str, Json]]:
+        """List the values by role that differ between the responses of a row: one dictionary per response.
+
+        If there are none, the row is counted as left out or dropped.
+        """
+        lists = {role: path.get_elements(row) for role, path in self.paths.items() if path.element_steps is not None}
         if self.agent_paths:
             texts = {agent: path.get_value(row) for agent, path in self.agent_paths.items() if path.has_cell(row)}
-            if all(map(_is_blank, texts.values())):
-                self.builder.count_left_out("a row without responses", location)
-                return
-            for agent, text in texts.items():
-                self._add_cell({**single_values, "agent": agent, "text": text}, location)
-        elif lists:
-            self._add_elements(single_values, lists, location)
-        elif "text" in self.paths and not self.paths["text"].has_cell(row):
+            if not all(map(_is_blank, texts.values())):
+                return [{"agent": agent, "text": text} for agent, text in texts.items()]
+        elif not lists:
+            if self.paths["text"].has_cell(row):
+                return [{}]
             self.builder.count_left_out("a row without a text", location)
-        else:
-            self._add_cell(single_values, location)
+            return []
 
-    def _add_elements(self, single_values: Mapping[str, Json], lists: Mapping[str, list[Json]], location: str) -> None:
-        """Add the responses of a row that has one response per element of its lists.
-
-        single_values : value by role, for the roles that have one value for the whole row
-        lists : values of the responses by role, for all other roles
-        """
-        lengths = {len(values) for values in lists.values()}
-        if lengths == {0}:
-            self.builder.count_left_out("a row without responses", location)
-            return
+        lengths = set(map(len, lists.values()))
         if len(lengths) > 1:
-            n_responses = len(lists.get("text", ())) or max(lengths)
+            n_responses = len(lists["text"]) or max(lengths)
             self.builder.count_dropped(self.agent, "the lists of a row have different lengths", location, n=n_responses)
-            return
-
-        for elements in zip(*lists.values(), strict=True):
-            element_values = dict(zip(lists, elements, strict=True))
-            self._add_cell({**single_values, **element_values}, location)
+            return []
+        if not any(lengths):
+            self.builder.count_left_out("a row without responses", location)
+        return [dict(zip(lists, elements, strict=True)) for elements in zip(*lists.values(), strict=True)]
 
     def _add_cell(self, values: Mapping[str, Json], location: str) -> None:
         """Add the response, or the list of responses, of one agent to one item.
@@ -391,7 +309,7 @@ class ResponseReader:
         values : value by role; the role text has one response or a list of responses
         location : file and line, for messages
         """
-        if all(_is_blank(value) for value in values.values()):
+        if all(map(_is_blank, values.values())):
             self.builder.count_left_out("an empty row", location)
             return
         texts = extract_responses(values.get("text"))
@@ -401,7 +319,7 @@ class ResponseReader:
         for text, label in zip(texts, labels, strict=True):
             self._add_response({**values, "text": text, "repeat": label}, location, is_listed=len(texts) > 1)
 
-    def _add_response(self, values: Mapping[str, Json], location: str, *, is_listed: bool) -> None:
+    def _add_response(self, values: dict[str, Json], location: str, *, is_listed: bool) -> None:
         """Add one response to the pool that is being built.
 
         values : value of each role, such as "agent" and "text"
@@ -412,9 +330,11 @@ class ResponseReader:
         agent = unwrap_single(values.get("agent")) if has_agent else self.agent
         item = unwrap_single(values.get("item"))
         prompt = join_prompt(values.get("prompt"))
-        repeat = values.get("repeat")
+        repeat = values["repeat"]
         if self.has_ordered_rows:
-            repeat = self._count_row(agent, item if "item" in self.paths else prompt)
+            cell = str(agent), str(item if "item" in self.paths else prompt)
+            self._n_rows[cell] += 1
+            repeat = self._n_rows[cell]
 
         text = _get_text(values)
         if text is None:
@@ -424,38 +344,21 @@ class ResponseReader:
                 self.builder.count_left_out("an empty cell in place of a text", location)
                 return
             text = ""
+
+        response = {**values, "agent": agent, "item": item, "prompt": prompt, "repeat": repeat, "text": text}
         if not self.is_exact:
-            self._add_cleaned_response(
-                values, location, agent=agent, item=item, prompt=prompt, text=text, repeat=repeat, is_listed=is_listed
-            )
+            self._add_cleaned_response(response, location, is_listed=is_listed)
             return
-
         if "item" not in self.paths and isinstance(prompt, str) and prompt.strip():
-            item = self.items.get_id(str(agent), prompt, text, repeat=repeat)
-        self.builder.add(agent, item, text, prompt=prompt, group=values.get("group"), location=location, repeat=repeat)
+            response["item"] = self.items.get_id(str(agent), prompt, text, repeat=repeat)
+        self._add_to_pool(response, location)
 
-    def _count_row(self, agent: Json, item: Json) -> int:
-        """Return the number of the current row among the rows of its agent and item, from 1. Each call counts one row.
+    def _add_to_pool(self, response: Mapping[str, Json], location: str) -> None:
+        """Add a response to the pool; `response` has the value of each role."""
+        roles = ("agent", "item", "text", "prompt", "group", "repeat")
+        self.builder.add(**{role: response.get(role) for role in roles}, location=location)
 
-        agent : id of the agent
-        item : id of the item, or its prompt if prompts identify the items
-        """
-        cell = str(agent), str(item)
-        self._n_rows[cell] += 1
-        return self._n_rows[cell]
-
-    def _add_cleaned_response(
-        self,
-        values: Mapping[str, Json],
-        location: str,
-        *,
-        agent: Json,
-        item: Json,
-        prompt: Json,
-        text: Json,
-        repeat: Json,
-        is_listed: bool,
-    ) -> None:
+    def _add_cleaned_response(self, values: dict[str, Json], location: str, *, is_listed: bool) -> None:
         """Clean the values of one response, number it among its repeats, and add it to the pool.
 
         In ids, several consecutive spaces become one. A response that is not a text becomes a text. Errors of spreadsheets
@@ -463,35 +366,35 @@ class ResponseReader:
 
         values : value of each role in the row
         location : file and row, for messages
-        agent, item, prompt, text, repeat : values of these roles for the response
         is_listed : whether the response comes from a list of several responses, in which equal responses are repeats, too
         """
+        text, prompt, agent = values["text"], values["prompt"], values["agent"]
         if _is_sheet_error(text):
             self.builder.count_left_out("an error of the spreadsheet (such as #REF!) in place of a text", location)
             return
-
-        response = text if isinstance(text, str) else orjson.dumps(text, default=str).decode()
         if isinstance(agent, float):  # such as the version 1.1
             agent = f"{agent:g}"
-        missing = self._find_missing_id(agent, item, prompt)
+        missing = self._find_missing_id(agent, values["item"], prompt)
         if missing is not None:
             self.builder.count_dropped(agent, missing, location)
             return
 
+        response = text if isinstance(text, str) else orjson.dumps(text, default=str).decode()
         agent = _collapse_spaces(agent)
-        item = _collapse_spaces(item)
+        item = _collapse_spaces(values["item"])
         prompt = None if _is_sheet_error(prompt) else _collapse_spaces(prompt)
         item_key = str(item or prompt or location)
+        repeat = values["repeat"]
         if "repeat" not in self.paths and response:
             numbers = self._numbers_by_text.setdefault((str(agent), item_key), {})
             text_key = f"{repeat}: {response}" if is_listed else response
             repeat = numbers.setdefault(text_key, len(numbers) + 1)
 
         if self.has_generated_ids or not _can_be_id(item):
-            prompt = join_prompt(values.get("prompt") or values.get("item"))  # an item without an id may be its prompt
+            prompt = values["prompt"] or join_prompt(values["item"])  # an item without an id may be its prompt
             item = self.items.get_id(str(agent), item_key, response, repeat=repeat)
-        group = values.get("group")
-        self.builder.add(agent, item, response, prompt=prompt, group=group, location=location, repeat=repeat)
+        cleaned = {"agent": agent, "item": item, "prompt": prompt, "text": response, "repeat": repeat}
+        self._add_to_pool({**values, **cleaned}, location)
 
     def _find_missing_id(self, agent: Json, item: Json, prompt: Json) -> str | None:
         """Return the reason why a row names no agent or no item; None if it names both.
@@ -499,9 +402,8 @@ class ResponseReader:
         An error of a spreadsheet names nothing. If prompts identify the items, a row without a prompt has no item; it may be a
         second header or a line of totals.
         """
-        identifiers = {"agent": agent, "item": item}
-        if self.has_generated_ids:
-            identifiers["prompt"] = prompt
+        identifying_prompt = prompt if self.has_generated_ids else None
+        identifiers = {"agent": agent, "item": item, "prompt": identifying_prompt}
         for role, identifier in identifiers.items():
             if role in self.paths and _is_sheet_error(identifier):
                 return f"an error of the spreadsheet (such as #REF!) in place of the {role}"

@@ -55,19 +55,18 @@ def _extract_from_objects(objects: list[dict[str, Json]]) -> list[Json]:
     """Extract the responses from a list of objects.
 
     If the objects are messages of a conversation, the response is the content of the last message. If the objects are parts of a
-    message, the response is the joined texts of the parts, or None without texts. If the objects are samples, each sample has a
-    response. A list of other objects is returned as a single response.
+    message, the response is the texts of the parts, whose type ends with "text", joined by line breaks, or None without texts.
+    If the objects are samples, each sample has a response. A list of other objects is returned as a single response.
     """
     if not objects:
         return []
 
-    are_messages = "role" in objects[-1]
-    if are_messages:
+    if "role" in objects[-1]:
         return extract_responses(objects[-1].get("content"))
-
-    are_message_parts = all("type" in part for part in objects)
-    if are_message_parts:
-        return [_join_message_parts(objects)]
+    if all("type" in part for part in objects):
+        part_texts = [part.get("text") for part in objects if str(part["type"]).endswith("text")]
+        texts = [text for text in part_texts if isinstance(text, str)]
+        return ["\n".join(texts) if texts else None]
 
     for key in TEXT_KEYS:
         if all(isinstance(sample.get(key), str) for sample in objects):
@@ -76,31 +75,13 @@ def _extract_from_objects(objects: list[dict[str, Json]]) -> list[Json]:
     return [other_objects]
 
 
-def _join_message_parts(parts: list[dict[str, Json]]) -> str | None:
-    """Join the texts of the parts of a message by line breaks; None if no part is a text.
-
-    parts : objects with a `type`, which ends with "text" for a part that is a text; other parts are, for example, images
-    """
-    part_texts = [part.get("text") for part in parts if str(part["type"]).endswith("text")]
-    texts = [text for text in part_texts if isinstance(text, str)]
-    return "\n".join(texts) if texts else None
-
-
 def join_prompt(value: Json) -> Json:
     """Join the texts of a prompt by blank lines; any other value is returned unchanged."""
-    if isinstance(value, str):
-        return value
     parts = extract_responses(value)
-    if not _are_texts(parts):
-        return value
-    return "\n\n".join(part for part in parts if isinstance(part, str))
+    texts = [part for part in parts if isinstance(part, str)]
+    return "\n\n".join(texts) if texts and len(texts) == len(parts) else value
 
 
 def unwrap_single(value: Json) -> Json:
     """Return the element of a list with one element; any other value is returned unchanged."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value
-
-
-def _are_texts(values: list[Json]) -> bool:
-    """Return whether a list contains texts only, at least one."""
-    return bool(values) and all(isinstance(value, str) for value in values)

@@ -88,23 +88,15 @@ def describe_roles(roles: Roles, name: str) -> str:
     str
         One line without a full stop, such as "agents by 'model', items by 'id', prompts in 'question', texts in 'output'".
     """
-    parts = [f"agents by {_describe_agents(roles, name)}", f"items by {_describe_items(roles)}"]
+    agents = " and ".join(map(_describe_column, roles.agents)) or repr(name)
+    if roles.agent_columns:
+        agents = f"each of {', '.join(map(repr, roles.agent_columns))}"
+    parts = [f"agents by {agents}", f"items by {_describe_items(roles)}"]
     if "text" in roles.columns:
         parts.append(f"texts in {roles.columns['text']!r}")
-    for role in ("group", "empty", "repeat"):
-        column = roles.columns.get(role)
-        if column:
-            parts.append(f"{role} in {_describe_column(column)}")
+    further_roles = [role for role in ("group", "empty", "repeat") if role in roles.columns]
+    parts += [f"{role} in {_describe_column(roles.columns[role])}" for role in further_roles]
     return ", ".join(parts)
-
-
-def _describe_agents(roles: Roles, name: str) -> str:
-    """Describe where the names of the agents come from; `name` is the agent if no column names agents."""
-    if roles.agents:
-        return " and ".join(map(_describe_column, roles.agents))
-    if roles.agent_columns:
-        return "each of " + ", ".join(map(repr, roles.agent_columns))
-    return repr(name)
 
 
 def _describe_items(roles: Roles) -> str:

@@ -35,15 +35,8 @@ from youden.data.importers.foreign_files import (
     require_list,
     require_object,
 )
-from youden.data.importers.nested_rows import UnequalListsError, extract_rows
-from youden.data.importers.table_header import (
-    Note,
-    Records,
-    Row,
-    Rows,
-    describe_length,
-    find_rows_below_header,
-)
+from youden.data.importers.nested_rows import extract_rows
+from youden.data.importers.table_header import Note, Records, Row, Rows, describe_length, find_rows_below_header
 from youden.data.pools.spool import format_excerpt
 from youden.data.pools.tidy_reader import allow_long_csv_fields
 from youden.decompression import iter_unpacked, open_parquet
@@ -58,13 +51,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EXCEL = (".xlsx", ".xlsm")
-PLAIN = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
 SPREADSHEETS = (".csv", ".tsv", ".tab", *EXCEL)
 EXTENSIONS = (*SPREADSHEETS, ".json", ".jsonl", ".ndjson", ".parquet")
 _TEXT_EXTENSIONS = (".txt", ".md")
-_FALLBACK_ENCODING = "cp1252"
-_LETTERS = re.compile(r"[^\W\d_\x00-\x7f]+")
-"""Consecutive letters that are not in ASCII."""
+_INVALID_BYTES = re.compile("[\udc80-\udcff]+")
+"""Consecutive bytes that are not valid in UTF-8, as the error handler `surrogateescape` decodes them."""
 
 
 def find_tables(paths: Sequence[Path]) -> list[Path]:
@@ -143,7 +134,7 @@ def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
         text = _decode_separated_file(
             file, lambda assumption, _location: assumptions.append(assumption), None, strict=False
         )
-        frame = _parse_plain_text(text, separator=_detect_separator(text, default=_get_usual_separator(file)))
+        frame = _parse_plain_text(text, separator=_detect_separator(text, file))
     except (ImportFormatError, ValueError, csv.Error):
         return None
     if frame is None:
@@ -164,22 +155,16 @@ def _parse_plain_text(text: str, *, separator: str) -> pd.DataFrame | None:
     first_line, _, _ = text.partition("\n")
     header = next(csv.reader([first_line], delimiter=separator), [])
     names = [" ".join(name.split()) for name in header]
-    if not _are_plain_names(names) or is_pool_header(header):
+    are_plain = len(names) > 1 and all(names) and len(set(names)) == len(names) and GUARDED not in names
+    if not are_plain or is_pool_header(header):
         return None
 
     frame = pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False, na_values=[""])
     has_header = frame.columns.tolist() == header
     has_longer_rows = not isinstance(frame.index, pd.RangeIndex)  # pandas makes an index of additional fields
-    if frame.empty or not has_header or has_longer_rows or _repeats_header(frame):
+    if frame.empty or not has_header or has_longer_rows or (frame == frame.columns).all(axis=1).any():
         return None
     return frame.set_axis(names, axis=1).dropna(how="all").reset_index(drop=True)
-
-
-def _repeats_header(frame: pd.DataFrame) -> bool:
-    """Return whether a row has the names of all columns as its values."""
-    first_name = frame.columns[0]
-    candidates = frame[frame[first_name] == first_name]
-    return bool((candidates == frame.columns).all(axis=1).any())
 
 
 def iter_plain_locations(file: Path) -> Iterator[str]:
@@ -196,22 +181,11 @@ def iter_plain_locations(file: Path) -> Iterator[str]:
         The file, and the number of the first line of the row.
     """
     text = _decode_separated_file(file, lambda *_: None, None, strict=False)
-    separator = _detect_separator(text, default=_get_usual_separator(file))
+    separator = _detect_separator(text, file)
     records = read_separated(file, separator, text=text)
     for location, record in islice(records, 1, None):
         if any(record):
             yield location
-
-
-def _are_plain_names(names: Sequence[str]) -> bool:
-    """Return whether names of columns are unique, not empty, at least two, and without the column `guarded`."""
-    are_unique = len(set(names)) == len(names)
-    return len(names) > 1 and all(names) and are_unique and GUARDED not in names
-
-
-def _get_usual_separator(file: Path) -> str:
-    """Return the separator that the suffix of a file suggests: a comma for .csv, and a tab for others."""
-    return "," if file.suffix.lower() == ".csv" else "\t"
 
 
 def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tuple[str, Rows]]:
@@ -231,11 +205,8 @@ def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tupl
         return
 
     sheets = list(read_excel_sheets(file, note))
-    if len(sheets) == 1:
-        _, rows = sheets[0]
-        yield file.stem, rows
-    else:
-        yield from sheets
+    for title, rows in sheets:
+        yield title if len(sheets) > 1 else file.stem, rows
 
 
 def read_rows(
@@ -279,7 +250,7 @@ def read_rows(
         case ".parquet":
             return _read_parquet_rows(file)
     if (file / "state.json").is_file():
-        return _read_arrow_rows(file)
+        return _iter_batch_rows(_read_arrow_batches(file), file)
     suffix = repr(file.suffix) if file.suffix else "no suffix"
     problem = (
         f"its suffix is not that of a table: got {suffix}. Convert it to one of: {', '.join(EXTENSIONS)}. Rename it if only "
@@ -302,29 +273,20 @@ def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple
         yield from parse_lines(text, file, replaced)
     else:
         _check_only_objects(value, file)
-        try:
-            rows = extract_rows(value)
-        except UnequalListsError as error:
-            raise import_error(
-                file,
-                f"{error}. Write a null for each missing value, so that all lists are equally long.",
-                slug="import-json",
-            ) from error
-        for number, row in enumerate(rows, 1):
+        for number, row in enumerate(extract_rows(value, file), 1):
             yield f"{file}, row {number}", row
 
 
 def _check_only_objects(value: Json, file: Path) -> None:
     """Raise ImportFormatError [import-json] if a list has objects, which are rows, and other values, which would be lost."""
     elements = value if isinstance(value, list) else []
-    if not any(isinstance(element, dict) for element in elements):
-        return
-    for number, element in enumerate(elements, 1):
-        if element is not None and not isinstance(element, dict):
-            problem = (
-                f"it is not an object, as other rows are: got {format_excerpt(element)}. Write an object, or remove it."
-            )
-            raise import_error(f"{file}, row {number}", problem, slug="import-json")
+    others = [(number, element) for number, element in enumerate(elements, 1) if not isinstance(element, dict | None)]
+    if others and any(isinstance(element, dict) for element in elements):
+        number, element = others[0]
+        problem = (
+            f"it is not an object, as other rows are: got {format_excerpt(element)}. Write an object, or remove it."
+        )
+        raise import_error(f"{file}, row {number}", problem, slug="import-json")
 
 
 def _read_parquet_rows(file: Path) -> Iterator[tuple[str, Row]]:
@@ -340,25 +302,18 @@ def _read_parquet_rows(file: Path) -> Iterator[tuple[str, Row]]:
             file, f"it is not a Parquet file ({error}). Write it again.", slug="import-format"
         ) from error
     with table:
-        batches = table.iter_batches(batch_size=10_000)
-        yield from _iter_batch_rows(iter_unpacked(batches, file), file)
+        yield from _iter_batch_rows(iter_unpacked(table.iter_batches(batch_size=10_000), file), file)
 
 
-def _read_arrow_rows(folder: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the location and the values of each row of a split that `save_to_disk` of `datasets` wrote."""
-    state_file = folder / "state.json"
-    state = require_object(read_json(state_file), state_file)
-    entries = require_list(state.get("_data_files"), state_file)
-    files = [folder / str(get_nested(entry, "filename")) for entry in entries]
-    return _iter_batch_rows(_read_arrow_batches(files), folder)
-
-
-def _read_arrow_batches(files: Sequence[Path]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of rows (chunks of consecutive rows) in files that contain an Arrow stream.
+def _read_arrow_batches(folder: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of rows (chunks of consecutive rows) of a split that `save_to_disk` of `datasets` wrote.
 
     Raises: ImportFormatError [import-format] if a file is not an Arrow stream; InputError if its content is too large.
     """
-    for file in files:
+    state_file = folder / "state.json"
+    state = require_object(read_json(state_file), state_file)
+    for entry in require_list(state.get("_data_files"), state_file):
+        file = folder / str(get_nested(entry, "filename"))
         try:
             with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as stream:
                 yield from iter_unpacked(stream, file)
@@ -410,18 +365,14 @@ def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[s
             ) from error
 
 
-_SEPARATOR_LINE = re.compile(r"sep=(\S)\s*", re.IGNORECASE)
-"""First line of a file that states the separator for Excel."""
-
-
 def _read_separated_rows(
     file: Path, note: Note, replaced: Replacements | None, *, strict: bool
 ) -> Iterator[tuple[str, Row]]:
     """Yield the location and the values of each row of a CSV or TSV file.
 
-    The separator is the one that the first line declares (as in "sep=;"), or else the one that splits most lines equally. If
-    the first line has the columns of a pool, or if `strict` is True, it is the header, and cells are kept as they are.
-    Otherwise, the header is searched for, because titles may be above it, and blank cells become None.
+    The separator is the one that splits most lines equally. If the first line has the columns of a pool, or if `strict` is True,
+    it is the header, and cells are kept as they are. Otherwise, the header is searched for, because titles may be above it, and
+    blank cells become None.
 
     note : function that is called with each assumption about the file, and its location
     replaced : counter of the characters that are replaced because they are not valid; None to count none
@@ -430,13 +381,8 @@ def _read_separated_rows(
     Raises: ImportFormatError if the file cannot be decoded or is not a table; see `read_rows`.
     """
     text = _decode_separated_file(file, note, replaced, strict=strict)
-    first_line, _, other_lines = text.partition("\n")
-    declaration = _SEPARATOR_LINE.fullmatch(first_line)
-    if declaration is not None:
-        records = read_separated(file, declaration[1], text=other_lines)
-    else:
-        separator = _detect_separator(text, default=_get_usual_separator(file))
-        records = read_separated(file, separator, text=text)
+    separator = _detect_separator(text, file)
+    records = read_separated(file, separator, text=text)
 
     location, header = next(records, ("", []))
     if strict or is_pool_header(header):
@@ -447,9 +393,12 @@ def _read_separated_rows(
 
 
 def _decode_windows_text(file: Path) -> str | None:
-    """Return the text of a table that is not UTF-8; None if it is not Windows-1252 either.
+    """Return the text of a table that is not UTF-8; None if it seems not to be Windows-1252 either.
 
-    The result is also None for a table with the header of a pool, because youden writes pools in UTF-8.
+    Each byte that is not valid in UTF-8 is decoded as Windows-1252. Another encoding is assumed if a byte has no meaning in
+    Windows-1252, if the text has null bytes, or if most of the invalid bytes are consecutive: in European languages, accented
+    letters are mostly single. The result is also None for a table with the header of a pool, because youden writes pools in
+    UTF-8.
 
     Raises: ImportFormatError [import-format] if the file is a ZIP archive.
     """
@@ -458,11 +407,15 @@ def _decode_windows_text(file: Path) -> str | None:
         problem = "it is a ZIP archive, as Excel files are. Rename it to .xlsx if it is an Excel file."
         raise import_error(file, problem, slug="import-format")
 
-    first_line = raw.split(b"\n", 1)[0].decode("ascii", "ignore")
-    if is_pool_header(re.findall(r"\w+", first_line)):
+    text = raw.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+    runs = _INVALID_BYTES.findall(text)
+    n_consecutive = sum(len(run) for run in runs if len(run) > 2)
+    is_foreign = "\0" in text or n_consecutive > 0.5 * sum(map(len, runs))
+    if is_foreign or is_pool_header(re.findall(r"\w+", text.partition("\n")[0])):
         return None
-    decoded = _decode_lines(raw.removeprefix(codecs.BOM_UTF8))
-    return None if decoded is None or "\0" in decoded else decoded
+    with suppress(UnicodeDecodeError):
+        return _INVALID_BYTES.sub(lambda run: run[0].encode("utf-8", "surrogateescape").decode("cp1252"), text)
+    return None
 
 
 def _decode_separated_file(file: Path, note: Note, replaced: Replacements | None, *, strict: bool) -> str:
@@ -488,46 +441,12 @@ def _decode_separated_file(file: Path, note: Note, replaced: Replacements | None
         text = windows_text
         note("not UTF-8, read as Windows-1252", file.name)
 
-    if not strict:
-        _check_null_bytes(file, text)
-    return text
-
-
-def _check_null_bytes(file: Path, text: str) -> None:
-    """Raise ImportFormatError [import-encoding] if more than a fifth of the characters of a text are null bytes.
-
-    Such a text was probably written as UTF-16, which has two bytes per character, and decoded as another encoding.
-
-    file : file of the text, for the error message
-    """
-    if text.count("\0") > 0.2 * len(text):
+    if not strict and text.count("\0") > 0.2 * len(text):
         problem = (
             "it contains many null bytes, as a file in UTF-16 without a byte order mark does. Save the file as UTF-8."
         )
         raise import_error(file, problem, slug="import-encoding")
-
-
-def _decode_lines(raw: bytes) -> str | None:
-    """Decode each line as UTF-8 or, if that fails, as Windows-1252; return None if the text seems to have another encoding.
-
-    Another encoding is assumed if Windows-1252 cannot decode a line, or if most letters outside of ASCII are consecutive. In
-    European languages, accented letters are mostly single.
-    """
-    lines: list[str] = []
-    letters: list[str] = []
-    for line in raw.splitlines(keepends=True):
-        try:
-            lines.append(line.decode())
-        except UnicodeDecodeError:
-            try:
-                lines.append(line.decode(_FALLBACK_ENCODING))
-            except UnicodeDecodeError:
-                return None
-            letters += _LETTERS.findall(lines[-1])
-
-    n_consecutive = sum(len(run) for run in letters if len(run) > 2)
-    are_foreign = n_consecutive > 0.5 * sum(map(len, letters))
-    return None if are_foreign else "".join(lines)
+    return text
 
 
 def _replace_blanks(cells: Iterable[str]) -> list[Json]:
@@ -545,12 +464,11 @@ def _read_exact_rows(
     Raises: ImportFormatError [import-csv] if two columns have the same name, or if a record repeats the header or has another
         number of fields.
     """
-    duplicates = [name for name, n in Counter(header).items() if n > 1]
-    if duplicates:
-        raise import_error(
-            file, f"the column {duplicates[0]!r} occurs more than once. Rename one of them.", slug="import-csv"
-        )
-
+    for name, n_columns in Counter(header).items():
+        if n_columns > 1:
+            raise import_error(
+                file, f"the column {name!r} occurs more than once. Rename one of them.", slug="import-csv"
+            )
     for location, record in records:
         if record and len(record) != len(header):
             raise import_error(location, describe_length(record, header), slug="import-csv")
@@ -562,13 +480,17 @@ def _read_exact_rows(
         yield location, row
 
 
-def _detect_separator(text: str, default: str) -> str:
+def _detect_separator(text: str, file: Path) -> str:
     """Return the separator that splits most of the first 50 lines into the same number of fields, at least two.
 
-    If several separators split as many lines, the one with the most fields is returned, and `default` before others.
+    If several separators split as many lines, the one with the most fields is returned, and the usual one before others: a
+    comma for the suffix .csv, and a tab for other suffixes.
+
+    text : content of the file
     """
+    usual_separator = "," if file.suffix.lower() == ".csv" else "\t"
     beginning = text[:200_000]
-    return max(",;\t|", key=lambda separator: (*_count_equal_splits(beginning, separator), separator == default))
+    return max(",;\t|", key=lambda each: (*_count_equal_splits(beginning, each), each == usual_separator))
 
 
 def _count_equal_splits(text: str, separator: str) -> tuple[int, int]:
@@ -582,13 +504,8 @@ def _count_equal_splits(text: str, separator: str) -> tuple[int, int]:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     n_lines_by_n_fields: Counter[int] = Counter()
     with suppress(csv.Error):
-        for record in islice(reader, 50):
-            if len(record) > 1:
-                n_lines_by_n_fields[len(record)] += 1
-    if not n_lines_by_n_fields:
-        return 0, 0
-    n_fields, n_lines = n_lines_by_n_fields.most_common(1)[0]
-    return n_lines, n_fields
+        n_lines_by_n_fields.update(len(record) for record in islice(reader, 50) if len(record) > 1)
+    return max(((n_lines, n_fields) for n_fields, n_lines in n_lines_by_n_fields.items()), default=(0, 0))
 
 
 def read_text_folder(folder: Path, replaced: Replacements) -> Rows:

@@ -7,18 +7,24 @@ Otherwise `column_roles` finds the roles of the columns, and they are reported.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
-from typing import NamedTuple
 
-from youden.data.importers.column_candidates import UnclearColumnsError
 from youden.data.importers.column_names import ROLES
 from youden.data.importers.column_roles import Roles, find_roles
-from youden.data.importers.column_values import FILE, FOLDER, Row, get_value, join_names
+from youden.data.importers.column_values import (
+    FILE,
+    FOLDER,
+    Row,
+    UnclearColumnsError,
+    get_value,
+    join_names,
+    split_composite,
+)
 from youden.data.importers.excel_files import SHEETS_NOT_READ
-from youden.data.importers.foreign_files import find_unique_suffixes, import_error, parse_json, read_text
+from youden.data.importers.foreign_files import find_unique_suffixes, import_error
 from youden.data.importers.nested_rows import flatten
 from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, PoolBuilder, PromptItemIds
 from youden.data.importers.related_tables import (
@@ -28,31 +34,22 @@ from youden.data.importers.related_tables import (
     split_by_responses,
     with_prompts,
 )
-from youden.data.importers.response_columns import (
-    REPEATS,
-    ROW_ORDER,
-    ColumnPath,
-    ResponseReader,
-    check_roles,
-    detect_known_layout,
-    parse_column_paths,
-)
-from youden.data.importers.restarting_ids import split_composite, with_unique_items
+from youden.data.importers.response_columns import ColumnPath, ResponseReader, detect_known_layout, parse_column_paths
+from youden.data.importers.restarting_ids import with_unique_items
 from youden.data.importers.role_messages import describe_roles, unclear_columns_error
-from youden.data.importers.table_files import (
-    PLAIN,
-    find_tables,
-    is_pool_header,
-    read_rows,
-    read_tables,
-    read_text_folder,
-)
+from youden.data.importers.table_files import find_tables, is_pool_header, read_rows, read_tables, read_text_folder
 from youden.data.importers.table_header import Rows
 from youden.data.pools.spool import format_excerpt
 from youden.errors import ImportFormatError
 from youden.text.sentences import format_count
 from youden.types import Pool
 from youden.types.pool import Json
+
+_PLAIN = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
+_REPEATS = ("repeat", "sample", "epoch")
+"""Names of columns that number the responses of an agent to one item, if the user names none."""
+_ROW_ORDER = "rows"
+"""Value of the role `repeat` that names no column: rows of one agent and item are repeats, in their order."""
 
 
 def read_table(
@@ -88,15 +85,19 @@ def read_table(
     """
     columns = dict(columns)
     files = find_tables(paths)
-    check_roles(paths[0], columns)
+    for role in columns.keys() - {*ROLES}:
+        problem = f"the role '{role}' is unknown. Set one of {', '.join(ROLES)} by --column ROLE=NAME."
+        raise import_error(paths[0], problem, slug="import-columns")
     if files and exact and _has_named_columns(files, columns):
         imported = _read_known_columns(paths, files, columns)
         if SECOND_RESPONSE not in imported.left_out or "item" in columns:
             return imported
 
         # Agents have several responses to one item: perhaps the ids restart.
-        rows = _read_flat_rows(files)
-        roles = _get_named_roles(rows[0].keys(), columns)
+        rows = [{**flatten(row), FILE: str(file)} for file in files for _, row in read_rows(file)]
+        known_columns = {"agent": FILE, **_get_known_columns(rows[0], columns)}
+        roles = find_roles(rows, location_columns=[FILE], given=known_columns)
+        roles = replace(roles, unused=tuple(name for name in roles.unused if name != FILE))
         unique_roles = with_unique_items(roles, rows, location=str(files[0]))
         if unique_roles == roles:
             return imported
@@ -110,64 +111,51 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 
     The answer depends on the format of the files:
 
-    - In files with a format in `PLAIN`, and in saved folders, the columns are known in three cases: the user named a path to
+    - In files with a format in `_PLAIN`, and in saved folders, the columns are known in three cases: the user named a path to
       the elements of a list, such as `choices[].text`; the user named the columns, or they have the names of roles, such as
       "text" and "item"; or they are the columns of a known public data set. If the user named the folder or the file of the
-      rows, or a combined column such as `subject+id`, the columns are not known, because their values must be computed.
+      rows, or a combined column such as `subject+id`, the columns are not known, because their values must be computed. They
+      are not known either if there is a single file, and one of its further columns may name the agents.
     - In other files, such as spreadsheets, the columns are known only if the user named a path to the elements of a list.
 
     files : files of the tables; only the first row of the first file is examined
     columns : column by role, as named by the user
     """
     has_list_paths = any("[]" in path for path in columns.values())
-    are_plain_files = all(file.suffix.lower() in PLAIN or not file.is_file() for file in files)
+    are_plain_files = all(file.suffix.lower() in _PLAIN or not file.is_file() for file in files)
     if not are_plain_files:
         return has_list_paths
 
     _, first_row = next(read_rows(files[0]), ("", {}))
     flat_row = flatten(first_row)
-    for name in columns.values():
-        if FILE in name or FOLDER in name or split_composite(name, flat_row) is not None:
-            return False
+    if any(FILE in name or FOLDER in name or split_composite(name, flat_row) for name in columns.values()):
+        return False
     if has_list_paths:
         return True
 
     known_roles = first_row.keys() | columns.keys()  # a column named like a role has this role
     if "text" not in known_roles:
         known_roles |= detect_known_layout(first_row).keys()
-    return is_pool_header(known_roles)
+    names_agents = len(files) > 1 or "agent" in known_roles or "," in columns.get("text", "")
+    has_other_columns = not first_row.keys() <= {*ROLES, *columns.values()}
+    return is_pool_header(known_roles) and (names_agents or not has_other_columns)
 
 
 def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
     """Read tables row by row. Their columns of responses and items are known.
 
-    If there is a single file and its column of agents is not known, this column is inferred. If no column names the agents of a
-    file, the file is one agent.
+    If no column names the agents of a file, the file is one agent.
 
     paths : paths that the user passed; the first one names the pool
     files : files of the tables
     columns : column by role, as named by the user
     """
     builder = PoolBuilder(paths[0].stem)
-    used_columns = ""
     names = find_unique_suffixes([file.with_suffix("") for file in files])
     for file, name in zip(files, names, strict=True):
         rows = read_rows(file, builder.replaced, builder.add_note)
-        first_located_row = next(rows, None)
-        if first_located_row is None:
-            continue
-
-        _, first_row = first_located_row
-        known_columns = _get_known_columns(first_row, columns)
-        agent_column = _infer_agent_column(file, known_columns) if len(files) == 1 else None
-        if agent_column is not None:
-            known_columns["agent"] = agent_column
-            used_columns = f"agents by {agent_column!r}"
-
-        reader = _make_response_reader(file, first_row, known_columns, agent=name, builder=builder)
-        for location, row in chain([first_located_row], rows):
-            reader.add(row, location)
-    return replace(builder.build(), used_columns=used_columns)
+        _add_known_rows(file, rows, columns, agent=name, builder=builder)
+    return builder.build()
 
 
 def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, str]:
@@ -179,95 +167,51 @@ def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> d
     columns : column by role, as named by the user; these columns take precedence
     """
     known_columns = {role: role for role in ROLES if role in row} | dict(columns)
-    if "text" in known_columns:
-        return known_columns
-    return detect_known_layout(row) | known_columns
+    return known_columns if "text" in known_columns else detect_known_layout(row) | known_columns
 
 
-def _make_response_reader(
-    file: Path, row: Mapping[str, Json], columns: Mapping[str, str], *, agent: str, builder: PoolBuilder
-) -> ResponseReader:
-    """Create the reader that adds the responses of a table to a pool. The column of each role is known.
+def _add_known_rows(
+    file: Path, rows: Iterator[tuple[str, Row]], columns: Mapping[str, str], *, agent: str, builder: PoolBuilder
+) -> dict[str, str]:
+    """Add the responses of a table to a pool. The column of each role is known (`_get_known_columns`).
 
     Repeats are several responses of an agent to an item. If no column has the role `repeat`, a column with a usual name, such
     as "epoch", distinguishes them.
 
     file : file of the table, for messages
-    row : first row of the table
-    columns : column by role; the role `repeat` may have the value `ROW_ORDER`, so that repeats have the order of the rows
+    rows : location and values of each row
+    columns : column by role, as named by the user; the role `repeat` may have the value `_ROW_ORDER`, so that repeats have the
+        order of the rows
     agent : name of the agent if no column names agents
-    builder : pool to which the reader adds responses; notes on repeats and unused columns are added now
+    builder : pool to which the responses, and notes on repeats and unused columns, are added
+
+    Returns the columns by role; an empty dictionary for a table without rows.
 
     Raises: ImportFormatError [import-columns] if a column is missing (see `parse_column_paths`).
     """
-    column_by_role = dict(columns)
-    usual_columns = [name for name in REPEATS if name in row and name not in columns.values()]
-    if "repeat" not in columns and usual_columns:
+    first_located_row = next(rows, None)
+    if first_located_row is None:
+        return {}
+    _, first_row = first_located_row
+    column_by_role = _get_known_columns(first_row, columns)
+    usual_columns = [name for name in _REPEATS if name in first_row and name not in column_by_role.values()]
+    has_ordered_rows = column_by_role.get("repeat") == _ROW_ORDER
+    if has_ordered_rows:
+        del column_by_role["repeat"]
+    elif "repeat" not in column_by_role and usual_columns:
         column_by_role["repeat"] = usual_columns[0]
         builder.add_note(f"{file}: the column {usual_columns[0]} distinguishes repeats")
 
-    has_ordered_rows = column_by_role.get("repeat") == ROW_ORDER and ROW_ORDER not in row
-    if has_ordered_rows:
-        del column_by_role["repeat"]
-
-    paths, agent_paths = parse_column_paths(file, row, column_by_role)
-    unused = _list_unused_columns(row, [*paths.values(), *agent_paths.values()])
+    paths, agent_paths = parse_column_paths(file, first_row, column_by_role)
+    used_columns = {steps[0] for path in (*paths.values(), *agent_paths.values()) for steps in path.paths}
+    unused = [name for name in first_row if name not in used_columns]
     if unused:
         builder.add_note(f"{file}: columns not used: {', '.join(unused)}")
-    return ResponseReader(paths, agent_paths, agent, builder, has_ordered_rows=has_ordered_rows)
 
-
-def _list_unused_columns(row: Mapping[str, Json], paths: Sequence[ColumnPath]) -> list[str]:
-    """List the columns of a row that are the first step of no path."""
-    used_columns: set[str | int] = set()
-    for path in paths:
-        used_columns.update(steps[0] for steps in (path.steps, *path.further_steps))
-    return [name for name in row if name not in used_columns]
-
-
-def _infer_agent_column(file: Path, columns: Mapping[str, str]) -> str | None:
-    """Infer which column of a table names the agents; None if no column does, or if several columns name them together.
-
-    columns : column by role, for the roles whose columns are known
-    """
-    each_agent_has_column = "," in columns.get("text", "")
-    if "agent" in columns or each_agent_has_column:
-        return None
-    rows = [flatten(row) for _, row in read_rows(file)]
-    has_only_columns_of_roles = rows[0].keys() <= {*ROLES}
-    if has_only_columns_of_roles:
-        return None
-    try:
-        agents = find_roles(rows, given=columns).agents
-    except UnclearColumnsError:
-        return None
-    return agents[0] if len(agents) == 1 else None
-
-
-def _read_flat_rows(files: Sequence[Path]) -> list[Row]:
-    """Read all rows of tables, with nested values as separate columns, and the file of each row."""
-    rows: list[Row] = []
-    for file in files:
-        for _, row in read_rows(file):
-            rows.append({**flatten(row), FILE: str(file)})
-    return rows
-
-
-def _get_named_roles(column_names: Collection[str], columns: Mapping[str, str]) -> Roles:
-    """Return the roles of columns that are named like a role, or that the user named.
-
-    column_names : all columns of the tables
-    columns : column by role, as named by the user
-    """
-    all_columns = {role: role for role in ROLES if role in column_names} | dict(columns)
-    used_columns = {FILE, *all_columns.values()}
-    return Roles(
-        {role: all_columns[role] for role in ("item", "text", "prompt", "repeat") if role in all_columns},
-        agents=(all_columns.get("agent", FILE),),
-        agent_columns=(),
-        has_generated_ids=False,
-        unused=tuple(name for name in column_names if name not in used_columns),
-    )
+    reader = ResponseReader(paths, agent_paths, agent, builder, has_ordered_rows=has_ordered_rows)
+    for location, row in chain([first_located_row], rows):
+        reader.add(row, location)
+    return column_by_role
 
 
 def _read_unnamed_columns(
@@ -288,74 +232,37 @@ def _read_unnamed_columns(
     Raises: ImportFormatError [import-columns] if a role is not clear; others as in `read_table`.
     """
     path = paths[0]
+    has_ordered_rows = columns.get("repeat") == _ROW_ORDER
+    columns = {role: column for role, column in columns.items() if (role, column) != ("repeat", _ROW_ORDER)}
     builder = PoolBuilder(path.stem, merges=True)
     all_tables = _read_source_tables(path, files, columns, builder)
-    tables, others = split_by_responses(path, all_tables, columns)
-    if others:
-        builder.add_note(_describe_unread_tables(others))
+    tables, others = split_by_responses(path, all_tables, columns, builder.add_note)
     location_columns = add_location_columns(tables)
     _add_combined_columns(tables, columns)
     _check_named_columns_exist(path, columns, [*tables, *others])
 
-    items = PromptItemIds(_ItemIds(previous_pool, has_one_table=len(tables) == 1).get_id)
-    importer = _TableImporter(path, columns, location_columns, others, items, builder)
-    column_uses = [importer.add_tables(group) for group in _group_by_layout(tables, columns)]
-    imported = builder.build()
-    _check_files_share_items(path, imported.pool, tables, location_columns)
-
-    descriptions = dict.fromkeys(chain.from_iterable(use.descriptions for use in column_uses))
-    unused = dict.fromkeys(chain.from_iterable(use.unused for use in column_uses))
-    questions = [use.question for use in column_uses if use.question]
-    return replace(
-        imported,
-        used_columns=f"{_describe_row_count(tables)}: {'; '.join(descriptions)}",
-        question=questions[0] if questions else None,
-        unused=tuple(unused),
-    )
-
-
-def _group_by_layout(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> list[list[SourceTable]]:
-    """Group the tables that have their responses in the same columns; `columns` are those that the user named."""
+    items = PromptItemIds(_make_id_function(previous_pool, has_one_table=len(tables) == 1))
+    importer = _TableImporter(path, columns, location_columns, others, items, builder, has_ordered_rows)
     tables_by_layout: dict[str | None, list[SourceTable]] = {}
     for table in tables:
         tables_by_layout.setdefault(table.find_layout(columns), []).append(table)
-    return list(tables_by_layout.values())
+    for tables_of_layout in tables_by_layout.values():
+        importer.add_tables(tables_of_layout)
+    imported = builder.build()
+    _check_files_share_items(path, imported.pool, tables, location_columns)
 
-
-def _describe_row_count(tables: Sequence[SourceTable]) -> str:
-    """Describe the number of rows, as in "12 rows of 2 tables"."""
     counts = format_count(sum(len(table.rows) for table in tables), "row")
     if len(tables) > 1:
         counts += f" of {format_count(len(tables), 'table')}"
-    return counts
+    return replace(
+        imported,
+        used_columns=f"{counts}: {'; '.join(dict.fromkeys(importer.descriptions))}",
+        question=importer.question,
+        unused=tuple(dict.fromkeys(importer.unused)),
+    )
 
 
-def _describe_unread_tables(tables: Sequence[SourceTable]) -> str:
-    """Describe for a note how many tables without responses were not read, with the names of the first three files."""
-    file_names = ", ".join(repr(table.file.name) for table in tables[:3])
-    ellipsis = " …" if len(tables) > 3 else ""
-    return f"{format_count(len(tables), 'table')} without responses not read ({file_names}{ellipsis})"
-
-
-class _ColumnUse(NamedTuple):
-    """Which columns of tables with one layout were used.
-
-    Attributes
-    ----------
-    descriptions : sequence of str
-        Descriptions of the used columns for display, such as "'answer' for texts".
-    unused : sequence of str
-        Columns without a role, except those of folders and files.
-    question : str or None
-        Column of prompts; None if there is none, or if the roles of the columns were known and not inferred.
-    """
-
-    descriptions: Sequence[str]
-    unused: Sequence[str] = ()
-    question: str | None = None
-
-
-@dataclass(frozen=True)
+@dataclass
 class _TableImporter:
     """Adds the responses of tables to a pool, and finds the roles of the columns that are not named.
 
@@ -373,6 +280,14 @@ class _TableImporter:
         Gives ids to items that the tables identify only by prompts.
     builder : PoolBuilder
         Pool under construction.
+    has_ordered_rows : bool
+        Whether the user chose that rows of one agent and item are repeats, in the order of the rows.
+    descriptions : list of str
+        Descriptions of the used columns for display, such as "'answer' for texts".
+    unused : list of str
+        Columns without a role, except those of folders and files.
+    question : str or None
+        First column of prompts; None if there is none, or if the roles of the columns were known and not inferred.
     """
 
     path: Path
@@ -381,52 +296,39 @@ class _TableImporter:
     others: Sequence[SourceTable]
     items: PromptItemIds
     builder: PoolBuilder
+    has_ordered_rows: bool
+    descriptions: list[str] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+    question: str | None = None
 
-    def add_tables(self, tables: Sequence[SourceTable]) -> _ColumnUse:
-        """Add the responses of tables with the same layout to the pool, and return which of their columns were used.
+    def add_tables(self, tables: Sequence[SourceTable]) -> None:
+        """Add the responses of tables with the same layout to the pool, and record which of their columns were used.
 
         tables : at least one table; all have their responses in the same columns
 
         Raises: ImportFormatError [import-columns] if a role is not clear; others as in `read_table`.
         """
-        first_table = tables[0]
-        if self.has_known_layout(first_table):
-            return _ColumnUse([self.add_known_layout(table) for table in tables])
-
+        if "text" not in self.columns and "text" in detect_known_layout(tables[0].first_row):
+            for table in tables:
+                self.add_known_layout(table)
+            return
         roles = self.add_unknown_layout(tables)
-        description = describe_roles(roles, first_table.name)
-        unused = [column for column in roles.unused if column not in (FOLDER, FILE)]
-        return _ColumnUse([description], unused, roles.columns.get("prompt"))
+        self.descriptions.append(describe_roles(roles, tables[0].name))
+        self.unused += [column for column in roles.unused if column not in (FOLDER, FILE)]
+        self.question = self.question or roles.columns.get("prompt")
 
-    def has_known_layout(self, table: SourceTable) -> bool:
-        """Return whether a table has the columns of a known data set, and the user named no texts."""
-        return "text" not in self.columns and "text" in detect_known_layout(table.first_row)
-
-    def add_known_layout(self, table: SourceTable) -> str:
+    def add_known_layout(self, table: SourceTable) -> None:
         """Add the responses of a table with the columns of a known public data set to the pool.
 
         The roles of these columns are known, so that they need not be inferred. If no column names agents, the folder and
         the file of the table name the agent.
-
-        table : table for which `has_known_layout` is True
-
-        Returns a description of the columns for display, such as "'chosen,rejected' for texts, 'id' for items".
         """
-        column_by_role = {**detect_known_layout(table.first_row), **self.columns}
-
+        columns = {**self.columns, "repeat": _ROW_ORDER} if self.has_ordered_rows else self.columns
         # all rows of a table are from the same folder and file
-        first_row = table.flat_rows[0]
-        locations = [str(first_row[column]) for column in self.location_columns]
-        default_agent = " / ".join(locations) or table.name
-
-        reader = _make_response_reader(
-            table.file, table.first_row, column_by_role, agent=default_agent, builder=self.builder
-        )
-        for location, row in table.rows:
-            reader.add(row, location)
-
-        descriptions = [f"{column!r} for {role}s" for role, column in column_by_role.items()]
-        return ", ".join(descriptions)
+        locations = [str(table.flat_rows[0][column]) for column in self.location_columns]
+        agent = " / ".join(locations) or table.name
+        column_by_role = _add_known_rows(table.file, iter(table.rows), columns, agent=agent, builder=self.builder)
+        self.descriptions.append(", ".join(f"{column!r} for {role}s" for role, column in column_by_role.items()))
 
     def add_unknown_layout(self, tables: Sequence[SourceTable]) -> Roles:
         """Infer the roles of the columns of tables with the same layout, and add the responses of the tables to the pool.
@@ -441,13 +343,13 @@ class _TableImporter:
             others; [import-ids] if it is unclear what identifies the items.
         """
         rows = [row for table in tables for row in table.flat_rows]
-        has_ordered_rows = self.columns.get("repeat") == ROW_ORDER and not any(ROW_ORDER in row for row in rows)
-        roles = self.find_roles(rows, has_ordered_rows=has_ordered_rows)
-        if roles.agent_columns:
-            self.note_empty_columns(rows)
+        roles = self.find_roles(rows)
+        empty_columns = [name for name in rows[0] if all(row.get(name) is None for row in rows)]
+        if roles.agent_columns and empty_columns:
+            self.builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
 
         # the values of the rows are not nested, so that each path is a single column
-        paths = {role: ColumnPath((column,)) for role, column in roles.columns.items()}
+        paths = {role: ColumnPath(((column,),)) for role, column in roles.columns.items()}
         reader = ResponseReader(
             paths,
             _make_agent_paths(roles),
@@ -456,53 +358,46 @@ class _TableImporter:
             self.items,
             has_generated_ids=roles.has_generated_ids,
             is_exact=False,
-            has_ordered_rows=has_ordered_rows,
+            has_ordered_rows=self.has_ordered_rows,
         )
-        located_rows = list(chain.from_iterable(table.rows for table in tables))
+        located_rows = [located_row for table in tables for located_row in table.rows]
         _check_texts_are_not_nested(roles, located_rows)
         for location, row in located_rows:
             reader.add(row, location)
         return roles
 
-    def note_empty_columns(self, rows: Sequence[Row]) -> None:
-        """Add a note that lists the columns without a value in any row, because each of them may be an agent."""
-        empty_columns = [name for name in rows[0] if all(row.get(name) is None for row in rows)]
-        if empty_columns:
-            self.builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
-
-    def find_roles(self, rows: Sequence[dict[str, Json]], *, has_ordered_rows: bool) -> Roles:
+    def find_roles(self, rows: Sequence[dict[str, Json]]) -> Roles:
         """Find the roles of the columns of tables, such as agent, item and text, and add missing columns to the rows.
 
         Two kinds of columns are added: combined columns, such as "subject+id", and the column of prompts if another table has the
         prompts.
 
         rows : rows of all tables with the same layout, changed in place
-        has_ordered_rows : whether the user chose that rows of one agent and item are repeats, in the order of the rows
 
         Returns the columns by role, and the columns without a role.
 
         Raises: ImportFormatError [import-columns] if roles are unclear; [import-ids] if it is unclear what identifies
             items.
         """
-        given = dict(self.columns)
-        if has_ordered_rows:
-            del given["repeat"]
         try:
-            roles = find_roles(rows, location_columns=self.location_columns, given=given)
+            roles = find_roles(rows, location_columns=self.location_columns, given=self.columns)
         except UnclearColumnsError as error:
             raise self.make_unclear_error(error, rows) from error
 
         # the parts of a combined column such as "subject+id" are used
-        item_columns = split_composite(given.get("item", ""), roles.unused) or ()
-        unused = tuple(column for column in roles.unused if column not in item_columns)
-        roles = replace(roles, unused=unused)
+        item_columns = split_composite(self.columns.get("item", ""), roles.unused) or ()
+        roles = replace(roles, unused=tuple(column for column in roles.unused if column not in item_columns))
 
-        user_distinguishes_rows = "item" in self.columns or "repeat" in self.columns
+        user_distinguishes_rows = "item" in self.columns or "repeat" in self.columns or self.has_ordered_rows
         if not user_distinguishes_rows:
             roles = with_unique_items(roles, rows, location=str(self.path))
         roles = with_prompts(roles, rows, self.others)
         for column in roles.columns.values():
-            _add_column(rows, column)
+            for row in rows:
+                # a row without a value stays without the column: it is no response, whereas an empty text is one
+                value = None if column in row else get_value(row, column)
+                if value is not None:
+                    row[column] = value
         return roles
 
     def make_unclear_error(self, error: UnclearColumnsError, rows: Sequence[Row]) -> ImportFormatError:
@@ -517,24 +412,10 @@ class _TableImporter:
         Returns the error [import-columns], to be raised by the caller.
         """
         problem = error.problem
-        unread_sheets = self.builder.get_locations(SHEETS_NOT_READ)
+        unread_sheets = ", ".join(self.builder.get_locations(SHEETS_NOT_READ))
         if unread_sheets:
-            problem += (
-                f" in the first sheet; move the sheet of the responses before it (not read: {', '.join(unread_sheets)})"
-            )
-        all_columns = list(dict.fromkeys(chain.from_iterable(rows)))
-        return unclear_columns_error(self.path, problem, all_columns, error.options)
-
-
-def _add_column(rows: Sequence[dict[str, Json]], column: str) -> None:
-    """Add a combined column, such as "subject + id", to the rows that lack it. The rows are changed in place.
-
-    A row without a value stays without the column: a row without a text is no response, whereas an empty text is one.
-    """
-    for row in rows:
-        value = None if column in row else get_value(row, column)
-        if value is not None:
-            row[column] = value
+            problem += f" in the first sheet; move the sheet of the responses before it (not read: {unread_sheets})"
+        return unclear_columns_error(self.path, problem, list(dict.fromkeys(chain.from_iterable(rows))), error.options)
 
 
 def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
@@ -548,34 +429,22 @@ def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
 
     Raises: ImportFormatError [import-columns] if a column of responses has texts and objects.
     """
-    all_names = dict.fromkeys(chain.from_iterable(row for _, row in located_rows))
-    nested_names = [name for name in all_names if "." in name]
     for column in roles.agent_columns or (roles.columns["text"],):
-        names_in_column = [name for name in nested_names if name.startswith(f"{column}.")]
-        if names_in_column:
-            _check_no_text_in_objects(column, names_in_column, located_rows)
+        # a nested column such as "answer.score" that has a value next to a text holds further information about responses
+        names_next_to_text: set[str] = set()
+        for _, row in located_rows:
+            if row.get(column) is not None:
+                names_next_to_text.update(name for name, value in row.items() if value is not None)
 
-
-def _check_no_text_in_objects(column: str, nested_names: Sequence[str], located_rows: Rows) -> None:
-    """Check that each row has its response in a column, and not in an object in this column.
-
-    A nested column such as "answer.score" holds further information about a response if some row has both a value in it and
-    a text in the column of responses ("answer"). The other nested columns may hold responses.
-
-    column : column of responses
-    nested_names : columns with the values of objects in this column, such as "answer.text" for the column "answer"
-    located_rows : location and values of each row
-
-    Raises: ImportFormatError [import-columns] if a row may have its response in an object.
-    """
-    rows_with_text = [row for _, row in located_rows if row.get(column) is not None]
-    possible_texts = [name for name in nested_names if all(row.get(name) is None for row in rows_with_text)]
-    for location, row in located_rows:
-        present_names = [name for name in possible_texts if name in row]
-        if present_names and row.get(column) is None:
-            columns = f"{column!r} or in {present_names[0]!r}"
-            problem = f"the responses are texts in {columns}. Write all of them into one of the two."
-            raise import_error(location, problem, slug="import-columns")
+        for location, row in located_rows:
+            if row.get(column) is not None:
+                continue
+            nested = [name for name in row if name.startswith(f"{column}.") and name not in names_next_to_text]
+            if nested:
+                problem = (
+                    f"the responses are texts in {column!r} or in {nested[0]!r}. Write all of them into one of the two."
+                )
+                raise import_error(location, problem, slug="import-columns")
 
 
 def _read_source_tables(
@@ -600,20 +469,9 @@ def _read_source_tables(
 
     has_texts = path.is_dir() and any(path.rglob("*/*.txt"))
     if files and not has_texts:
-        raise unclear_columns_error(path, "no list of rows holds responses as text", _list_json_keys(files))
+        raise unclear_columns_error(path, "no list of rows holds responses as text", [])
     rows = read_text_folder(path, builder.replaced)
     return [prepare_table(path, path.name, rows, columns, builder.add_note)]
-
-
-def _list_json_keys(files: Sequence[Path]) -> list[str]:
-    """List the keys of the objects in JSON files, each key once; other files and other values have none."""
-    keys: dict[str, None] = {}  # an ordered set
-    for file in files:
-        if file.suffix.lower() == ".json":
-            content = parse_json(read_text(file), file)
-            if isinstance(content, dict):
-                keys |= dict.fromkeys(content)
-    return list(keys)
 
 
 def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
@@ -622,44 +480,33 @@ def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
     An agent is named after its column. If the columns are values of one nested object, like `outputs.gpt` and
     `outputs.llama`, the key of the object is removed from the names.
     """
-    columns = roles.agent_columns
-    shared_prefix = ""
-    first_keys = {column.partition(".")[0] for column in columns}
-    if len(first_keys) == 1 and all("." in column for column in columns):
-        shared_prefix = f"{first_keys.pop()}."
-    return {column.removeprefix(shared_prefix): ColumnPath((column,)) for column in columns}
+    objects = {"".join(column.partition(".")[:2]) for column in roles.agent_columns}  # such as "outputs."
+    shared_prefix = objects.pop() if len(objects) == 1 else ""
+    return {column.removeprefix(shared_prefix): ColumnPath(((column,),)) for column in roles.agent_columns}
 
 
-class _ItemIds:
-    """Ids of items by prompt: q001, q002, … for one table, and hashes of the prompts for several tables.
+def _make_id_function(previous_pool: Pool | None, *, has_one_table: bool) -> Callable[[int, str], str]:
+    """Return a function that returns the id of an item for its number and its prompt with single spaces.
 
-    With hashes, equal prompts get equal ids even if only some of the tables are imported.
+    The ids are q001, q002, … for one table, and hashes of the prompts for several tables: equal prompts then get equal ids even
+    if only some of the tables are imported.
 
     previous_pool : earlier import, whose prompts keep their ids; None without one
     has_one_table : whether all prompts are in one table
     """
+    previous_items = () if previous_pool is None else previous_pool.items
+    previous_ids = {item.id for item in previous_items}
+    id_by_prompt = {" ".join(item.prompt.split()): item.id for item in previous_items if item.prompt}
+    numbered_ids = (f"q{number:03d}" for number in count(1))
+    unused_ids = (id_ for id_ in numbered_ids if id_ not in previous_ids)
 
-    def __init__(self, previous_pool: Pool | None, *, has_one_table: bool) -> None:
-        self._has_one_table = has_one_table
-        self._id_by_prompt: dict[str, str] = {}  # by the prompt with single spaces
-        previous_ids = set()
-        if previous_pool is not None:
-            for item in previous_pool.items:
-                previous_ids.add(item.id)
-                if item.prompt:
-                    prompt_with_single_spaces = " ".join(item.prompt.split())
-                    self._id_by_prompt[prompt_with_single_spaces] = item.id
-        numbered_ids = (f"q{number:03d}" for number in count(1))
-        self._unused_ids = (id_ for id_ in numbered_ids if id_ not in previous_ids)
+    def get_id(_number: int, prompt: str) -> str:
+        if prompt not in id_by_prompt:
+            digest = hashlib.sha256(prompt.encode()).hexdigest()
+            id_by_prompt[prompt] = next(unused_ids) if has_one_table else f"q-{digest[:8]}"
+        return id_by_prompt[prompt]
 
-    def get_id(self, _number: int, prompt: str) -> str:
-        """Return the id of a prompt with single spaces, which is generated when the prompt first occurs."""
-        if prompt in self._id_by_prompt:
-            return self._id_by_prompt[prompt]
-        digest = hashlib.sha256(prompt.encode()).hexdigest()
-        item_id = next(self._unused_ids) if self._has_one_table else f"q-{digest[:8]}"
-        self._id_by_prompt[prompt] = item_id
-        return item_id
+    return get_id
 
 
 def _add_combined_columns(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> None:
@@ -682,18 +529,14 @@ def _check_named_columns_exist(path: Path, columns: Mapping[str, str], tables: S
     """Check that each column that the user named exists in at least one table.
 
     path : file or folder that the user named, for the error message
-    columns : column by role, as named by the user. The role `text` may have several columns, separated by commas. The value
-        `ROW_ORDER` of the role `repeat` is not a column, and is not checked.
+    columns : column by role, as named by the user. The role `text` may have several columns, separated by commas.
     tables : all tables, with and without responses
 
     Raises: ImportFormatError [import-columns] if no table has one of the columns.
     """
     named_columns: list[str] = []
     for role, option in columns.items():
-        if role == "text":
-            named_columns += option.split(",")
-        elif (role, option) != ("repeat", ROW_ORDER):
-            named_columns.append(option)
+        named_columns += option.split(",") if role == "text" else [option]
 
     existing = set(chain.from_iterable(table.columns for table in tables))
     missing = [column for column in named_columns if column not in existing]
@@ -722,22 +565,15 @@ def _check_files_share_items(
 
     Raises: ImportFormatError [import-columns] if an agent that is named after a file or folder shares no item.
     """
-    file_names: set[str] = set()
-    for table in tables:
-        _, first_row = table.rows[0]
-        file_names.update(str(first_row.get(column)) for column in location_columns)
-
-    isolated_ids = [agent_id for agent_id in _list_isolated_agents(pool) if agent_id in file_names]
-    if isolated_ids:
-        names = ", ".join(map(repr, isolated_ids[:3]))
-        verb = "shares" if len(isolated_ids) == 1 else "share"
-        raise unclear_columns_error(path, f"{names} {verb} no item with other agents", tables[0].columns)
-
-
-def _list_isolated_agents(pool: Pool) -> list[str]:
-    """Return the ids of the agents that share no item with another agent; empty if no agents share items."""
     is_shared_item = pool.present.sum(axis=0) > 1
     has_shared_item = (pool.present & is_shared_item).any(axis=1)
     if not has_shared_item.any():
-        return []
-    return [agent.id for agent, shares_item in zip(pool.agents, has_shared_item, strict=True) if not shares_item]
+        return
+
+    file_names = {str(table.flat_rows[0].get(column)) for table in tables for column in location_columns}
+    isolated = [agent.id for agent, is_shared in zip(pool.agents, has_shared_item, strict=True) if not is_shared]
+    isolated_files = [repr(agent_id) for agent_id in isolated if agent_id in file_names]
+    if isolated_files:
+        verb = "shares" if len(isolated_files) == 1 else "share"
+        problem = f"{', '.join(isolated_files[:3])} {verb} no item with other agents"
+        raise unclear_columns_error(path, problem, tables[0].columns)

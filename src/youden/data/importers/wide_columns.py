@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from statistics import fmean, median
 
-from youden.data.importers.column_candidates import (
-    AGENT_NAMES,
-    MIN_WORDS,
-    ROW_PER_AGENT,
-    ColumnCandidates,
-    UnclearColumnsError,
-)
 from youden.data.importers.column_names import (
     ABOUT,
     NAMES,
@@ -26,10 +19,8 @@ from youden.data.importers.column_names import (
     normalize_name,
     split_into_words,
 )
-from youden.data.importers.column_values import compute_word_overlap
+from youden.data.importers.column_values import ColumnCandidates, UnclearColumnsError
 
-_REMARK = re.compile(rf"(the_|my_)?({'|'.join(sorted(REMARKS))})_(of|by|from|on|about|for|von|zu|de|du|des|di|da)_")
-"""Beginning of the normalized name of a column of remarks, such as "Comment of the reviewer"."""
 _UNNAMED = re.compile(r"column \d+")
 """Name that a column without a name gets when the table is read."""
 _REPEATED = re.compile(r" \(\d+\)$")
@@ -78,18 +69,22 @@ class WideTableSearch(ColumnCandidates):
         question : column of questions; None if the table has no such column
         has_prose : whether the responses are prose
 
-        Raises: UnclearColumnsError if a column is doubtful.
+        Raises: UnclearColumnsError if a column is doubtful. It proposes the other columns of agents as the responses.
         """
         doubtful = self.list_doubtful_columns(agent_columns, has_question=question is not None)
         certain_columns = [name for name in agent_columns if name not in doubtful]
+        other_columns = [name for name in self.table.names if name not in (question, *agent_columns)]
         if has_prose:
-            other_columns = [name for name in self.table.names if name not in (question, *agent_columns)]
-            for name in other_columns:
-                may_hold_short_responses = self.may_hold_responses(name) and self.holds_varied_words(name)
-                if may_hold_short_responses or self.may_be_unread_agent(name, certain_columns):
-                    doubtful.append(name)
-        if doubtful:
-            raise _make_doubtful_columns_error(doubtful, agent_columns=certain_columns, question=question)
+            doubtful += [name for name in other_columns if self.may_be_unread_agent(name, certain_columns)]
+        if not doubtful:
+            return
+
+        options = {"text": ",".join(certain_columns)}
+        if question:
+            options["prompt"] = question
+        names = ", ".join(map(repr, doubtful))
+        problem = f"{names} may be an agent, or describe the items or responses (add the names of agents to text=)"
+        raise UnclearColumnsError(problem, **options)
 
     def set_item_columns(self, question: str | None, prose_columns: Sequence[str]) -> None:
         """Set the attributes `item_columns` and `prompt_columns` of a wide table, in which each agent has a column.
@@ -101,73 +96,73 @@ class WideTableSearch(ColumnCandidates):
         prose_columns : columns of prose, which hold questions or responses, so that they are not ids
         """
         candidates = [name for name in self.get_candidates("item") if name not in prose_columns]
-        id_columns = [name for name in candidates if self.table[name].can_be_id]
+        self.item_columns = list(filter(self.can_be_id, candidates))
         if question is not None:
             self.prompt_columns = [question]
-            self.item_columns = [*id_columns, question]
+            self.item_columns.append(question)
         else:
-            # an address or UUID may identify an item
-            contact_columns = [name for name in self.unnamed_columns if self.table[name].is_contact]
-            self.item_columns = [*id_columns, *contact_columns]
+            self.item_columns += [name for name in self.unnamed_columns if self.table[name].is_contact]
 
     def list_doubtful_columns(self, agent_columns: Sequence[str], *, has_question: bool) -> list[str]:
         """List the columns of agents that may hold something else; the list is empty if fewer than two certain columns remain.
 
         - Remarks have a name such as "Ana's comments", or no name, or fill less than half as many rows as responses.
         - A second column of questions has more questions than all others.
-        - Parts of responses are listed if each agent has two columns, such as "gpt" and "gpt thinking".
+        - Parts of responses have the name of an agent and a word such as "thinking", as in "gpt" and "gpt thinking".
 
         agent_columns : columns that may each hold the responses of one agent
         has_question : whether another column holds the questions
         """
-        remarks = [name for name in agent_columns if _has_name_of_remarks(name)]
-        words_by_column = {name: normalize_name(name).split("_") for name in agent_columns}
-        parts = _list_part_columns(words_by_column, n_remarks=len(remarks))
-        doubtful: set[str | None] = {*remarks, *parts}
-
-        median_filled = median(self.table[name].filled_fraction for name in agent_columns)
+        suspects: set[str | None] = {name for name in agent_columns if REMARKS & split_into_words(name)}
+        names = {normalize_name(name) for name in agent_columns}
         for name in agent_columns:
-            is_sparse = self.table[name].filled_fraction < 0.5 * median_filled
-            if is_sparse or _UNNAMED.fullmatch(name):
-                doubtful.add(name)
+            agent, _, last = normalize_name(name).rpartition("_")
+            if last in PARTS and agent in names:
+                suspects.add(name)
         if has_question:
-            doubtful.add(self.find_column_with_most_questions(agent_columns))
+            suspects.add(self.find_column_with_most_questions(agent_columns))
 
-        doubtful_columns = [name for name in agent_columns if name in doubtful]
+        min_filled = 0.5 * median(self.table[name].filled_fraction for name in agent_columns)
+        doubtful_columns = []
+        for name in agent_columns:
+            is_sparse = self.table[name].filled_fraction < min_filled
+            if name in suspects or is_sparse or _UNNAMED.fullmatch(name):
+                doubtful_columns.append(name)
         n_certain = len(agent_columns) - len(doubtful_columns)
         return doubtful_columns if n_certain > 1 else []
 
     def may_be_unread_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
         """Return whether a column that is not among the columns of agents may also hold the responses of an agent.
 
-        The column must be between two columns of agents, or more than a fifth of its values must be prose. The result is False
-        if the column holds addresses or UUIDs, if it has another meaning (`has_other_meaning`), or if it holds numbers and has
-        no name or a name that recurs.
+        The result is True if the column has a name such as "variant" and different texts in nearly all rows, as if each row were
+        an agent. Otherwise, it is False if the column holds addresses or UUIDs, or has another meaning (`has_other_meaning`). A
+        column of texts may hold responses if it is between two columns of agents, if its values seldom recur and have no digits, or if more
+        than a fifth of them are prose. A column of numbers may do so if it is between two columns of agents, and no other column
+        has its name.
 
         name : column to be tested
         agent_columns : columns that each hold the responses of one agent; at least one
         """
         column = self.table[name]
-        names = self.table.names
+        names_agents = infer_role(name) == "agent" and name not in self.given.values()
+        if names_agents and column.is_text and not column.is_repetitive:
+            return True
         if column.is_contact or self.has_other_meaning(name, agent_columns):
             return False
-
+        positions = [self.table.names.index(agent) for agent in agent_columns]
+        is_between_agents = min(positions) < self.table.names.index(name) < max(positions)
+        n_prose = sum(len(text.split()) >= self.MIN_WORDS for text in column.texts)
+        has_digits = any(re.search(r"\d", text) for text in column.texts)  # as ids and dates have
+        is_varied = not column.is_repetitive and not has_digits
+        may_hold_texts = is_between_agents or is_varied or n_prose > 0.2 * len(column.values)
         # a measurement may have the same name for each agent
-        is_repetition = _REPEATED.search(name) is not None
-        name_recurs = is_repetition or any(other_name.startswith(f"{name} (") for other_name in names)
-        is_unnamed = _UNNAMED.fullmatch(name) is not None
-        if not column.is_text and (is_unnamed or name_recurs):
-            return False
-
-        positions = [names.index(agent) for agent in agent_columns]
-        is_between_agents = min(positions) < names.index(name) < max(positions)
-        n_prose = sum(len(text.split()) >= MIN_WORDS for text in column.texts)
-        return is_between_agents or n_prose > 0.2 * len(column.value_texts)
+        names_without_number = [_REPEATED.sub("", each) for each in self.table.names]
+        name_recurs = names_without_number.count(_REPEATED.sub("", name)) > 1
+        return may_hold_texts if column.is_text else is_between_agents and not name_recurs
 
     def has_other_meaning(self, name: str, agent_columns: Sequence[str]) -> bool:
         """Return whether a column has a role or the name of one, or its name begins with that of an agent's column."""
-        agent_names = [normalize_name(agent) for agent in agent_columns]
-        is_about_agent = any(normalize_name(name).startswith(f"{agent}_") for agent in agent_names)
+        is_about_agent = any(normalize_name(name).startswith(f"{normalize_name(agent)}_") for agent in agent_columns)
         has_role_name = infer_role(name) is not None or self.has_group_name(name) or self.is_remark_column(name)
         return name in self.given.values() or is_about_agent or has_role_name
 
@@ -183,12 +178,7 @@ class WideTableSearch(ColumnCandidates):
     def holds_long_or_varied_prose(self, name: str) -> bool:
         """Return whether a column holds prose that may be responses: it has many words on average, or its values seldom recur."""
         column = self.table[name]
-        return column.is_prose and (column.mean_words >= MIN_WORDS or not column.is_repetitive)
-
-    def holds_varied_words(self, name: str) -> bool:
-        """Return whether a column holds different texts without digits, which may be short responses."""
-        column = self.table[name]
-        return not column.is_repetitive and not any(re.search(r"\d", text) for text in column.texts)
+        return column.is_prose and (column.mean_words >= self.MIN_WORDS or not column.is_repetitive)
 
     def may_hold_responses(self, name: str) -> bool:
         """Return whether a column that the user did not name holds texts other than addresses, UUIDs and remarks."""
@@ -215,7 +205,7 @@ class WideTableSearch(ColumnCandidates):
     def has_group_name(self, name: str) -> bool:
         """Return whether the name of a column suggests items, prompts, groups of items, or information about them."""
         words = split_into_words(name)
-        names_subject = bool(SUBJECTS & words and not AGENT_NAMES & words)
+        names_subject = bool(SUBJECTS & words and not self.AGENT_NAMES & words)
         return names_subject or infer_role(name) in ("item", "prompt", "about")
 
     def find_question_column(self, prose_columns: Sequence[str]) -> str | None:
@@ -228,7 +218,10 @@ class WideTableSearch(ColumnCandidates):
 
         Raises: UnclearColumnsError if several columns may hold questions, or if a column may hold questions or responses.
         """
-        candidates = [name for name in prose_columns if self.is_question_name(name)]
+        names_by_role = {name for name in prose_columns if infer_role(name) in ("prompt", "item")}
+        candidates = [
+            name for name in prose_columns if name in names_by_role or normalize_name(name) in NAMES["prompt"]
+        ]
         if len(prose_columns) < 3:
             return candidates[0] if candidates else None
         if len(candidates) > 1:
@@ -265,11 +258,8 @@ class WideTableSearch(ColumnCandidates):
         candidates : names of the columns that may hold questions
         prose_columns : names of all columns of prose, in the order of the table
         """
-
-        def get_reliability(name: str) -> tuple[float, int]:
-            return self.table[name].question_fraction, -get_name_priority(name, "prompt")
-
-        prompt_column = max(candidates, key=get_reliability)
+        by_name = sorted(candidates, key=lambda name: get_name_priority(name, "prompt"))
+        prompt_column = max(by_name, key=lambda name: self.table[name].question_fraction)
         response_columns = [name for name in prose_columns if name not in candidates]
         if len(response_columns) < 2:
             response_columns = [name for name in prose_columns if name != prompt_column]
@@ -284,14 +274,10 @@ class WideTableSearch(ColumnCandidates):
         prose_columns : names of at least three columns of prose, in the order of the table
         """
         for name in (prose_columns[0], prose_columns[-1]):
-            if self.differs_from_others(name, prose_columns):
-                responses = [other_name for other_name in prose_columns if other_name != name]
+            responses = [other_name for other_name in prose_columns if other_name != name]
+            if self.differs_from_others(name, responses):
                 problem = f"{name!r} could be the question or an agent"
                 raise UnclearColumnsError(problem, prompt=name, text=",".join(responses))
-
-    def is_question_name(self, name: str) -> bool:
-        """Return whether the name of a column suggests prompts or items."""
-        return infer_role(name) in ("prompt", "item") or normalize_name(name) in NAMES["prompt"]
 
     def check_question_position(self, question: str, prose_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if there are columns of prose both before and after the column of questions.
@@ -303,18 +289,12 @@ class WideTableSearch(ColumnCandidates):
         prose_columns : names of all columns of prose, including `question`, in the order of the table
         """
         position = prose_columns.index(question)
-        before, after = prose_columns[:position], prose_columns[position + 1 :]
-        if not before or not after:
-            return
+        unclear, responses = sorted([prose_columns[:position], prose_columns[position + 1 :]], key=len)
+        if unclear:
+            problem = f"{', '.join(map(repr, unclear))} may be an agent or belong to the question"
+            raise UnclearColumnsError(problem, prompt=question, text=",".join(responses))
 
-        if len(before) <= len(after):
-            unclear, responses = before, after
-        else:
-            unclear, responses = after, before
-        problem = f"{', '.join(map(repr, unclear))} may be an agent or belong to the question"
-        raise UnclearColumnsError(problem, prompt=question, text=",".join(responses))
-
-    def differs_from_others(self, name: str, prose_columns: Sequence[str]) -> bool:
+    def differs_from_others(self, name: str, other_names: Sequence[str]) -> bool:
         """Return whether a column of prose differs from all others, as a column of questions would.
 
         The names are compared first, by their words and their first three letters. If all other names have a word or the first
@@ -323,21 +303,20 @@ class WideTableSearch(ColumnCandidates):
 
         - The mean length of its texts is at most 0.75 times, or at least 1.33 times, the mean length of the other texts.
         - It shares fewer words with the other columns than the other columns share with each other: the mean overlap is less than
-          0.9 times as large (`compute_word_overlap`).
+          0.9 times as large (`ColumnValues.compute_word_overlap`).
 
         Parameters
         ----------
         name : str
             Column to be tested.
-        prose_columns : sequence of str
-            Names of all columns of prose, including `name`; at least three.
+        other_names : sequence of str
+            All other columns of prose, at least two.
 
         Returns
         -------
         bool
             True if the column may hold questions, and the others responses to them.
         """
-        other_names = [prose_name for prose_name in prose_columns if prose_name != name]
         parts_of_others = [_get_name_parts(other_name) for other_name in other_names]
         common_parts = set.intersection(*parts_of_others)
         if common_parts:
@@ -349,9 +328,9 @@ class WideTableSearch(ColumnCandidates):
         if not 0.75 < column.mean_length / mean_other_length < 1.33:
             return True
 
-        overlap_with_others = fmean(compute_word_overlap(column, other_column) for other_column in other_columns)
+        overlap_with_others = fmean(map(column.compute_word_overlap, other_columns))
         overlap_among_others = fmean(
-            compute_word_overlap(first, second) for first, second in combinations(other_columns, 2)
+            first.compute_word_overlap(second) for first, second in combinations(other_columns, 2)
         )
         return overlap_with_others < 0.9 * overlap_among_others
 
@@ -370,52 +349,9 @@ class WideTableSearch(ColumnCandidates):
             return
         other_columns = [self.table[name] for name in self.table.names if name not in agent_columns]
         if any(column.is_text and len(column.distinct_texts) == n_rows for column in other_columns):
-            raise UnclearColumnsError(ROW_PER_AGENT)
-
-
-def _make_doubtful_columns_error(
-    doubtful_columns: Sequence[str], *, agent_columns: Sequence[str], question: str | None
-) -> UnclearColumnsError:
-    """Make the error for a wide table, which has a column of responses per agent, if the meaning of some columns is unclear.
-
-    doubtful_columns : columns that may hold the responses of an agent, or information about items or responses
-    agent_columns : columns that certainly hold the responses of one agent each; the error proposes to read these columns as
-        responses
-    question : column of questions, which the error proposes as the column of prompts; None if the table has no such column
-    """
-    options = {"text": ",".join(agent_columns)}
-    if question:
-        options["prompt"] = question
-    names = ", ".join(map(repr, doubtful_columns))
-    problem = f"{names} may be an agent, or describe the items or responses (add the names of agents to text=)"
-    return UnclearColumnsError(problem, **options)
-
-
-def _has_name_of_remarks(column: str) -> bool:
-    """Return whether the name of a column denotes remarks on responses, such as "Ana's comments" or "Comment of Ana"."""
-    name = normalize_name(column)
-    return name.split("_")[-1] in REMARKS or _REMARK.match(name) is not None
+            raise UnclearColumnsError(self.ROW_PER_AGENT)
 
 
 def _get_name_parts(name: str) -> set[str]:
     """Return the words of a column's name, and its first three letters."""
     return split_into_words(name) | {normalize_name(name)[:3]}
-
-
-def _list_part_columns(words_by_column: Mapping[str, list[str]], *, n_remarks: int) -> list[str]:
-    """List the columns that hold a part of the responses of each agent, such as the reasoning, instead of a whole response.
-
-    For example, a table may have the columns "gpt" and "gpt thinking", and the same two columns for each other agent. If only
-    some agents have such a second column, this column may be an agent of its own.
-
-    words_by_column : words in the name of each column that may hold the responses of an agent
-    n_remarks : number of columns of remarks among these columns
-
-    Returns the names of the columns. The list is empty if there are fewer than two agents, or if an agent has no second column.
-    """
-    parts = [name for name, words in words_by_column.items() if words[-1] in PARTS]
-    words_of_agents = [words_by_column[name][:-1] for name in parts]  # "gpt" for "gpt thinking"
-    columns_with_part = [name for name, words in words_by_column.items() if words in words_of_agents]
-    n_other_columns = len(words_by_column) - len(parts) - n_remarks
-    has_part_per_agent = len(parts) == len(columns_with_part) == n_other_columns
-    return parts if has_part_per_agent and len(parts) > 1 else []
