@@ -135,10 +135,11 @@ class WideTableSearch(ColumnCandidates):
         """Return whether a column that is not among the columns of agents may also hold the responses of an agent.
 
         The result is True if the column has a name such as "variant" and different texts in nearly all rows, as if each row were
-        an agent. Otherwise, it is False if the column holds addresses or UUIDs, or has another meaning (`has_other_meaning`). A
-        column of texts may hold responses if it is between two columns of agents, if its values seldom recur and have no digits, or if more
-        than a fifth of them are prose. A column of numbers may do so if it is between two columns of agents, and no other column
-        has its name.
+        an agent. Otherwise, it is False if the column holds addresses or UUIDs, or has another meaning (`has_other_meaning`).
+
+        A column of texts may hold responses in three cases: it is between two columns of agents, its values seldom recur and have
+        no digits, or more than a fifth of its values are prose. A column of numbers may hold responses if it is between two
+        columns of agents, and no other column has its name.
 
         name : column to be tested
         agent_columns : columns that each hold the responses of one agent; at least one
