@@ -6,7 +6,7 @@ Planning sends no request. Only one process at a time judges a run; workers on o
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -90,7 +90,7 @@ class AnswerCollector(Protocol):
 
 
 @trace_step("plan")
-def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
+def plan_run(config: RunConfig, *, batched: bool = False, pools: Sequence[Pool] | None = None) -> PlannedRun:
     """Plan a run: read the pool, find or draw the plan, and write plan.parquet, pool.json and config.yaml.
 
     If the folder holds answers to an earlier state of the plan, these files are not written until `judge_run` writes
@@ -102,6 +102,8 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
         Config of the run.
     batched : bool, default False
         Whether to estimate the cost at the prices of the provider's Batch API.
+    pools : sequence of Pool, optional
+        Result of `read_run_pools(config)`, if the pools have been read.
 
     Returns
     -------
@@ -124,7 +126,7 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     check_target(config.target, judge.judges, judge.name)
 
     folder = RunFolder(config.folder)
-    run_plan = find_run_plan(config, folder)
+    run_plan = find_run_plan(config, folder, pools)
     check_same_run(folder, run_plan, judge)
     plan = run_plan.plan
     check_partner_rules(config.fit_settings.rules, plan.agent_ids)

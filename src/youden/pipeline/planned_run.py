@@ -90,7 +90,7 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
     return _draw_plan(config, pools)
 
 
-def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
+def find_run_plan(config: RunConfig, folder: RunFolder, pools: Sequence[Pool] | None = None) -> RunPlan:
     """Read the plan of a run from its folder and bring it up to date with the config, or draw a new plan if there is none.
 
     A stored plan that fits the config gets the extensions that it lacks: steps that add agents, items, repeats or calls to a
@@ -100,13 +100,15 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
 
     config : config of the run
     folder : folder of the run, with or without a plan
+    pools : result of `read_run_pools(config)`; None if the pools are to be read
 
     Raises RunFolderError [run-mismatch] if the folder has answers to a plan that does not fit the config. Raises
     RunFolderError [run-extended] if the stored plan has more extensions than the config. PoolError, PlanError or ConfigError
     (such as [focus-invalid]) are raised if pool, plan and config do not fit each other, and StatisticsError [self-target] if
     self-trials cannot estimate the target.
     """
-    pools = read_run_pools(config)
+    if pools is None:
+        pools = read_run_pools(config)
     if not folder.has("plan.parquet"):
         return RunPlan(_draw_plan(config, pools), None)
 

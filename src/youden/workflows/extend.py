@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from youden.data.folder.extension_steps import ExtensionRequest, ExtensionStep, UnfinishedExtension
-from youden.data.folder.joined_pools import describe_addition, read_run_pool
+from youden.data.folder.joined_pools import JOIN_BY_KIND, describe_addition, read_run_pools
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import read_pool
@@ -120,22 +120,27 @@ def plan_extension(
     n_extensions = len(config.extensions)
     if request.is_search:
         return _plan_search_round(config, request, n_before=n_extensions, n_spent=0)
-    planned = _plan_single_step(config, request, n_before=n_extensions)
-    _log_addition(config, request, planned.run.plan.pool)
-    return planned
+    return _plan_single_step(config, request, n_before=n_extensions)
 
 
-def _log_addition(config: RunConfig, request: ExtensionRequest, joined: Pool) -> None:
-    """Log warnings about the pool that an extension adds, such as items that it leaves out.
+def _read_extended_pools(config: RunConfig, step: ExtensionStep) -> list[Pool]:
+    """Read the initial pool of a run and the pool after each extension, including one that is not in the config yet.
+
+    Warnings about the pool that the new extension adds are logged, for example about items that it leaves out.
 
     config : config of the run before the extension
-    joined : pool of the run after the extension
+    step : the new extension
     """
-    if request.added_pool is None:
-        return
-    new_pool = read_pool(request.added_pool, empty=config.empty)
-    for note in describe_addition(read_run_pool(config), new_pool, joined):
+    pools = read_run_pools(config)
+    pool = pools[-1]
+    if step.added_pool is None:
+        return [*pools, pool]
+
+    new_pool = read_pool(step.added_pool, empty=config.empty)
+    joined = JOIN_BY_KIND[step.kind](pool, new_pool)
+    for note in describe_addition(pool, new_pool, joined):
         _LOG.warning("%s: %s", printable(new_pool.name), printable(note))
+    return [*pools, joined]
 
 
 def _convert_budget_to_calls(folder: RunFolder, budget: CallBudget) -> int:
@@ -194,7 +199,8 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
 
     options_of_step = request.model_dump(include=set(ExtensionStep.model_fields))
     step = ExtensionStep.model_validate(options_of_step)
-    planned = plan_step(config, step, request, first=n_before)
+    pools = _read_extended_pools(config, step)
+    planned = plan_step(config, step, request, first=n_before, pools=pools)
     if half_width is None or not planned.new_agents or planned.half_width is None:
         return planned
 
@@ -208,7 +214,7 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
         n_paired_each=planned.n_paired_each,
         expected=planned.half_width,
     )
-    return plan_step(config, step.model_copy(update={"calls": n_calls}), request, first=n_before)
+    return plan_step(config, step.model_copy(update={"calls": n_calls}), request, first=n_before, pools=pools)
 
 
 def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None) -> tuple[RunFit, str]:

@@ -5,6 +5,7 @@ The run's folder does not change.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from youden.judging.estimate import estimate
 from youden.pipeline.judged_run import PlannedRun, plan_run
 from youden.protocol.blocks import get_extensions
 from youden.protocol.independent import select_trials
-from youden.types import PAIRED, Plan
+from youden.types import PAIRED, Plan, Pool
 from youden.types.planning import Cost
 from youden.workflows.extension_width import expected_half_width
 
@@ -65,7 +66,13 @@ class PlannedExtension:
 
 
 def plan_step(
-    config: RunConfig, step: ExtensionStep, request: ExtensionRequest, *, first: int, half_width: float | None = None
+    config: RunConfig,
+    step: ExtensionStep,
+    request: ExtensionRequest,
+    *,
+    first: int,
+    half_width: float | None = None,
+    pools: Sequence[Pool] | None = None,
 ) -> PlannedExtension:
     """Plan one more step of a run, without sending a request.
 
@@ -83,6 +90,8 @@ def plan_step(
     half_width : float, optional
         Expected half-width of the intervals, if the number of calls was computed for a half-width. Ignored if the step adds
         agents, because the half-width of these agents is then computed.
+    pools : sequence of Pool, optional
+        The initial pool of the run and the pool after each step, including this one, if they have been read.
 
     Returns
     -------
@@ -97,7 +106,8 @@ def plan_step(
         If a file of the run is missing or damaged.
     """
     number = len(config.extensions)
-    run = plan_run(config.model_copy(update={"extensions": [*config.extensions, step]}))
+    extended_config = config.model_copy(update={"extensions": [*config.extensions, step]})
+    run = plan_run(extended_config, pools=pools)
     extensions = get_extensions(run.plan)
     n_agents_by_step = [extensions.anchors, *(previous.agents for previous in extensions.steps)]
     n_agents_before = n_agents_by_step[-2]
