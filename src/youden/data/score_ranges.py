@@ -100,8 +100,9 @@ def is_loss(name: str, values: Floats) -> bool:
 def find_loss_items(item_ids: Sequence[str], score: Floats) -> list[str]:
     """Find the items that are metrics of which lower values are better, such as an error rate.
 
-    The name of the item decides (`is_loss`). Two kinds of items are never returned, because they are tasks instead of
-    metrics: the items of a table with more than 100 items, and an item without a positive score other than 1.
+    The name of the item decides (`is_loss`). Three kinds of items are never returned: the items of a table with more than
+    100 items, and an item with the scores 0 and 1, because they are tasks instead of metrics; and an item without positive
+    scores, because the sign of its loss has already been changed.
 
     Parameters
     ----------

@@ -220,7 +220,8 @@ def describe_addition(pool: Pool, new_pool: Pool, joined: Pool) -> list[str]:
     notes = []
     for noun in ("agent", "item"):
         ids = [member.id for member in getattr(joined, f"{noun}s")]
-        left_out = [member.id for member in getattr(new_pool, f"{noun}s") if member.id not in {*ids}]
+        known_ids = set(ids)
+        left_out = [member.id for member in getattr(new_pool, f"{noun}s") if member.id not in known_ids]
         if left_out:
             counted = format_count(len(left_out), noun, "is", "are")
             notes.append(

@@ -363,7 +363,7 @@ def _check_prompt_or_group(source: Source, value: Json, key: str, line: int) -> 
 def _iter_file_records(
     source: Source, *, required: set[str], optional: set[str]
 ) -> Iterator[tuple[int, dict[str, Json]]]:
-    """Yield the number and the JSON object of each line of a file that is not blank.
+    """Yield the number and the JSON object of each line of a file; blank lines are skipped.
 
     source : the file
     required, optional : keys that an object must have, and others that it may have
