@@ -112,8 +112,8 @@ def read_scores(
     Parameters
     ----------
     table : path, sequence of paths or DataFrame
-        Tables (CSV, TSV, Excel, JSON, JSON Lines or Parquet), or results of lm-eval, HELM, MTEB or SWE-bench. Several
-        files without a column of models are one model each, named by the file.
+        Tables (CSV, TSV, Excel, JSON, JSON Lines or Parquet), or results of lm-eval, HELM, MTEB or SWE-bench. If there are
+        several files, a file without a column of models contains the scores of one model, which is named after the file.
     columns : mapping of str to str, optional
         Column by role: "model", "item", "score" or "ignore". Several names are separated by commas; columns that
         together identify an item by "+". Roles that are not given are inferred.
@@ -293,8 +293,8 @@ class _TableReader:
     def check_models_are_not_numbers(self, item_columns: Sequence[str]) -> None:
         """Check that the table does not name its models by numbers, which would be read as scores.
 
-        A table with the columns item, model and score is an example, if its models are called 1, 2 and 3. Its column
-        `model` would be read as the scores of a model with the name "model".
+        For example, a table has the columns item, model and score, and its models are called 1, 2 and 3. Without this
+        check, the column `model` would be read as the scores of a model with the name "model".
 
         item_columns : columns that name the items; no column names the models
 
@@ -554,10 +554,10 @@ class _TableReader:
             raise self.make_unclear_scores_error(score_columns, option="model=NAME, item=NAME or score=NAME,NAME")
 
     def make_unclear_scores_error(self, score_columns: Sequence[str], *, option: str) -> ImportFormatError:
-        """Return the error that the columns of scores are not clear [scores-columns].
+        """Make the error [scores-columns] for a table in which it is unclear which columns contain scores.
 
-        score_columns : columns that may hold scores
-        option : values of --column that resolve it, for the message
+        score_columns : columns that may contain scores
+        option : value of the option --column that resolves the error, such as "score=NAME", for the message
         """
         received = (
             f"got {format_names(score_columns)}" if score_columns else f"got none except {format_names(self.columns)}"

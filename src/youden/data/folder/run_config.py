@@ -430,7 +430,7 @@ def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
 
 
 def _check_replaced_keys(origin: str, keys: Mapping[str, object]) -> None:
-    """Check that a config has no keys of an earlier version that this version calls otherwise or does not have.
+    """Check that a config has no keys of an earlier version that were renamed or removed.
 
     origin : path of the config, or where its keys come from, for errors
     keys : keys of the config with their values

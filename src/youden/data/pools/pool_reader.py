@@ -267,7 +267,7 @@ class _ResponseLines:
 
         file_name, number : file that lists it, and line of the response, for the error
 
-        Raises: PoolError [pool-unknown-id] if it has none.
+        Raises: PoolError [pool-unknown-id] if the file does not list the agent or item.
         """
         if id_ not in position_by_id:
             raise self.source.make_error(
@@ -279,7 +279,7 @@ class _ResponseLines:
 
 
 def _may_repeat_keys(lines: Sequence[bytes]) -> bool:
-    """Return whether a line may have a key of a response twice, of which orjson would use the last value without an error.
+    """Return whether a line may contain a key of a response twice; orjson would use the last value without an error.
 
     In JSON, quotation marks inside a text are escaped. A key in quotation marks can therefore occur twice in a line
     only as another key, or as a text that consists of this word.
