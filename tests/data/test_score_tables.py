@@ -474,6 +474,12 @@ def test_a_loss_that_is_named_by_a_cell_is_read_if_the_column_of_scores_is_named
         assert f"the highest values of {loss!r} rank first, although lower ones seem to be better" in notes
 
 
+@pytest.mark.parametrize("columns", [{}, {"score": "Measure"}])
+def test_a_column_of_scores_may_have_the_name_of_a_column_of_metrics(columns: dict[str, str], tmp_path: Path) -> None:
+    path = write(tmp_path, "t.csv", "model,item,Measure\na,x,.9\na,y,.5\nb,x,.8\nb,y,.75\n")
+    assert read_scores(path, columns=columns).score.tolist() == [[0.9, 0.5], [0.8, 0.75]]
+
+
 def test_a_repeated_header_is_left_out(tmp_path: Path) -> None:
     for end, model_ids in (("", ("a", "b")), ("d,.3,.2,.1\n", ("a", "b", "d"))):
         header = "model,x,y,z\n"

@@ -72,8 +72,8 @@ def move_into_place(new_path: Path, path: Path) -> None:
 def _exchange_for_folder(new_folder: Path, path: Path) -> None:
     """Replace an existing file or folder by a folder; if this fails, restore what existed before.
 
-    A folder cannot be renamed to a path where a file exists, or a folder that is not empty. The existing file or folder is
-    therefore moved first, to the scratch directory of the new folder.
+    A folder cannot be renamed to the path of an existing file, or of a folder that is not empty. Therefore, the existing file
+    or folder is first moved to the scratch directory of the new folder.
 
     new_folder : finished folder in a scratch directory
     path : path of the file or folder to be replaced

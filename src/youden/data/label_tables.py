@@ -101,8 +101,9 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         [labels-columns]: if there is no column `agent` or no column of labels; [labels-value]: if a label is a text among
         numbers, is infinite, or has an ambiguous comma, as in 1,000;
         [labels-id]: if an agent or item is not an id; [labels-duplicate]: if a row repeats another; [labels-empty]:
-        without rows; [labels-key]: if the .json of a table from `youden label` is missing or does not fit; others, such as
-        [import-not-found], if the file cannot be read. The message names the file and the line (Parquet: the row).
+        if there are no rows; [labels-key]: if the .json with the ids of a table from `youden label` is missing or ambiguous;
+        others, such as [import-not-found], if the file cannot be read.
+        The message names the file and the line (Parquet: the row).
     """
     located_rows = []
     for location, row in _read_label_rows(path):
@@ -134,7 +135,7 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
 def _find_unit_labels(located_rows: Sequence[tuple[str, Mapping[str, object]]], names: Iterable[str]) -> dict[str, str]:
     """Find a unit label in each column of labels: a value such as 80% or yes, which is a number from 0 to 1.
 
-    They are needed for an error: such labels contradict a scale other than 0 to 1 that the user has set.
+    If the user has set a scale other than 0 to 1, these labels contradict it, and an error message shows them.
 
     located_rows : location and fields of each row
     names : names of the columns of labels
@@ -215,7 +216,7 @@ def _parse_row_ids(
 
 
 def _check_id_columns(row: Mapping[str, object], location: str, *, has_items: bool) -> None:
-    """Check that a row has a column `agent` and, if the labels are those of agents on items, a column `item`.
+    """Check that a row has a column `agent`, and that either all rows or no rows have a column `item`.
 
     Rows of a JSON file may have different columns. In other files, all rows have the same.
 

@@ -91,8 +91,8 @@ def is_loss(name: str, values: Floats) -> bool:
     Returns
     -------
     bool
-        True if the column has the name of a loss or of an error rate, and positive values; a loss without positive values
-        has changed its sign already.
+        True if the column has the name of a loss or of an error rate, and at least one positive value. If a loss has no
+        positive value, its sign was probably changed, so that higher values are better.
     """
     return bool(_LOSS.fullmatch(normalize_name(name))) and bool((values > 0).any())
 
@@ -100,8 +100,11 @@ def is_loss(name: str, values: Floats) -> bool:
 def find_loss_items(item_ids: Sequence[str], score: Floats) -> list[str]:
     """Find the items that are metrics of which lower values are better, such as an error rate.
 
-    The name of the item decides (`is_loss`). Two kinds of items are never returned, because they are tasks instead of
-    metrics: the items of a table with more than 100 items, and an item without a positive score other than 1.
+    The name of the item decides (`is_loss`). Three kinds of items are never returned:
+
+    - The items of a table with more than 100 items, because so many items are tasks instead of metrics.
+    - An item whose positive scores are all 1, because it is probably a task that a model passes or fails.
+    - An item without positive scores, because the sign of the loss was probably changed.
 
     Parameters
     ----------
@@ -203,7 +206,7 @@ def _count_decimals(values: Floats) -> int:
 
 
 def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
-    """Check that all items have scores of one unit, unlike, for example, fractions of one item and Elo ratings of another.
+    """Check that the scores of all items have the same unit: not, for example, fractions on one item and Elo ratings on another.
 
     A unit has an upper bound: 1 for fractions, 10 for grades and 100 for percentages. The units differ if the scores of one
     item are within a bound (`_find_items_within_bound`), and those of another item are too large for it
@@ -327,7 +330,8 @@ def check_model_units(source: str, score: Floats, model_ids: Sequence[str]) -> s
     Returns
     -------
     str or None
-        A note if a model has scores from 0 to 1, others have large scores, and the units do not differ for certain.
+        A note if a model has scores from 0 to 1 and others have large scores, but it is not certain that their units differ.
+        None if there are no such models.
 
     Raises
     ------

@@ -112,8 +112,8 @@ def read_scores(
     Parameters
     ----------
     table : path, sequence of paths or DataFrame
-        Tables (CSV, TSV, Excel, JSON, JSON Lines or Parquet), or results of lm-eval, HELM, MTEB or SWE-bench. Several
-        files without a column of models are one model each, named by the file.
+        Tables (CSV, TSV, Excel, JSON, JSON Lines or Parquet), or results of lm-eval, HELM, MTEB or SWE-bench. If there are
+        several files, a file without a column of models contains the scores of one model, which is named after the file.
     columns : mapping of str to str, optional
         Column by role: "model", "item", "score" or "ignore". Several names are separated by commas; columns that
         together identify an item by "+". Roles that are not given are inferred.
@@ -256,7 +256,7 @@ class _TableReader:
         is_long = bool(model_columns and item_columns)
         score_columns = given_scores or self.choose_score_columns([*model_columns, *item_columns], is_long=is_long)
         if is_long:
-            self.check_single_metric([*model_columns, *item_columns])
+            self.check_single_metric(score_columns, [*model_columns, *item_columns])
         if model_columns:
             self.check_direction(score_columns, is_set_by_user=bool(given_scores))
         else:
@@ -293,8 +293,8 @@ class _TableReader:
     def check_models_are_not_numbers(self, item_columns: Sequence[str]) -> None:
         """Check that the table does not name its models by numbers, which would be read as scores.
 
-        A table with the columns item, model and score is an example, if its models are called 1, 2 and 3. Its column
-        `model` would be read as the scores of a model with the name "model".
+        For example, a table has the columns item, model and score, and its models are called 1, 2 and 3. Without this
+        check, the column `model` would be read as the scores of a model with the name "model".
 
         item_columns : columns that name the items; no column names the models
 
@@ -554,10 +554,10 @@ class _TableReader:
             raise self.make_unclear_scores_error(score_columns, option="model=NAME, item=NAME or score=NAME,NAME")
 
     def make_unclear_scores_error(self, score_columns: Sequence[str], *, option: str) -> ImportFormatError:
-        """Return the error that the columns of scores are not clear [scores-columns].
+        """Make the error [scores-columns] for a table in which it is unclear which columns contain scores.
 
-        score_columns : columns that may hold scores
-        option : values of --column that resolve it, for the message
+        score_columns : columns that may contain scores
+        option : value of the option --column that resolves the error, such as "score=NAME", for the message
         """
         received = (
             f"got {format_names(score_columns)}" if score_columns else f"got none except {format_names(self.columns)}"
@@ -565,17 +565,18 @@ class _TableReader:
         problem = f"its columns of scores are not clear: {received}. Set --column {option}."
         return import_error(self.source, problem, slug="scores-columns")
 
-    def check_single_metric(self, name_columns: Sequence[str]) -> None:
+    def check_single_metric(self, score_columns: Sequence[str], name_columns: Sequence[str]) -> None:
         """Check that all scores of a long table have the same metric, so that their mean is meaningful.
 
         A column with a name such as "metric" states the metric of each row. It may have several values only if the user made
         it a part of the names of models or items, as by the option `--column item=task+metric`.
 
+        score_columns : columns of scores
         name_columns : columns that together name models and items; the column of models is the first
 
         Raises: ImportFormatError [scores-columns] if a column of metrics that is not in `name_columns` has several values.
         """
-        for name in self.list_metric_columns(name_columns):
+        for name in self.list_metric_columns(score_columns, name_columns):
             metrics = self.columns[name].unique_values
             if len(metrics) > 1:
                 item_option = "+".join([*name_columns[1:], name])
@@ -583,9 +584,13 @@ class _TableReader:
                 remedy = f"Keep one, or set --column item={item_option}."
                 raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
-    def list_metric_columns(self, name_columns: Sequence[str]) -> list[str]:
-        """List the columns such as "metric", which state the metric of each row, unless they name models or items."""
-        return [name for name in self.columns if normalize_name(name) in _METRICS and name not in name_columns]
+    def list_metric_columns(self, score_columns: Sequence[str], name_columns: Sequence[str]) -> list[str]:
+        """List the columns that state the metric of each row, which have a name such as "metric".
+
+        A column that contains scores, or that names models or items, is left out.
+        """
+        other_columns = [name for name in self.columns if name not in (*score_columns, *name_columns)]
+        return [name for name in other_columns if normalize_name(name) in _METRICS]
 
     def holds_no_scores(self, name: str) -> bool:
         """Return whether a column holds ranks, averages, row numbers, or other numbers that are no scores."""
@@ -642,7 +647,7 @@ class _TableReader:
         Raises: ImportFormatError [scores-direction] if a metric seems to be a loss or an error rate.
         """
         values = np.concatenate([self.numbers[name] for name in score_columns])
-        for name in self.list_metric_columns(name_columns):
+        for name in self.list_metric_columns(score_columns, name_columns):
             losses = [metric for metric in map(str, self.columns[name].unique_values) if is_loss(metric, values)]
             if losses and self.given.get("score"):
                 self.note_direction(losses[0])

@@ -59,7 +59,7 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, options: E
     out : Path
         Folder to write.
     options : ExportOptions
-        Options, of which only `organization` applies.
+        Options of the export. Only `organization` is used.
 
     Returns
     -------

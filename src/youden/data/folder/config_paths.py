@@ -13,8 +13,8 @@ from youden.resources import find_resource_folders
 def make_relative(key: str, value: object, folder: Path) -> object:
     """Return the value of a config key; if it is a path of the user, the path is made relative to `folder`.
 
-    Paths of pools and judges that are shipped with youden, lists, objects, and values of keys that hold no path stay
-    unchanged.
+    All other values stay unchanged: the paths of shipped pools and judges, lists, objects, and the values of keys without
+    a path.
 
     key : key of the config, such as "pool"; use "pool" for the pools of an extension, too
     value : value of the key; a path is relative to the current directory, or absolute
@@ -44,8 +44,8 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
     Returns
     -------
     object
-        A converted copy. If the value contains no path, the value itself, for example the name of a judge or the URL of a
-        store.
+        A converted copy. A value without a path, such as the name of a judge or the URL of a store, is returned
+        unchanged.
     """
     if key == "extensions" and isinstance(value, list):
         return [_resolve_extension_paths(step, folder) for step in value]

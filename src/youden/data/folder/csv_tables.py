@@ -238,11 +238,12 @@ def write_quality(path: Path, rows: Sequence[QualityRow]) -> None:
 def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
     """Write the distributions of curl, one curve per link function.
 
-    Curl measures how far four scores (of two agents on two items) are from the additive model, by which a score is the sum
-    of an ability and a term of the item. A link function, such as the logit, transforms scores before they are added. The
-    file has one row for each point of a curve: the share of the rectangles (two agents, two items) with at most this curl.
+    Curl measures how far four scores (of two agents on two items) deviate from the additive model. In this model, a score
+    is the sum of an ability and a term of the item. A link function, such as the logit, first transforms the scores. The
+    file has one row for each point of a curve. The point states a value of curl, and the fraction of rectangles (the four
+    scores of two agents on two items) that have at most this curl.
 
-    curves : distributions; a curve also has the standard deviation of the transformed scores (`sd`)
+    curves : one distribution per link function, with the standard deviation of the transformed scores (`sd`)
     """
     rows: list[list[Field]] = []
     for curve in curves:
@@ -296,8 +297,8 @@ def _find_alternatives(header: Iterable[str]) -> tuple[AlternativeRanking, ...]:
 def _to_ranking_row(record: Mapping[str, Any], alternative_rankings: Sequence[AlternativeRanking]) -> RankingRow:
     """Convert a record of ranking.csv to the row of its agent in the plain ranking.
 
-    An alternative ranking weights the partners of an agent, with which it was compared, by another rule. For example, the
-    trusted ranking uses only partners of a trusted panel. An alternative ranking may leave out some agents. The names of its
+    An alternative ranking weights an agent's partners (the agents with which it was compared) by another rule. For example,
+    the trusted ranking uses only partners of a trusted panel. An alternative ranking may leave out some agents. The names of its
     columns begin with the name of the ranking, as in `robust_ability`.
 
     record : value of each column of ranking.csv, None if the field is empty

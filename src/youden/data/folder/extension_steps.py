@@ -179,8 +179,8 @@ class UnfinishedExtension(ExtensionRequest):
 
         - `youden extend agents RUN POOL`, or `items` or `repeats` in place of `agents`: field "agents", "items" or "repeats"
         - `youden extend calls RUN N`: field "calls"
-        - `youden extend half-width RUN W` adds calls until the intervals have this half-width: field "half_width"
-        - `youden extend best RUN` searches for the best agents, and has only options: None
+        - `youden extend half-width RUN W`, which adds calls until the intervals have the half-width W: field "half_width"
+        - `youden extend best RUN`, which searches for the best agents and has only options: None
         """
         if self.is_search:
             return None

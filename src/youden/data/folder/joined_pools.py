@@ -202,7 +202,7 @@ def _list_new_members(members: Sequence[M], new_members: Sequence[M]) -> list[M]
 
 
 def describe_addition(pool: Pool, new_pool: Pool, joined: Pool) -> list[str]:
-    """Describe what a reader of an extension by a pool should know about that pool, in clauses for notes.
+    """List what a user should know about a pool by which a run was extended, as clauses for notes.
 
     Parameters
     ----------
@@ -214,13 +214,15 @@ def describe_addition(pool: Pool, new_pool: Pool, joined: Pool) -> list[str]:
     Returns
     -------
     list of str
-        Which agents and items of `new_pool` are left out, because the extension adds none of their kind; how many added
-        responses are empty; and which ids differ so little that they may be misspelt.
+        The clauses state three facts: which agents and items of `new_pool` are left out, because the extension adds none of
+        their kind; how many added responses are empty; and which ids differ so little that they may be misspelt. The list
+        is empty if there are no such agents, items, responses or ids.
     """
     notes = []
     for noun in ("agent", "item"):
         ids = [member.id for member in getattr(joined, f"{noun}s")]
-        left_out = [member.id for member in getattr(new_pool, f"{noun}s") if member.id not in {*ids}]
+        known_ids = set(ids)
+        left_out = [member.id for member in getattr(new_pool, f"{noun}s") if member.id not in known_ids]
         if left_out:
             counted = format_count(len(left_out), noun, "is", "are")
             notes.append(
@@ -345,8 +347,9 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
         prompts and metadata of items come from `new_pool`. If True, the old responses, prompts and metadata stay, and an
         old agent without a response to an old item gets none.
 
-        In both cases, further responses are appended as repeats if `new_pool` has all old responses of the agent to the
-        item; the old responses stay if `new_pool` has no further one; and groups of agents come from `new_pool`.
+        In both cases, three rules apply. If `new_pool` has all old responses of the agent to the item, further responses
+        are appended as repeats. If `new_pool` has no further response, the old responses stay. The groups of agents come
+        from `new_pool`.
 
     Returns
     -------
@@ -418,8 +421,9 @@ def _merge_responses(old_responses: list[str], new_responses: list[str], *, keep
     There are three cases:
 
     - The new pool has no response that the old pool lacks: the old responses stay.
-    - The new pool has all old responses, at least one, and others: the others are added to the old responses.
-    - The new pool has other responses, and lacks an old one or there is none: the responses count as changed.
+    - The old pool has responses, and the new pool has all of them and others: the others are added to the old responses.
+    - The new pool has a response that the old pool lacks, and either it lacks an old response, or the old pool has no
+      response: the responses count as changed.
 
     keep : which responses are returned if they have changed: the old ones (True) or the new ones (False)
 

@@ -66,8 +66,8 @@ def encode_table(
         Columns of the table.
     values : mapping of str to array (n_rows,) or None
         Values by name of a column, for each of `columns`; None for a column of nulls. Texts are indices in the column's
-        `words` or in `ids_by_entity`. Missing values are −1 in texts and whole numbers, and NaN in other numbers. At least
-        one column has an array, which sets the number of rows.
+        `words` or in `ids_by_entity`. Missing values are −1 in columns of texts and whole numbers, and NaN in columns of
+        other numbers. At least one column has an array, which sets the number of rows.
     ids_by_entity : mapping of str to sequence of str
         Ids of "agents", "items" or "models", for the columns that contain ids.
 
@@ -89,7 +89,7 @@ def _encode_column(
 ) -> pa.Array:
     """Convert the values of a column to an Arrow array of the type that the column has in the file.
 
-    Missing values, which are −1 in texts and whole numbers and NaN in other numbers, become null.
+    Missing values become null. They are −1 in columns of texts and whole numbers, and NaN in columns of other numbers.
 
     column : the column, whose `kind` is "text", "hash", "whole" (a whole number from 0 on), "number", "share" or "bit"
     values : array (n_rows,); None if all values are missing. A text is an index in `column.words` or, if the column contains

@@ -53,8 +53,8 @@ def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan 
     path : Path
         File to write; an existing one is replaced atomically.
     chunks : iterable of (int, Rates)
-        For each chunk, the position of its first item among all items, and the rates on its items, which are numbered from
-        0 in each chunk. At least one chunk; they are in the order of the items.
+        For each chunk, the position of its first item among all items, and the rates on its items. In each chunk, the items
+        are numbered from 0. There is at least one chunk, and the chunks are in the order of the items.
     template : Plan or Rates
         Object with the agents, the items and the split of the whole run, which are stored as metadata.
     """

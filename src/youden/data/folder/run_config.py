@@ -430,7 +430,7 @@ def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
 
 
 def _check_replaced_keys(origin: str, keys: Mapping[str, object]) -> None:
-    """Check that a config has no keys of an earlier version that this version calls otherwise or does not have.
+    """Check that a config has no keys of an earlier version that were renamed or removed.
 
     origin : path of the config, or where its keys come from, for errors
     keys : keys of the config with their values
@@ -504,8 +504,8 @@ def _report_shadowing_dataset(pool: object, folder: Path) -> None:
 def _suggest_value(error: ValidationError) -> str:
     """Return a sentence with the allowed values of the first key that is not valid, as a remedy for an error message.
 
-    The result is "Set another value." if the key is declared without a list of allowed values. It is empty if the error
-    itself states the remedy: for an unknown key, and for keys that contradict each other.
+    The result is "Set another value." if no allowed values are declared for the key. It is empty if the error itself
+    states the remedy: for an unknown key, and for keys that contradict each other.
     """
     first_error = error.errors(include_url=False, include_context=False)[0]
     location = first_error["loc"]  # the key, then the position inside its value; empty if keys contradict each other

@@ -402,7 +402,7 @@ class GateLedger(StrictFile):
     def with_analysis(
         self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these"
     ) -> GateLedger:
-        """Return a copy of the ledger, to which an interim analysis of an agent against a baseline is added.
+        """Return a copy of the ledger with a further interim analysis of an agent against a baseline.
 
         Parameters
         ----------

@@ -306,10 +306,11 @@ class RunFolder:
         Parameters
         ----------
         chunks : iterable of (int, Rates)
-            Position of the chunk's first item, and the rates of its items, which are numbered from 0 in each chunk. At
-            least one, in the order of the items; only one chunk is held in memory.
+            For each chunk, the position of its first item, and the rates of its items, which are numbered from 0 in each
+            chunk. There is at least one chunk, and the chunks are in the order of the items. Only one chunk is in memory
+            at a time.
         template : Plan or Rates
-            Object with the agents, items and split of the whole.
+            Object with the agents, the items and the split (training and held-out cells) of the whole run.
         """
         rate_tables.write_rates(self.file("rates.parquet"), chunks, template)
 

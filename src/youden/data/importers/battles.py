@@ -145,7 +145,8 @@ def _make_verdicts(plan: Plan, answer: Floats, judges: pd.Series[str], notes: li
     judges : name of the judge of each battle; "" if the file does not name the judge
     notes : remarks on the import, which become warnings; changed in place if battles have no winner
 
-    If the file names one or two judges, the verdicts state their names. If it names none or more, they state "imported".
+    If the file names one or two judges, the verdicts state their names. If it names none, or more than two, the verdicts
+    state "imported".
     """
     is_missing = np.isnan(answer)
     if is_missing.any():
@@ -399,7 +400,7 @@ def _check_preference_range(path: Path, preference: pd.Series[float]) -> None:
 
 
 def _check_no_ambiguous_winner(path: Path, table: pd.DataFrame, number: pd.Series[float]) -> None:
-    """Check that no name of a model is also a word or number for a result that this model did not win.
+    """Check that no winner is ambiguous: the name of a model, and also a word or number for another result.
 
     For example, if model_b has the name "A", the winner "A" may mean model_b or model_a. Such a winner is an error in two
     cases: every winner in the file may be read as a word or number for a result, or the winner itself may be read as a tie.

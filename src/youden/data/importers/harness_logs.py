@@ -69,8 +69,8 @@ class _Log:
 def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: Text = "answer") -> ImportedPool:
     """Import logs of Inspect.
 
-    Each log is an agent, and each sample an item. The name of an agent is that of its model and, if two logs have the
-    same model and task, a part of the path of its log. All existing samples of an unsuccessful log are imported. Epochs
+    Each log is an agent, and each sample an item. An agent is named after its model. If two logs have the same model
+    and task, a part of the path of the log is added to the name. All existing samples of an unsuccessful log are imported. Epochs
     are repeats.
 
     Parameters
@@ -149,7 +149,7 @@ def _read_archive(path: Path, replaced: Replacements) -> _Log:
     """Open a log that Inspect stored as an .eval archive, which is a ZIP file, and read its header.
 
     The header describes the run. It is the file header.json in the archive or, if the run did not finish, the first file of
-    the journal that Inspect writes during a run. A log may be large, so that its samples are read only when `read_samples`
+    the journal that Inspect writes during a run. Because a log may be large, its samples are read later, when `read_samples`
     of the returned log is called.
 
     path : the archive
@@ -305,8 +305,8 @@ def _format_message(message: Json, attachments: Json) -> Iterator[str]:
     message : message with a role such as "assistant" or "tool", as Inspect stores it
     attachments : long texts of the sample by id, to which a message may refer
 
-    Yields first the line of the message, and then one line per tool call. A message without a text that is not from a tool
-    yields only the lines of its calls.
+    Yields first the line of the message, and then one line per tool call. If a message has no text and is not from a tool,
+    only the lines of its calls are yielded.
     """
     role = get_nested(message, "role")
     text = _get_text_or_attachment(message, attachments)

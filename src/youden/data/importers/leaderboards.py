@@ -421,7 +421,7 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
 def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> list[_Result]:
     """Read all results in a file of promptfoo, which is a CSV, JSON or JSON Lines file.
 
-    A result is the output of one provider, which is a model, for one test.
+    A result is the output of one provider (a model) for one test.
 
     file : the file; its suffix determines the format
     tests_by_variables : variables of a test, encoded as JSON → number of the test, for tests whose number is not in the

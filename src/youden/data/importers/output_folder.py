@@ -29,7 +29,7 @@ def check_output_folder(out: Path, *, run_files: Sequence[str] = RUN_FILES, last
     Raises
     ------
     ImportFormatError
-        [out-not-empty] if `out` is a file, if it contains a run, or if it contains files that no import wrote.
+        [out-not-empty] if `out` is a file, if it contains a run, or if it contains other files without `last_file`.
     """
     if any((out / file).exists() for file in run_files):
         raise ImportFormatError(

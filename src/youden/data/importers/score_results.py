@@ -157,8 +157,8 @@ def _read_helm(files: list[Path]) -> LocatedRows:
 def _find_helm_model(file: Path) -> Json:
     """Return the name of the model of a run of HELM.
 
-    The name is that in the file run_spec.json of the run. Without this file, it is a part of the name of the folder, such as
-    "openai_gpt-4" in "mmlu:subject=law,model=openai_gpt-4".
+    The name is read from the file run_spec.json of the run. If this file does not exist, the name is taken from the name of
+    the folder, such as "openai_gpt-4" from "mmlu:subject=law,model=openai_gpt-4".
 
     file : any file in the folder of the run
     """

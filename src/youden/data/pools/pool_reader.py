@@ -267,7 +267,7 @@ class _ResponseLines:
 
         file_name, number : file that lists it, and line of the response, for the error
 
-        Raises: PoolError [pool-unknown-id] if it has none.
+        Raises: PoolError [pool-unknown-id] if the file does not list the agent or item.
         """
         if id_ not in position_by_id:
             raise self.source.make_error(
@@ -279,7 +279,7 @@ class _ResponseLines:
 
 
 def _may_repeat_keys(lines: Sequence[bytes]) -> bool:
-    """Return whether a line may have a key of a response twice, of which orjson would use the last value without an error.
+    """Return whether a line may contain a key of a response twice; orjson would use the last value without an error.
 
     In JSON, quotation marks inside a text are escaped. A key in quotation marks can therefore occur twice in a line
     only as another key, or as a text that consists of this word.
@@ -363,7 +363,7 @@ def _check_prompt_or_group(source: Source, value: Json, key: str, line: int) -> 
 def _iter_file_records(
     source: Source, *, required: set[str], optional: set[str]
 ) -> Iterator[tuple[int, dict[str, Json]]]:
-    """Yield the number and the JSON object of each line of a file that is not blank.
+    """Yield the number and the JSON object of each line of a file; blank lines are skipped.
 
     source : the file
     required, optional : keys that an object must have, and others that it may have

@@ -465,7 +465,7 @@ class PoolCells:
             raise source.make_error(None, problem, slug="pool-agent")
 
     def to_texts(self, source: Source, *, agents: list[str], items: list[str]) -> tuple[Objects, Objects | None]:
-        """Arrange the responses by agent and item. Those of one cell are ordered by their number of repeat.
+        """Arrange the responses by agent and item; several responses of an agent to an item are ordered by repeat.
 
         Parameters
         ----------
@@ -522,7 +522,7 @@ class PoolCells:
         is_same_cell : bool array (n_responses - 1,)
             Whether a response has the same cell as the one before it in this order; the first response is left out.
         is_duplicate : bool array (n_responses - 1,)
-            Whether it has the same cell and also the same repeat.
+            Whether a response has both the same cell and the same repeat as the one before it in this order.
         """
         repeat = np.ones(len(cell), dtype=np.int64)
         if self._repeat_by_response:

@@ -50,8 +50,8 @@ _BATCH_BYTES, _MIN_BATCH_ROWS, _MAX_BATCH_ROWS = 2**25, 1_000, 100_000
 def read_csv(path: Path, empty: EmptyRule = "failure") -> Pool:
     """Read a pool from a comma-separated table in UTF-8.
 
-    Every field is a string. An empty prompt or group is missing. Two rows of an
-    item must not have different prompts, and two rows of an agent must not have different groups.
+    Every field is a string. An empty prompt or group is missing. Two rows of an item must not have different prompts, and
+    two rows of an agent must not have different groups.
 
     Parameters
     ----------
