@@ -9,6 +9,7 @@ import pytest
 from narrowing import untyped
 from youden import stats
 from youden.errors import StatisticsError
+from youden.stats.base.array_likes import takes_array_likes
 
 RNG = np.random.default_rng(0)
 A, B = RNG.normal(size=8), RNG.normal(size=8)
@@ -63,3 +64,11 @@ def test_preferences_outside_0_to_1_are_refused(scale: float) -> None:
     answer = np.array([1.0, 0.0, 1.0, 1.0]) * scale
     with pytest.raises(StatisticsError, match=r"from 0 to 1: got .*\[trial-answer\]"):
         stats.fit_preferences(first, second, item, answer, n_agents=2)
+
+
+def test_indexes_are_compared_only_between_series_of_the_same_length() -> None:
+    add_lengths = untyped(takes_array_likes(lambda *arrays: sum(map(len, arrays))))
+    a, b = pd.Series(A, index=list("abcdefgh")), pd.Series(B, index=list("hgfedcba"))
+    assert add_lengths(a[:3], b) == 11
+    with pytest.raises(StatisticsError, match=r"\[array-index\]"):
+        add_lengths(a[:3], a, b)

@@ -420,7 +420,7 @@ class TrialsByItem:
     def iter_rates(self, *, with_follow_ups: bool = False) -> Iterator[RateChunk]:
         """Compute the true- and false-positive rates of all pairs of agents, one chunk of items after another.
 
-        To save memory, the field `detail` of the rates, which would count independent trials by their second item, is None.
+        The field `detail` of the rates, which would count independent trials by their second item, is None.
 
         Parameters
         ----------

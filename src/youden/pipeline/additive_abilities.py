@@ -112,7 +112,7 @@ def fit_abilities(
     Returns
     -------
     Abilities
-        Abilities, shifted so that their mean is the mean score on these items.
+        Abilities, shifted so that their mean is the mean score of the average agent on these items.
     """
     fit = fit_additive_trials(answers, n_agents=len(rates.rate), n_items=n_items)
     if fit is None:

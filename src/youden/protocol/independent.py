@@ -368,8 +368,8 @@ def parse_independent(text: str) -> IndependentRequest:
 def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generator) -> Trials:
     """Draw an independent trial for each paired trial.
 
-    The independent trial shows the same first text as the paired trial, and a text of the same second agent on another item. The
-    other item is drawn uniformly from the eligible items of the second agent. Draws do not depend on each other, so two trials
+    The independent trial shows the same first text as the paired trial, and a text of the same second agent on another item. This
+    item is drawn uniformly from the other eligible items of the second agent. Draws do not depend on each other, so two trials
     may be equal. The trials have the role "matched", and each counts for both of its agents.
 
     paired : paired trials; the second text of each trial is in an eligible cell

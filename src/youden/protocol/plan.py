@@ -736,7 +736,7 @@ class _IndependentTrials:
 
         - If calls cost nothing, the number is a multiple of the number of paired trials.
         - If a number of independent trials was requested, it is this number without the probes, which are part of it.
-        - If not, it is 7 to 10% of the calls of the first round in a plan in rounds, and of the budget in any other plan.
+        - If not, it is 7 to 10% of the budget. In a plan in rounds, and without a budget, it is 7 to 10% of the plan's calls.
 
         n_paired : number of paired trials of the plan
         in_rounds : whether the plan gets more trials in later rounds

@@ -216,8 +216,9 @@ def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: F
     positive_group_weight = np.maximum(group_weight, np.finfo(np.float64).tiny)
     group_mean = agent_answers.sum(axis=0) / 2 / positive_group_weight
 
-    # The fitted effect of a group is its mean answer minus the mean of its agents' effects: Σ share_k·a_k over agents k. With
-    # this effect inserted, the equation of each agent contains its weight in the group times this difference.
+    # The fitted effect of a group is its mean answer minus the mean, over its trials, of the sum of both agents' effects:
+    # Σ share_k·a_k over agents k. With this effect inserted, the equation of each agent contains its weight in the group times
+    # this difference.
     agent_share = agent_weight / positive_group_weight  # (n_agents, n_groups)
     sums.normal_matrix += matrix - agent_share @ agent_weight.T
     sums.normal_target += target - agent_weight @ group_mean

@@ -27,8 +27,8 @@ def takes_array_likes(function: F) -> F:
     Returns
     -------
     callable
-        Function that raises StatisticsError [array-index] if several pandas objects have different indexes, because their
-        values would then be matched by position in place of the index.
+        Function that raises StatisticsError [array-index] if pandas objects of the same length have different indexes,
+        because their values would then be matched by position in place of the index.
 
     Examples
     --------
@@ -55,10 +55,10 @@ def _is_pandas_object(value: object) -> bool:
 
 def _check_indexes(arguments: Sequence[Any]) -> None:
     """Raise StatisticsError [array-index] unless all pandas objects of the same length have the same index."""
-    objects = [value for value in arguments if _is_pandas_object(value)]
-    for later in objects[1:]:
-        first = objects[0]
-        if len(first) == len(later) and not first.index.equals(later.index):
+    first_by_length: dict[int, Any] = {}
+    for later in filter(_is_pandas_object, arguments):
+        first = first_by_length.setdefault(len(later), later)
+        if not first.index.equals(later.index):
             raise StatisticsError(
                 f"Arguments from pandas must have the same index: got {list(first.index[:3])} … and {list(later.index[:3])} …. "
                 "Align them, such as by `b.loc[a.index]`, or pass arrays (`to_numpy()`) in the same order.",
