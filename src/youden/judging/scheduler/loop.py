@@ -116,7 +116,7 @@ class RequestLoop:
         )
 
     async def _dispatch_and_wait(self) -> None:
-        """Queue the calls of all requests, and wait until all calls have ended. Then let the tasks end that send calls.
+        """Queue the calls of all requests, and wait until all calls have ended. Then let the tasks that send calls end.
 
         Some requests may be sent only by other processes, which hold the leases on them. The calls of these requests end when
         the other processes have stored the outcomes. An error, for example of the store, ends the run.
