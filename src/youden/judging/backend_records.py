@@ -36,7 +36,7 @@ class BackendRecord:
     key_variable: str | None = None
     """Default environment variable of its API key.
 
-    Messages mask the values of variables whose names end in _KEY, _TOKEN, _SECRET or _PASSWORD, so the name must end in one of these.
+    Its name must end in _KEY, _TOKEN, _SECRET or _PASSWORD, because messages mask the values of variables with these endings.
     """
     batches: str | None = None
     """Key of the class that sends its batches; None if it has no Batch API."""
