@@ -34,7 +34,10 @@ class BackendRecord:
     address: str = ""
     """Default base URL; empty if only its library, or its user, knows the address."""
     key_variable: str | None = None
-    """Default environment variable of its API key. Its name must end in `_KEY` or `_TOKEN`, so that messages mask the value."""
+    """Default environment variable of its API key.
+
+    Its name must end in _KEY, _TOKEN, _SECRET or _PASSWORD, because messages mask the values of variables with these endings.
+    """
     batches: str | None = None
     """Key of the class that sends its batches; None if it has no Batch API."""
     package: str | None = None

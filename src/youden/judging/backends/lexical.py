@@ -377,8 +377,8 @@ def compute_text_weights(
     """Compute the weights of texts. Texts that share unusually many words with other responses to their item weigh less.
 
     A word is common on an item if at least two agents used it there. The common weight of a text is the sum of the weights of
-    its common words, and that of an agent is the mean over its texts on the item. The limit of an item is `MAX_QUARTILES` times
-    the upper quartile of the agents' common weights, without those that are 0. The weight of a text is
+    its common words. The common weight of an agent is the mean over its texts on the item. Each item has a limit:
+    `MAX_QUARTILES` times the upper quartile of the agents' common weights that are above 0. The weight of a text is
     min(1, limit / common weight) to the power of `LENGTH_POWER`.
 
     matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word

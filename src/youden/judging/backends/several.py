@@ -361,9 +361,9 @@ def _with_judge_name(warning: Finding, ballot: Verdicts) -> Finding:
 
 
 def _find_first_reason(missing_reasons: Codes) -> Codes:
-    """Return the reason why the answer of the jury is missing, for each trial: that of the first judge without an answer.
+    """For each trial, return why the answer of the jury is missing: the reason of the first judge without an answer.
 
-    If all judges answered, the answer of the jury is missing only without a majority. The reason is then "unparsed".
+    If all judges answered, the jury has no answer only because there is no majority. The reason is then "unparsed".
 
     missing_reasons : int array (n_judges, n_trials), codes of `MISSING_REASONS`; 0 if the judge answered
     """

@@ -242,9 +242,10 @@ def _get_status_of_code(code: object) -> int | None:
 
 
 def is_quotation(wording: str, texts: Iterable[str]) -> bool:
-    """Return whether a part of an error's message may be quoted from a request, because its texts contain the same words.
+    """Return whether the texts of a request contain a part of an error's message.
 
-    Letter case and white space do not matter.
+    If they do, the provider may only have quoted the request. Letter case does not matter, and neither does the kind of white
+    space in the request.
 
     wording : part of the error's message
     texts : texts of the messages of the request

@@ -76,7 +76,8 @@ def _find_error_field(reply: dict[str, Any]) -> object | None:
 
     reply : the reply, parsed from JSON
 
-    Returns an empty object if only the finish reason reports an error, and None if the reply contains an answer.
+    Returns an empty object if only the finish reason reports an error, and None if the reply contains a complete answer or
+    reports no error.
     """
     choices = reply.get("choices")
     first_choice = choices[0] if isinstance(choices, list) and choices else None

@@ -62,7 +62,7 @@ class RetryPolicy:
         """Count a failed attempt, and compute the time until the next attempt.
 
         A reply with HTTP 429 (too many requests) does not count towards `max_tries`. It is counted in `attempts.n_throttled`,
-        and all other failures in `attempts.n_failed`.
+        and all other transient errors in `attempts.n_failed`.
 
         Parameters
         ----------

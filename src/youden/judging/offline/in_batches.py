@@ -348,7 +348,7 @@ class BatchRunner:
         """Store the results of a batch that has ended, and return whether all of its requests have a result now.
 
         If results are missing, the batch is polled again, until `max_outage` seconds have passed without a new result. Then the
-        run ends, as after a provider that cannot be reached. `batch.job` then contains only the requests without a result.
+        run ends, as it does if the provider cannot be reached. `batch.job` then contains only the requests without a result.
 
         batch : the batch; its record and its state are updated
         state : final state of the batch, as the provider reports it

@@ -22,7 +22,7 @@ ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _MAX_CACHED_ANSWERS = 4096
 _MAX_CACHED_BYTES = 2000
 _MAX_TEXT = 200
-"""Longest line and longest answer that are remembered. Most judges answer with one word, so that most lines repeat."""
+"""Longest answer that is cached. Most judges answer with one word, so that most lines repeat."""
 
 
 @dataclass(frozen=True)

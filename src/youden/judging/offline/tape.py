@@ -256,8 +256,8 @@ def format_difference(request: Mapping[str, Any], entries: Mapping[str, Entry]) 
     Returns
     -------
     str
-        A sentence, followed by the lines of the diff. There is no diff if the cassette is empty. There is none, either, if the
-        cassette contains the same request for another repetition of the trial (`replicate`).
+        A sentence, followed by the lines of the diff. There is no diff if the cassette is empty, or if it contains the same
+        request for another repetition of the trial (`replicate`).
     """
     if not entries:
         return "The cassette is empty."

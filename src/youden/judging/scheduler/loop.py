@@ -116,7 +116,7 @@ class RequestLoop:
         )
 
     async def _dispatch_and_wait(self) -> None:
-        """Queue the calls of all requests, and wait until all calls have ended. Then let the tasks end that send calls.
+        """Queue the calls of all requests, and wait until all calls have ended. Then let the tasks that send calls end.
 
         Some requests may be sent only by other processes, which hold the leases on them. The calls of these requests end when
         the other processes have stored the outcomes. An error, for example of the store, ends the run.
@@ -376,9 +376,9 @@ class RequestLoop:
     async def _maintain_until_cancelled(self) -> None:
         """Regularly write outcomes to the store, renew the leases, and check the answers of other processes.
 
-        Outcomes are written and leases are renewed every `FLUSH_INTERVAL_SECONDS`, and earlier if many outcomes are not on disk
-        yet. The answers of other processes are checked at most once per interval. An error of the store ends the run. This
-        method itself runs until its task is cancelled.
+        Outcomes are written every `FLUSH_INTERVAL_SECONDS`, and earlier if many outcomes are not on disk yet. Leases are renewed
+        after a write if a quarter of their duration has passed. The answers of other processes are checked at most once per
+        interval. An error of the store ends the run. This method itself runs until its task is cancelled.
         """
         last_check = time.monotonic()
         while True:
@@ -438,9 +438,9 @@ class RequestLoop:
         """
         if self._workers is None:
             return
-        n_others = self._workers.others.n_sending
-        self._caller.divide_limits(1 + n_others)
-        self._log.report_workers(n_others, answered=self._workers.others.answered)
+        others = self._workers.others  # read once, because another thread replaces it
+        self._caller.divide_limits(1 + others.n_sending)
+        self._log.report_workers(others.n_sending, answered=others.answered)
 
         report_error = self._workers.report_error
         if report_error is not None:

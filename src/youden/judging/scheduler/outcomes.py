@@ -233,5 +233,5 @@ class Outcomes:
         return result
 
     def _make_fatal_error(self, error: CallError) -> YoudenError:
-        """Return the error that ends the run if the failure of a call would be that of every call."""
+        """Return the error that ends the run because every call would fail like this one."""
         return to_judge_error(error, judge=self.judge.name, address=self.judge.address)

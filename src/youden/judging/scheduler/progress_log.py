@@ -148,8 +148,8 @@ class ProgressLog:
     def write_event(self, event: str, **fields: Json) -> None:
         """Write a line of JSON to the log file, if there is one: the time, the name of the event, and the fields.
 
-        The lines are collected in memory. The first line that is written at least `FLUSH_SECONDS` after the last flush moves all
-        of them to the file.
+        The lines are buffered in memory. The first line that is written at least `FLUSH_SECONDS` after the last flush moves all
+        of them to the file; a full buffer does so earlier.
         """
         if self._file is None:
             return

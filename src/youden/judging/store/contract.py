@@ -149,8 +149,9 @@ class PendingWrites:
     def merge(self, later: PendingWrites) -> Self:
         """Add later writes to these, in place.
 
-        If both have an answer or a failure of one request, or a record of one batch (`settled`), the later one is kept.
-        Payments of one account for one request are added.
+        If both have an answer to one request, the later answer is kept. The same holds for two failures of one request, and for
+        two records of one batch (`settled`). If one has an answer and the other a failure, both are kept. Payments of one
+        account for one request are added.
 
         Parameters
         ----------

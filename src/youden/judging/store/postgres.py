@@ -112,9 +112,8 @@ class PostgresBackend(SqlBackend):
         self._writer, self._n_writes = uuid.uuid4().hex, 0
         self._lock = RLock()
         self._watchdog = Watchdog(self.name)
-        self._shutdown_error: JudgeError | None = (
-            None  # error of all later calls, once the server is unreachable at a shutdown
-        )
+        # error of all later calls, once the server is unreachable at a shutdown
+        self._shutdown_error: JudgeError | None = None
         try:
             self._watchdog.start_timer()
             self._connection = self._open_connection()
