@@ -143,9 +143,11 @@ def test_ranking_refuses_answers_outside_0_to_1() -> None:
 def test_columns_of_verdicts_must_be_numeric_arrays() -> None:
     verdicts = case_of("one", 0, "strict").verdicts
     shuffled = pd.Series(verdicts.answer).sample(frac=1, random_state=0)
-    for column in (verdicts.answer.tolist(), shuffled, verdicts.answer[:, None]):
+    for column in (verdicts.answer.tolist(), shuffled, verdicts.answer[:, None], np.array(1.0)):
         with pytest.raises(PlanError, match=r"in answer.*\[verdicts-length\]"):
             untyped(replace)(verdicts, answer=column)
+    with pytest.raises(PlanError, match=r"got list in votes.*\[verdicts-length\]"):
+        untyped(replace)(verdicts, votes=[verdicts.answer.tolist()])
     with pytest.raises(PlanError, match=r"type object.*\[verdicts-range\]"):
         untyped(replace)(verdicts, answer=verdicts.answer.astype(object))
 

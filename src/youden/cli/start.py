@@ -307,8 +307,8 @@ def _describe_planned_run(first_config: FirstConfig) -> str:
 def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
     """Print how the pool of an existing config differs from its new source, and the next command.
 
-    Three kinds of differences are printed: additions to the source, responses that were changed, and responses that the source no
-    longer contains.
+    The differences are the additions, the responses that were changed in the source, and the agents and items that the source
+    no longer contains.
     """
     pool_path = first_config.pool_path.as_posix()
     lines = [f"{first_config.file} exists and is unchanged; {pool_path}: {_describe_additions(merge)}"]

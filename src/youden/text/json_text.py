@@ -140,10 +140,11 @@ def check_unique_keys(text: str) -> None:
 
     def check_keys(members: list[tuple[str, Any]]) -> None:
         """Check the keys of one object, whose members are pairs of a key and a value."""
+        if len(dict(members)) == len(members):  # faster than counting the keys of each object
+            return
         key_counts = Counter(key for key, _ in members)
-        if len(key_counts) < len(members):
-            [(most_frequent_key, _)] = key_counts.most_common(1)
-            raise _make_repeated_key_error(most_frequent_key, text)
+        [(most_frequent_key, _)] = key_counts.most_common(1)
+        raise _make_repeated_key_error(most_frequent_key, text)
 
     # orjson does not report repeated keys. The parsed value is not used: `json` calls `check_keys` for each object.
     with suppress(RecursionError):

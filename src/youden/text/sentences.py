@@ -101,10 +101,10 @@ def _list_similar_names(names: Iterable[str]) -> list[str]:
     for name in names:
         names_by_simple_form.setdefault(_simplify_name(name), []).append(name)
 
+    repeated_forms = [form for form, group in names_by_simple_form.items() if len(group) > 1]
     similar_names: list[str] = []
-    for _, group in sorted(names_by_simple_form.items()):
-        if len(group) > 1:
-            similar_names += sorted(group)
+    for form in sorted(repeated_forms):
+        similar_names += sorted(names_by_simple_form[form])
     return similar_names
 
 

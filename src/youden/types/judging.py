@@ -242,7 +242,7 @@ class Verdicts(ReadOnly):
         n = len(self.plan)
         per_trial = {name: getattr(self, name) for name in PER_TRIAL}
         if self.votes is not None:
-            per_trial["votes"] = self.votes.T
+            per_trial["votes"] = getattr(self.votes, "T", self.votes)  # a list is refused below
         for name, column in per_trial.items():
             if column is not None:
                 _check_column(name, column, n_trials=n)
@@ -353,7 +353,7 @@ def _check_column(name: str, column: object, *, n_trials: int) -> None:
             slug="verdicts-length",
         )
     shape_text = f"{len(column)} values" if column.ndim == 1 else f"the shape {column.shape}"
-    if len(column) != n_trials or (name != "votes" and column.ndim != 1):
+    if column.shape[:1] != (n_trials,) or (name != "votes" and column.ndim != 1):
         raise PlanError(
             f"Verdicts do not fit their plan: got {shape_text} in {name} for {n_trials} trials. "
             "Pass one value per trial of the plan, in its order.",

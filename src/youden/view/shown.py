@@ -510,7 +510,7 @@ class LiveRun:
         return self._state
 
     def _list_unanswered_requests(self) -> list[str]:
-        """List the hashes of the requests that have no answer yet, or that failed.
+        """List the hashes of the requests without an answer: pending, failed, or with a reply that contains no answer.
 
         Trials that share a request have the same outcome. Therefore, only the first trial of each request is checked.
         """

@@ -167,7 +167,7 @@ class Gate:
 
     @property
     def required(self) -> RequiredCalls | None:
-        """Additional calls that decide all undecided comparisons with the baseline, and their cost; None if no calls can.
+        """Additional calls that decide the comparisons of all agents in `focus`, with their cost; None if it is empty.
 
         The comparison that needs the most calls sets the number. If the run can be extended, this comparison only counts calls
         of its own two agents. The number is therefore multiplied by half the number of agents in `focus`. If the run cannot be

@@ -82,7 +82,7 @@ def find_clones(sample: SampledTexts) -> Iterator[Finding]:
 
         # All pairs include each of the n members with itself, for which no same responses are counted. They are about 1/n of
         # all pairs, so the share among pairs of different members is larger by the factor n / (n − 1).
-        share = share_of_all_pairs * len(members) / (len(members) - 1)
+        share = share_of_all_pairs * (len(members) / (len(members) - 1))
         ids = select_ids(sample.pool.agents, members)
         yield _make_clone_finding(sample.pool, ids, share=min(share, 1.0))
 
