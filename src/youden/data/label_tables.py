@@ -32,6 +32,8 @@ _ID_COLUMNS = ("agent", "item", "alias")
 _YES = ("true", "yes", "pass", "passed", "correct", "right", "win")
 _NO = ("false", "no", "fail", "failed", "incorrect", "wrong", "loss")
 _VALUE_BY_WORD = dict.fromkeys(_YES, 1.0) | dict.fromkeys(_NO, 0.0) | {"tie": 0.5}
+_SHEET_COLUMN = re.compile(r"id|shown_agent|prompt|text|other_\d+")
+"""Columns of a table of `youden label` that contain no labels."""
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 
@@ -86,7 +88,7 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         label. A label is a number (80% is 0.8, and 0,5 is 0.5) or a word: yes, true, pass and correct are 1, their
         opposites are 0; win, tie and loss are 1, 0.5 and 0. An empty field, null or NaN is not a label (NaN in JSON is an
         error). A table from `youden label` has the columns id and label instead. Its agents and items are read from the
-        .json of the same name, or else from the only other .json in the folder that contains all its ids.
+        .json of the same name, or else from all .json files in the folder.
     repeated : bool, default False
         Whether an agent, or an agent on an item, may have several rows.
 
@@ -259,12 +261,22 @@ def _read_used_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | N
     for location, row in _iter_table_rows(path):
         n_rows += 1
         hidden_id = _get_hidden_id(row)
-        is_unlabelled = hidden_id is not None and _is_blank(row["label"])
+        is_unlabelled = hidden_id is not None and not _has_label(row)
         if not is_unlabelled:
             used_rows.append((location, row, hidden_id))
     if n_rows > 0 and not used_rows:
         raise _make_no_label_error(path, n_rows)
     return used_rows
+
+
+def _has_label(row: Mapping[str, object]) -> bool:
+    """Return whether a row of a table of `youden label` has a value in `label`, or a number in a column that a user added."""
+    return not _is_blank(row["label"]) or _has_number(_get_added_fields(row).values())
+
+
+def _get_added_fields(row: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields of a row that `youden label` did not write, such as the labels of a second annotator."""
+    return {name: value for name, value in row.items() if name != "label" and not _SHEET_COLUMN.fullmatch(name)}
 
 
 def _make_no_label_error(path: Path, n_rows: int) -> ImportFormatError:
@@ -291,7 +303,8 @@ def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield the location and the fields of each row of a table of labels.
 
     In a table that `youden label` wrote, a row has the fields id and label. The id hides the agent and the item; it is
-    replaced by the fields agent and item. Rows of this kind without a label are skipped.
+    replaced by the fields agent and item. Columns that a user added, such as the labels of a second annotator, are kept. Rows of
+    this kind without a label are skipped.
 
     Raises: ImportFormatError [labels-empty] if there are only rows of this kind, all without a label; [labels-key] if the
         agents of ids are not found; [labels-value] if a JSON number is not finite; others if the file cannot be read.
@@ -304,7 +317,7 @@ def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
             yield location, row
         else:
             agent, item = agents_and_items[hidden_id]
-            yield location, {"agent": agent, "item": item, "label": row["label"]}
+            yield location, {**_get_added_fields(row), "agent": agent, "item": item, "label": row["label"]}
 
 
 def _get_hidden_id(row: Mapping[str, object]) -> str | None:
@@ -333,33 +346,41 @@ def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 def _read_agents_and_items(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
     """Read the agent and the item of each id in a table that `youden label` wrote.
 
-    `youden label` writes the agents and items into a .json file with the name of the table. If this file lacks an id, the other
-    .json files in the folder are read, and the only file with all ids is used.
+    `youden label` writes the agents and items into a .json file with the name of the table. If this file lacks an id, because the
+    table has another name or rows of several tables, all .json files in the folder are read.
 
     path : the table
     ids : ids in the table
 
     Returns a dictionary: id → (agent, item). It may contain further ids.
 
-    Raises: ImportFormatError [labels-key] if no file, or several other files, contain all ids.
+    Raises: ImportFormatError [labels-key] if no file has one of the ids, or if an id has several meanings.
     """
     usual_file = label_key_path(path)
     agents_and_items = _parse_label_key(usual_file)
     if set(ids) <= agents_and_items.keys():
         return agents_and_items
 
-    matches = []
     for file in sorted(path.parent.glob("*.json")):
-        agents_and_items = {} if file == usual_file else _parse_label_key(file)
-        if set(ids) <= agents_and_items.keys():
-            matches.append(agents_and_items)
-    if len(matches) == 1:
-        return matches[0]
-    n_files = "several files" if matches else "no file"
-    raise import_error(
+        for id_, agent_and_item in _parse_label_key(file).items():
+            known = agents_and_items.setdefault(id_, agent_and_item)
+            if id_ in ids and known != agent_and_item:
+                raise _make_key_error(path, id_, "several files in its folder name different agents for it")
+    unknown_ids = [id_ for id_ in ids if id_ not in agents_and_items]
+    if unknown_ids:
+        raise _make_key_error(path, min(unknown_ids), "no file in its folder names its agent")
+    return agents_and_items
+
+
+def _make_key_error(path: Path, id_: str, problem: str) -> ImportFormatError:
+    """Make the error [labels-key] for an id in a table of `youden label` whose agent is unknown.
+
+    problem : what is wrong, as the end of a sentence
+    """
+    return import_error(
         path,
-        f"it has ids in place of agents, and {n_files} in its folder names the agents of these ids. Add the file that "
-        f"`youden label` wrote with it, as {usual_file.name}.",
+        f"it has ids in place of agents, and {problem}: got {format_excerpt(id_)}. Add the file that `youden label` wrote with "
+        f"it, as {label_key_path(path).name}, or the files of all tables from which it has rows.",
         slug="labels-key",
     )
 
