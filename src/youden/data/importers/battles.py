@@ -279,7 +279,9 @@ def _combine_winner_flags(path: Path, rows: pd.DataFrame, columns: Mapping[str, 
     if "winner" in columns:
         if columns["winner"] not in names:
             return rows
-        problem = f"the column {columns['winner']} states only one of the results: got --column winner={columns['winner']}."
+        problem = (
+            f"the column {columns['winner']} states only one of the results: got --column winner={columns['winner']}."
+        )
         remedy = f"Leave out this option; {', '.join(names)} are read together."
         raise import_error(path, f"{problem} {remedy}", slug="battles-columns")
 
