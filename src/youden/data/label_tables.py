@@ -363,8 +363,8 @@ def _read_agents_and_items(path: Path, ids: Collection[str]) -> dict[str, tuple[
 
     for file in sorted(path.parent.glob("*.json")):
         for id_, agent_and_item in _parse_label_key(file).items():
-            known = agents_and_items.setdefault(id_, agent_and_item)
-            if id_ in ids and known != agent_and_item:
+            first_meaning = agents_and_items.setdefault(id_, agent_and_item)
+            if id_ in ids and first_meaning != agent_and_item:
                 raise _make_key_error(path, id_, "several files in its folder name different agents for it")
     unknown_ids = [id_ for id_ in ids if id_ not in agents_and_items]
     if unknown_ids:

@@ -10,6 +10,7 @@ import numpy as np
 
 from youden.data.importers.column_names import normalize_name
 from youden.data.importers.foreign_files import import_error
+from youden.text.sentences import format_count
 from youden.types.pool import Floats
 
 _RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0))
@@ -24,6 +25,8 @@ _LOSS = re.compile(
 _MAX_SCORE = 1e100
 _UNROUNDED = 7
 """Number of decimals of scores that are not rounded to at most six decimals."""
+_MISSING_CODES = (-1.0, -9.0, -99.0, -999.0)
+"""Negative numbers that often stand for a missing score."""
 _MAX_METRICS = 100
 """A table with more items has scores of single items instead of metrics."""
 
@@ -190,6 +193,62 @@ def _count_decimals(values: Floats) -> int:
         if np.allclose(values, values.round(n_decimals), rtol=0, atol=1e-9):
             return n_decimals
     return _UNROUNDED
+
+
+def describe_missing_codes(scores: Floats) -> list[str]:
+    """Describe a negative number that may stand for missing scores, such as −1 among scores from 0 to 1.
+
+    Scores of −1, 0 and 1 may be losses, ties and wins, so they are not described.
+
+    Parameters
+    ----------
+    scores : float array (n_scores,)
+        All scores, without NaN.
+
+    Returns
+    -------
+    list of str
+        At most one note.
+    """
+    negative = np.unique(scores[scores < 0])
+    are_outcomes = bool(np.isin(scores, (-1, 0, 1)).all())
+    if len(negative) != 1 or negative[0] not in _MISSING_CODES or are_outcomes:
+        return []
+    code = float(negative[0])
+    n_cells = format_count(int((scores == code).sum()), "time")
+    return [f"the only negative score is {code:g}, {n_cells}: if it stands for a missing score, leave the cell empty"]
+
+
+def check_not_win_rates(source: str, score: Floats, model_ids: Sequence[str], item_ids: Sequence[str]) -> None:
+    """Check that a table is not a matrix of the win rates of pairs of models.
+
+    In such a matrix, rows and columns have the same names, and the rates of both models of a pair add up to 1 or 100.
+
+    Parameters
+    ----------
+    source : str
+        Name of the table, for errors.
+    score : float array (n_models, n_items)
+        Scores; NaN if missing.
+    model_ids, item_ids : sequence of str
+        Ids of the models and items.
+
+    Raises
+    ------
+    ImportFormatError
+        [scores-pairs]: if it is such a matrix.
+    """
+    if len(model_ids) < 3 or set(model_ids) != set(item_ids):
+        return
+    item_positions = [item_ids.index(model) for model in model_ids]
+    square = score[:, item_positions]
+    first, second = np.triu_indices(len(model_ids), k=1)
+    pair_sums = square[first, second] + square[second, first]
+    if np.allclose(pair_sums, 1, atol=0.011) or np.allclose(pair_sums, 100, atol=0.11):
+        received = f"got rows and columns of the same names, such as {model_ids[0]!r}"
+        problem = f"its scores seem to be win rates of pairs of models: {received}."
+        remedy = "Pass scores of models on items, or import the single comparisons by `youden import battles`."
+        raise import_error(source, f"{problem} {remedy}", slug="scores-pairs")
 
 
 def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:

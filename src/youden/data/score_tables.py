@@ -30,7 +30,9 @@ from youden.data.pools.spool import format_excerpt
 from youden.data.score_columns import CONVERSIONS, ScoreColumn, is_percentage, is_word, make_id
 from youden.data.score_ranges import (
     check_model_units,
+    check_not_win_rates,
     check_units,
+    describe_missing_codes,
     determine_range,
     find_aggregates,
     find_losses,
@@ -56,7 +58,9 @@ _TOTAL = re.compile(
 """Normalized names of averages and totals."""
 _NO_SCORE = re.compile(
     r"(.*_)?rank(ing)?(_.*)?|(δ|delta)(_.*)?|no|#|(.*_)?(stderr|stddev|std|std_error|se|ci)|(number_of_|num_|n_|#_?)?param(eter)?s?(_.)?|(model_)?size(_.*)?"
-    r"|memory(_usage)?(_.*)?|max_tokens|embedding_dim.*|context_(length|window)|(release_)?(date|year)|(.*_)?(price|cost|usd|latency)"
+    r"|memory(_usage)?(_.*)?|max_tokens|embedding_dim.*|context_(length|window|size|k)|(release_)?(date|year)|(.*_)?(price|cost|usd|latency)"
+    r"|((n|num|avg|mean|total|input|output|completion)_)*tokens(_s|_per_second)?|(speed|throughput)(_(tok|tokens)_.*)?"
+    r"|(latency|(run)?time|duration)(_(s|ms|sec|seconds|min|h))?|(task_)?weights?"
     r"|votes|n|count|num_.*|n_(samples|items)|co[2₂].*|(hub_)?likes|hub|seed|version|zero_shot|repeat|epoch|trial|attempt"
 )
 """Normalized names of columns of numbers that are no scores."""
@@ -127,7 +131,8 @@ def read_scores(
     ------
     ImportFormatError
         [scores-columns], [scores-direction], [scores-value], [scores-percent], [scores-scale], [scores-bounds], [scores-id],
-        [scores-size]: if the table cannot be used, or the roles of its columns are ambiguous; others if a file cannot be read.
+        [scores-size], [scores-pairs]: if the table cannot be used, or the roles of its columns are ambiguous; others if a
+        file cannot be read.
     ConfigError
         [scores-role]: if `columns` has another role, or a name that is not a text; [scores-range]: if `score_range` is
         not two finite numbers in ascending order.
@@ -411,7 +416,10 @@ class _TableReader:
 
         Raises: ImportFormatError; see `average_cells`.
         """
-        self.notes.append(f"rows are {'models' if models else 'items'} ({' + '.join(models or items)})")
+        row_role, column_role = ("models", "items") if models else ("items", "models")
+        self.notes.append(
+            f"rows are {row_role} ({' + '.join(models or items)}); {column_role}: {_format_names(scores)}"
+        )
 
         # cells row by row
         row_ids = np.repeat(self.make_ids(models or items), len(scores))
@@ -718,7 +726,7 @@ class _TableReader:
         Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is blank
             or not valid; [scores-bounds] if a score is outside the range; [scores-percent] or [scores-scale] if percent signs
             or words do not fit the other scores or the range; [scores-scale] if `score_range` is None and the items or models
-            have different units; [scores-direction] if an item seems to be a loss.
+            have different units; [scores-direction] if an item seems to be a loss; [scores-pairs] for win rates of pairs.
         """
         import pandas as pd  # takes long to load
 
@@ -736,11 +744,13 @@ class _TableReader:
         shape = (len(model_ids), len(item_ids))
         mean, n_scores = _average_by_cell(model_positions, item_positions, used_values, shape=shape)
         self.check_item_directions(item_ids.tolist(), mean)
+        check_not_win_rates(self.source, mean, model_ids.tolist(), item_ids.tolist())
         self.note_averaged_cells(n_scores)
         self.notes += filter(None, [describe_similar_names(model_ids), describe_similar_names(item_ids)])
         if score_range is None:
             check_units(self.source, mean, item_ids.tolist())
             self.notes += filter(None, [check_model_units(self.source, mean, model_ids.tolist())])
+            self.notes += describe_missing_codes(used_values)
             self.notes.append(f"range of scores assumed: {low:g} to {high:g} (--range sets it)")
         return ScoreTable(self.source, tuple(model_ids), tuple(item_ids), mean, n_scores, low, high, tuple(self.notes))
 
