@@ -638,6 +638,13 @@ def test_tasks_whose_names_resemble_those_of_other_numbers_are_items(name: str) 
     assert f"rows are models (model); items: '{name}', 'a'" in table.notes
 
 
+@pytest.mark.parametrize("name", ["FID ↓", "FID (↓)", "FID (lower is better)", "lower better: time"])
+def test_a_column_that_is_marked_as_lower_is_better_is_refused(name: str) -> None:
+    frame = pd.DataFrame({"model": ["r", "s"], "x ↑": [0.2, 0.5], "y": [0.5, 0.4], name: [0.6, 0.7]})
+    with pytest.raises(ImportFormatError, match=r"\[scores-direction\]"):
+        read_scores(frame)
+
+
 def test_a_negative_number_that_may_mean_missing_is_noted() -> None:
     frame = pd.DataFrame({"model": ["r", "s"], "x": [0.2, -1], "y": [-1, 0.4], "z": [0.1, 0.3]})
     note = "the only negative score is -1, 2 times: if it stands for a missing score, leave the cell empty"

@@ -18,7 +18,7 @@ _RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0))
 _LOSS = re.compile(
     r"(?!(.*_)?(1|100|inverse|neg|negative|no|non|win)_)"  # such as "1 - WER" and "neg_log_loss"
     r"(?!(.*_)?(weight|hair|hearing|memory|vision|bone|blood|heat|and)_loss)"  # topics of questions
-    r"(errors?|(.*_)?(loss|nll|perplexity|ppl|bits_per_byte|wer|cer|mae|mse|rmse|brier(_score)?"
+    r"((.*_)?lower_(is_)?better(_.*)?|errors?|(.*_)?(loss|nll|perplexity|ppl|bits_per_byte|wer|cer|mae|mse|rmse|brier(_score)?"
     r"|(error|hallucination|failure)_rate))"
 )
 """Normalized names of losses and error rates, of which lower values are better."""
@@ -93,10 +93,11 @@ def is_loss(name: str, values: Floats) -> bool:
     Returns
     -------
     bool
-        True if the column has the name of a loss or of an error rate, and positive values; a loss without positive values
-        has changed its sign already.
+        True if the column has the name of a loss or of an error rate, or the sign ↓, and positive values; a loss without
+        positive values has changed its sign already.
     """
-    return bool(_LOSS.fullmatch(normalize_name(name))) and bool((values > 0).any())
+    has_name_of_loss = "↓" in name or _LOSS.fullmatch(normalize_name(name)) is not None
+    return has_name_of_loss and bool((values > 0).any())
 
 
 def find_losses(item_ids: Sequence[str], score: Floats) -> list[str]:
