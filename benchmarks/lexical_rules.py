@@ -34,10 +34,10 @@ Rule = Callable[..., Floats]
 def cap_at_medians(n_medians: float) -> Rule:
     """Return the rule of version 2 of the judge: min(1, n_medians·median / mass), mass the idf of all words of a text."""
 
-    def weigh(matrix: csr_array[np.int8], *, item_of: Index, agent_of: Index, word_weights: Floats) -> Floats:
+    def weigh(matrix: csr_array[np.int8], *, item_of_text: Index, agent_of_text: Index, word_weights: Floats) -> Floats:
         mass = np.asarray(matrix @ word_weights)
         weights = np.ones(mass.shape)
-        for rows in np.split(np.arange(len(item_of)), np.flatnonzero(np.diff(item_of)) + 1):
+        for rows in np.split(np.arange(len(item_of_text)), np.flatnonzero(np.diff(item_of_text)) + 1):
             limit = n_medians * np.median(mass[rows], axis=0)
             is_long = (mass[rows] > limit) & (limit > 0)
             np.divide(limit, mass[rows], out=weights[rows[0] : rows[-1] + 1], where=is_long)
@@ -46,7 +46,9 @@ def cap_at_medians(n_medians: float) -> Rule:
     return weigh
 
 
-def weigh_equally(matrix: csr_array[np.int8], *, item_of: Index, agent_of: Index, word_weights: Floats) -> Floats:
+def weigh_equally(
+    matrix: csr_array[np.int8], *, item_of_text: Index, agent_of_text: Index, word_weights: Floats
+) -> Floats:
     """Return a weight of 1 for every text."""
     return np.ones((matrix.shape[0], word_weights.shape[1]))
 
@@ -99,9 +101,9 @@ def compute_baselines(pool: Pool) -> dict[str, Floats]:
     - length: mean number of words
     """
     texts = segment_texts([text or "" for text in pool.texts.T.ravel()])
-    item_of, agent_of = np.divmod(np.arange(len(texts)), pool.n_agents)
+    item_of_text, agent_of_text = np.divmod(np.arange(len(texts)), pool.n_agents)
     contains = build_word_matrix(texts)
-    words_by_item = build_group_word_matrix(contains, item_of, n_groups=pool.n_items)
+    words_by_item = build_group_word_matrix(contains, item_of_text, n_groups=pool.n_items)
     item_idf = idf(np.asarray(words_by_item.sum(axis=0), dtype=float), pool.n_items)
 
     counts = csr_array((np.ones(len(texts.ids)), texts.ids, texts.start), shape=contains.shape, copy=True)
@@ -112,18 +114,18 @@ def compute_baselines(pool: Pool) -> dict[str, Floats]:
     cosine = diags_array(1 / norm) @ tf_idf
     root_idf = contains @ diags_array(np.sqrt(item_idf))
     return {
-        "idf overlap": _sum_products(csr_array(root_idf), item_of, agent_of),
-        "TF-IDF cosine": _sum_products(csr_array(cosine), item_of, agent_of),
+        "idf overlap": _sum_products(csr_array(root_idf), item_of_text, agent_of_text),
+        "TF-IDF cosine": _sum_products(csr_array(cosine), item_of_text, agent_of_text),
         "length": mean_lengths(pool.texts),
     }
 
 
-def _sum_products(matrix: csr_array, item_of: Index, agent_of: Index) -> Floats:
+def _sum_products(matrix: csr_array, item_of_text: Index, agent_of_text: Index) -> Floats:
     """Sum the scalar products of each agent's texts with the other texts of the same item, float array (n_agents,)."""
-    membership = csr_array((np.ones(len(item_of)), (item_of, np.arange(len(item_of)))))
-    others = csr_array(membership @ matrix)[item_of] - matrix
+    membership = csr_array((np.ones(len(item_of_text)), (item_of_text, np.arange(len(item_of_text)))))
+    others = csr_array(membership @ matrix)[item_of_text] - matrix
     products = np.asarray(matrix.multiply(others).sum(axis=1), dtype=np.float64)
-    return np.asarray(np.bincount(agent_of, products))
+    return np.asarray(np.bincount(agent_of_text, products))
 
 
 def measure_labels(

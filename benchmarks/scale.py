@@ -256,10 +256,10 @@ def peak_gb(usage_of: int) -> float:
 
 def run_in_process(*arguments: object) -> dict[str, float]:
     """Run a part in its own process, with the environment of a command."""
-    from youden.cli import IDLE
+    from youden.cli import DEFAULT_ENVIRONMENT
 
     command = [sys.executable, __file__, *map(str, arguments)]
-    process = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=IDLE | os.environ)
+    process = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=DEFAULT_ENVIRONMENT | os.environ)
     figures: dict[str, float] = json.loads(process.stdout or "{}")
     return figures
 

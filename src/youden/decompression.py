@@ -50,7 +50,7 @@ class UnpackLimit:
     def __init__(self, path: Path, *, environment: Mapping[str, str] = os.environ) -> None:
         self._path = path
         self._size = path.stat().st_size
-        self._limit = self._parse_limit(environment.get(VARIABLE, ""))
+        self._limit = self._compute_limit(environment.get(VARIABLE, ""))
         self.remaining = self._limit
 
     def add(self, n_bytes: int) -> None:
@@ -69,12 +69,13 @@ class UnpackLimit:
                 slug="unpacked-too-large",
             )
 
-    def _parse_limit(self, text: str) -> int:
-        """Return the largest number of bytes that the file may unpack to.
+    def _compute_limit(self, text: str) -> int:
+        """Return the maximum size of the decompressed file in bytes.
 
-        Raises ConfigError [unpacked-limit] if `text` is not a number.
+        text : limit in GB that the user set in the environment variable `VARIABLE`. If it is empty, the limit is `BASE_BYTES`
+            plus `MAX_RATIO` times the size of the compressed file.
 
-        text : limit in GB, from the environment variable; "" if it is not set
+        Raises: ConfigError [unpacked-limit] if `text` is not a number.
         """
         if not text:
             return BASE_BYTES + MAX_RATIO * self._size
@@ -98,7 +99,7 @@ def open_parquet(source: Path | BinaryIO) -> pq.ParquetFile:
     Returns
     -------
     pyarrow.parquet.ParquetFile
-        Its columns of texts are read as dictionaries, so that `iter_unpacked` must read its rows.
+        The open file. Its text columns are dictionary-encoded; read the rows with `iter_unpacked`, which decodes them.
 
     Raises
     ------
@@ -117,9 +118,9 @@ def iter_unpacked(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.
     Parameters
     ----------
     batches : iterable of RecordBatch
-        Rows of the file, with texts as dictionaries.
+        Rows of the file, with dictionary-encoded texts.
     path : Path
-        The file. Its size determines how many bytes the rows may have.
+        The file. The larger it is, the more bytes its rows may have; see `UnpackLimit`.
 
     Yields
     ------
@@ -172,7 +173,7 @@ def inflate(raw: bytes, limit: UnpackLimit) -> bytes:
     raw : bytes
         The stream, without header.
     limit : UnpackLimit
-        Limit of the file, which counts the bytes.
+        Counter of the decompressed bytes of the file. It raises the error below if there are too many.
 
     Returns
     -------

@@ -26,7 +26,8 @@ def format_install(*extras: str) -> str:
     Returns
     -------
     str
-        Command for a shell; without a release, for the folder of the clone.
+        Command for a shell. If the package is not released yet (`RELEASED` is False), the command must be run in the folder of
+        the clone.
     """
     package = "youden" if RELEASED else "."
     return f"pip install '{package}[{','.join(extras)}]'"

@@ -62,8 +62,8 @@ def rank_logs(
     judge : str, path, mapping, JudgeConfig or callable, default "lexical"
         Judge, in one of the forms that `youden.judge` accepts.
     calls : int, optional
-        Number of trials, paired and independent, of a plan of the design "cyclic". Default: that of the design, 450
-        paired trials per agent.
+        Number of trials, paired and independent together. The plan has the design "cyclic". Default: the default of this design,
+        450 paired trials per agent.
     seed : int, default 0
         Seed of the plan.
     store : str or path, optional
@@ -80,8 +80,8 @@ def rank_logs(
     Raises
     ------
     ImportFormatError
-        [import-format]: if a file is not a log; [import-empty]: if no sample has an output. Other slugs if there is no
-        log, or the logs have no common sample.
+        [import-format]: if a file is not a log. [import-empty]: if no sample has an output. With other slugs: if there is no log,
+        or if the logs have no common sample.
     ConfigError
         [inspect-location]: if a log is not on this machine. Others: if judge, store or cap do not fit.
     PlanError
@@ -123,7 +123,8 @@ def keep_response(text: Callable[[TaskState], str] | None = None) -> Scorer:
     Parameters
     ----------
     text : callable, optional
-        Returns the response for the final state of a sample. Default: the completion of the output.
+        Function that takes the final state of a sample, and returns the response. Default: the response is the completion of
+        the output.
 
     Returns
     -------
@@ -133,15 +134,18 @@ def keep_response(text: Callable[[TaskState], str] | None = None) -> Scorer:
     from inspect_ai.scorer import Score, Target, mean, scorer
 
     def make_scorer() -> Scorer:
-        async def score(state: TaskState, target: Target) -> Score:
+        """Make the scorer. Inspect registers this function, and calls it to make a scorer."""
+
+        async def store_response(state: TaskState, target: Target) -> Score:
             response = state.output.completion if text is None else text(state)
             has_response = bool(response.strip())
             return Score(value=int(has_response), answer=response)
 
-        return score
+        return store_response
 
-    register = scorer(metrics=[mean()], name=SCORER_NAME)
-    response_scorer: Scorer = register(make_scorer)()
+    add_to_registry = scorer(metrics=[mean()], name=SCORER_NAME)
+    make_registered_scorer = add_to_registry(make_scorer)
+    response_scorer: Scorer = make_registered_scorer()
     return response_scorer
 
 

@@ -35,11 +35,11 @@ class Tally:
 
     Attributes
     ----------
-    what : str
+    name : str
         Name of the task.
     total, done, cached : int
         Number of trials in all, done, and answered from the store.
-    began : float
+    start_time : float
         Start of the task in seconds of any clock.
     throttled : int
         Number of replies with status 429.
@@ -51,9 +51,9 @@ class Tally:
         Number of other workers on the same run, and of their answers.
     """
 
-    what: str
+    name: str
     total: int
-    began: float
+    start_time: float
     done: int = 0
     cached: int = 0
     throttled: int = 0
@@ -63,14 +63,14 @@ class Tally:
     answered_by_workers: int = 0
 
     def format_line(self, now: float, *, width: int | None = None, ended: bool = False) -> str:
-        """Format the counts as one line, in which most counts of 0 are left out.
+        """Format the counts as one line, such as "judging: 50 of 90, 10/s, 49 answered, 1 failed (1 timeout), 0:04 left".
 
         Parameters
         ----------
         now : float
-            Current time in seconds, by the same clock as the start time `began`.
+            Current time in seconds, by the same clock as `start_time`.
         width : int, optional
-            Maximum number of characters. Less important parts are left out until the line fits; the number of finished
+            Maximum number of characters. The least important parts are left out until the line fits; the number of finished
             trials is always shown.
         ended : bool, default False
             Whether to show the time that the task took instead of the time left.
@@ -78,15 +78,20 @@ class Tally:
         Returns
         -------
         str
-            The line, without a line break. Rate and time left are based on the trials that were not answered from the
-            store.
+            The line, without a line break. Rate and time left are computed without the trials that were answered from the store.
         """
         parts = self._format_parts(now, ended=ended)
+        line = ", ".join(parts.values())
+        if width is None:
+            return line
+
+        # names of the parts that may be left out, the least important first
         for name in ("answered", "cached", "answered by workers", "throttled", "failed", "rate", "time", "usd"):
-            if width is None or len(", ".join(parts.values())) <= width:
+            if len(line) <= width:
                 break
             parts.pop(name, None)
-        return ", ".join(parts.values())
+            line = ", ".join(parts.values())
+        return line
 
     def _format_parts(self, now: float, *, ended: bool) -> dict[str, str]:
         """Return the texts of the progress line by name, in the order of the line.
@@ -94,29 +99,36 @@ class Tally:
         Counts that are 0 are left out, except the numbers of finished and of answered trials. A time below one second is
         left out, too.
 
-        now : current time, in seconds of the clock that gave `began`
-        ended : whether the work has ended, so that the duration is given instead of the remaining time
+        now : current time in seconds, by the same clock as `start_time`
+        ended : whether the task has ended, so that its duration is shown instead of the remaining time
         """
         n_requested = self.done - self.cached
         n_failed = self.failed.total()
-        elapsed = now - self.began
+        elapsed = now - self.start_time
         rate = n_requested / elapsed if elapsed > 0 else 0.0
-        time = _format_time(elapsed, "in {}") if ended else _format_time(self._estimate_seconds_left(rate), "{} left")
 
-        # name → number and text; parts whose number is 0 are left out
-        parts = {
-            "done": (1, f"{self.what}: {self.done:,} of {self.total:,}"),
-            "rate": (n_requested, f"{rate:,.0f}/s"),
-            "answered": (1, f"{self.done - n_failed:,} answered"),
-            "cached": (self.cached, f"{self.cached:,} from the store"),
-            "failed": (n_failed, f"{n_failed:,} failed{self._format_reasons()}"),
-            "throttled": (self.throttled, f"{self.throttled:,} × 429"),
-            "workers": (self.workers, f"{self.workers:,} more {'worker' if self.workers == 1 else 'workers'}"),
-            "answered by workers": (self.answered_by_workers, f"{self.answered_by_workers:,} answered by others"),
-            "usd": (self.usd, f"${self.usd:.4f}"),
-            "time": (len(time), time),
-        }
-        return {name: text for name, (number, text) in parts.items() if number}
+        parts = {"done": f"{self.name}: {self.done:,} of {self.total:,}"}
+        if n_requested:
+            parts["rate"] = f"{rate:,.0f}/s"
+        parts["answered"] = f"{self.done - n_failed:,} answered"
+        if self.cached:
+            parts["cached"] = f"{self.cached:,} from the store"
+        if n_failed:
+            parts["failed"] = f"{n_failed:,} failed{self._format_reasons()}"
+        if self.throttled:
+            parts["throttled"] = f"{self.throttled:,} × 429"
+        if self.workers:
+            parts["workers"] = f"{self.workers:,} more {'worker' if self.workers == 1 else 'workers'}"
+        if self.answered_by_workers:
+            parts["answered by workers"] = f"{self.answered_by_workers:,} answered by others"
+        if self.usd:
+            parts["usd"] = f"${self.usd:.4f}"
+
+        seconds = elapsed if ended else self._estimate_seconds_left(rate)
+        if seconds >= 1:
+            duration = _format_duration(seconds)
+            parts["time"] = f"in {duration}" if ended else f"{duration} left"
+        return parts
 
     def _estimate_seconds_left(self, rate: float) -> float:
         """Estimate the remaining time from the number of finished requests per second; 0 if none is finished."""
@@ -149,21 +161,30 @@ class ProgressBar:
         self._line_interval = PLAIN_AFTER_SECONDS
 
     def start(self, total: int, *, what: str) -> None:
-        """Start a task of `total` trials; `what` is its name on the display. A running task has to be ended by `stop` first.
+        """Start to display the progress of a task. If another task is displayed, call `stop` first.
 
-        A terminal shows a bar, a notebook an output that is updated, and any other console a line of text from time to
-        time.
+        A terminal shows a bar. A notebook shows an output that is updated. Any other console shows nothing at first; later, a
+        line is printed from time to time as trials are completed.
+
+        Parameters
+        ----------
+        total : int
+            Number of trials of the task.
+        what : str
+            Name of the task on the display.
         """
         now = self._clock()
         tally = Tally(printable(what), total, now)
         self._tally = tally
-        self._last_redraw, self._line_interval = now, PLAIN_AFTER_SECONDS
+        self._last_redraw = now
+        self._line_interval = PLAIN_AFTER_SECONDS
+
         if self._console.is_interactive:
             self._start_bar(tally)
         elif self._console.is_jupyter:
             display = import_module("IPython.display").display
-            cell = _render_cell(tally, self._format_line(tally))
-            self._notebook_output = display(cell, raw=True, display_id=True)
+            output = _render_notebook_output(tally, self._format_line(tally))
+            self._notebook_output = display(output, raw=True, display_id=True)
 
     def _start_bar(self, tally: Tally) -> None:
         """Start a display in the terminal that is redrawn in place as the trials are done.
@@ -171,7 +192,7 @@ class ProgressBar:
         The display is a bar followed by a line of text. A narrow terminal shows only the text. The display is removed
         when the task ends.
 
-        tally : number of trials of the task, and the counts so far, which the text states
+        tally : counts so far, which the text states, and the total number of trials
         """
         from rich.progress import BarColumn, Progress, TextColumn
 
@@ -237,7 +258,7 @@ class ProgressBar:
         if self._notebook_output is None:
             self._print(last_line)
         else:
-            self._notebook_output.update(_render_cell(self._tally, last_line), raw=True)
+            self._notebook_output.update(_render_notebook_output(self._tally, last_line), raw=True)
         self._tally = None
         self._bar = None
         self._notebook_output = None
@@ -268,7 +289,7 @@ class ProgressBar:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=tally.done, description=self._format_line(tally))
         elif self._notebook_output is not None:
-            self._notebook_output.update(_render_cell(tally, self._format_line(tally)), raw=True)
+            self._notebook_output.update(_render_notebook_output(tally, self._format_line(tally)), raw=True)
         else:
             self._print(self._format_line(tally))
 
@@ -278,15 +299,10 @@ class ProgressBar:
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _render_cell(tally: Tally, line: str) -> dict[str, str]:
+def _render_notebook_output(tally: Tally, line: str) -> dict[str, str]:
     """Return the output of a notebook by MIME type. Unlike the bar of rich, it does not need ipywidgets."""
     bar = f'<progress max="{tally.total}" value="{tally.done}"></progress> {escape(line)}'
     return {"text/plain": line, "text/html": bar}
-
-
-def _format_time(seconds: float, template: str) -> str:
-    """Insert a duration into a template such as "in {}"; return an empty string below one second."""
-    return template.format(_format_duration(seconds)) if seconds >= 1 else ""
 
 
 def _format_duration(total_seconds: float) -> str:
@@ -303,17 +319,21 @@ def progress_bar(*, plain: bool = True) -> Iterator[ProgressBar | None]:
     Parameters
     ----------
     plain : bool, default True
-        Whether to print plain lines if there is neither a terminal nor a notebook, whatever the value of FORCE_COLOR.
+        Applies only if there is neither a terminal nor a notebook. True: a line of text is printed from time to time. False:
+        nothing is printed.
 
     Yields
     ------
     ProgressBar or None
-        The progress bar; None if `plain` is false and there is neither a terminal nor a notebook.
+        The progress bar; None if nothing is printed.
     """
     from rich.console import Console
 
-    console = Console(file=sys.stderr, force_interactive=None if sys.stderr.isatty() else False)
-    if not (plain or console.is_interactive or console.is_jupyter):
+    # rich decides whether a terminal is interactive; without a terminal, it would draw a bar if FORCE_COLOR is set
+    is_interactive = None if sys.stderr.isatty() else False
+    console = Console(file=sys.stderr, force_interactive=is_interactive)
+    has_display = console.is_interactive or console.is_jupyter
+    if not has_display and not plain:
         yield None
         return
     bar = ProgressBar(console)

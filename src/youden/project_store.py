@@ -24,7 +24,7 @@ _LIBPQ = re.compile(
 def check_store_address(address: str) -> None:
     """Check that the address of a store is not a connection string of libpq.
 
-    A run makes this check before it prints or writes the address, because such a string may contain a password.
+    A connection string of libpq may contain a password. Therefore, a run makes this check before it prints or writes the address.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def project_store() -> Path:
     Path
         Relative to the current directory.
     """
-    return Path(os.path.relpath(_project_directory() / PROJECT / "answers.db"))
+    return Path(os.path.relpath(_find_project_directory() / PROJECT / "answers.db"))
 
 
 def find_moved_store(store: Path, run: Path) -> Path:
@@ -80,20 +80,21 @@ def find_moved_store(store: Path, run: Path) -> Path:
     Returns
     -------
     Path
-        `store` if it exists, or if it is not in a folder `.youden`. Otherwise the store of the nearest project above
-        `run`, or else `project_store()`.
+        `store` if it exists, or if it is not in a folder `.youden`. Otherwise, the store of a project has been moved: the file
+        with the name of `store` in the nearest folder `.youden` above `run`. Only files of the current user count. If there is no
+        such file, `project_store()`.
     """
     is_project_store = store.parent.name == PROJECT
     if store.exists() or not is_project_store:
         return store
-    for folder in run.resolve().parents:
-        candidate = folder / PROJECT / store.name
-        if _is_owned(candidate, any_owner=False):
-            return Path(os.path.relpath(candidate))
+    for parent in run.resolve().parents:
+        store_of_parent = parent / PROJECT / store.name
+        if _is_owned(store_of_parent, any_owner=False):
+            return Path(os.path.relpath(store_of_parent))
     return project_store()
 
 
-def _project_directory() -> Path:
+def _find_project_directory() -> Path:
     """Return the project directory: the nearest folder, from the current one upwards, that contains `.youden`.
 
     If no folder contains `.youden`, the project directory is the nearest folder with `.git` or `pyproject.toml`; if there

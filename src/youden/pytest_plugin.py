@@ -42,8 +42,8 @@ def youden_cassette(
 ) -> Iterator[CassetteRecorder]:
     """Answer judge calls from the file cassettes/NAME.jsonl in the folder of the test.
 
-    The attributes `n_played` and `n_recorded` count the calls. The default store is temporary. Otherwise, answers that
-    come from the store of the project would be missing in the file.
+    The attributes `n_played` and `n_recorded` count the calls. The default store is temporary: an answer from the store of the
+    project needs no call, and would be missing in the file.
     """
     from youden.judging.offline.tape import CassetteRecorder, use_cassette
 

@@ -38,7 +38,8 @@ def find_plugin(error: BaseException) -> str | None:
     Returns
     -------
     str or None
-        Top-level package of the plugin; None if there is no plugin. Of several plugins, the first in alphabetical order.
+        Top-level package of the plugin; None if no plugin is in the traceback. If there are several, the first in alphabetical
+        order.
     """
     plugin_packages = set()
     for distribution in distributions():
@@ -110,7 +111,8 @@ class Registry(Generic[T]):
         Raises
         ------
         ConfigError
-            [unknown-KIND]: if the name is not registered; [plug-in]: if the object of another package cannot be imported.
+            [unknown-KIND]: if the name is not registered. [plug-in]: if the object belongs to another package and cannot be
+            imported.
         """
         if name in self._built_in:
             module, attribute = self._built_in[name].split(":")
@@ -126,7 +128,7 @@ class Registry(Generic[T]):
                     slug="plug-in",
                 ) from error
             return external
-        raise self._unknown_name_error(name)
+        raise self._make_unknown_name_error(name)
 
     def check(self, name: str) -> None:
         """Check that a name is registered, without importing the object.
@@ -142,9 +144,9 @@ class Registry(Generic[T]):
             [unknown-KIND]: if the name is not registered.
         """
         if name not in self:
-            raise self._unknown_name_error(name)
+            raise self._make_unknown_name_error(name)
 
-    def _unknown_name_error(self, name: str) -> ConfigError:
+    def _make_unknown_name_error(self, name: str) -> ConfigError:
         """Return the error that a name is not registered, with the closest name or all names."""
         close_matches = get_close_matches(name, list(self), n=1)
         hint = f"Did you mean '{close_matches[0]}'?" if close_matches else f"Known: {', '.join(self)}."

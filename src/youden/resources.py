@@ -130,21 +130,22 @@ def set_shadow_reporter(report: Callable[[str], None]) -> None:
     _shadows.reported = set()
 
 
-def report_shadow(what: str, name: str, file: Path, *, original: Path | None, was_path_given: bool = False) -> bool:
-    """Report that a local file is used instead of a file that ships with youden and has the same name, but other contents.
+def report_shadow(resource: str, name: str, file: Path, *, original: Path | None, was_path_given: bool = False) -> bool:
+    """Report that a local file replaces a file that ships with youden: the same name, but other contents.
 
     Each file is reported once. By default, the report is a warning of the logger `youden`; `set_shadow_reporter` changes this.
 
     Parameters
     ----------
-    what : str
-        The kind of file: judge, prompt, config or dataset.
+    resource : str
+        What the file contains: judge, prompt, config or dataset.
     name : str
         Name by which the file was found.
     file, original : Path
         The local file or folder, and the shipped one. If `original` is None, nothing is reported.
     was_path_given : bool, default False
-        Whether the user passed a path rather than a name. A path is never an error.
+        Whether the user passed the path of the local file, and not only its name. If True, the user knows which file is used, and
+        the report is never an error.
 
     Returns
     -------
@@ -162,13 +163,14 @@ def report_shadow(what: str, name: str, file: Path, *, original: Path | None, wa
     local = _format_local_path(file)
     is_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
     if is_ci and not was_path_given:
+        config_key = _KEYS.get(resource, resource)
         raise ConfigError(
-            f"The {what} '{name}' ships with youden, and the local file {local} has the same name. With the variable CI set, a "
-            f"local file is used only if its path is given. Set `{_KEYS.get(what, what)}: ./{Path(local).as_posix()}`, or "
+            f"The {resource} '{name}' ships with youden, and the local file {local} has the same name. With the variable CI set, "
+            f"a local file is used only if its path is given. Set `{config_key}: ./{Path(local).as_posix()}`, or "
             "rename the file.",
             slug="shadowed",
         )
-    message = f"{what} '{name}': the local file {local} is used instead of the one that ships with youden"
+    message = f"{resource} '{name}': the local file {local} is used instead of the one that ships with youden"
     if message not in _shadows.reported:
         _shadows.reported.add(message)
         _shadows.report(message)

@@ -69,8 +69,8 @@ class CallBudget(NamedTuple):
         Parameters
         ----------
         value : int or str
-            A number of calls, 4000 or "4000"; a percentage of the dense calls, "5%"; or trials per agent, "450/agent".
-            Spaces are ignored.
+            One of three forms: a number of calls (4000 or "4000"); a percentage of the dense calls, which compare all pairs of
+            agents on all items ("5%"); or a number of trials per agent ("450/agent"). Spaces are ignored.
 
         Returns
         -------
@@ -87,18 +87,21 @@ class CallBudget(NamedTuple):
         >>> CallBudget.parse("5%"), CallBudget.parse("450/agent").plain, CallBudget.parse(4000).plain
         (CallBudget(value=5.0, unit='%'), '450/agent', 4000)
         """
+        error = PlanError(f"calls: got {repr(value)[:60]}. Set {BUDGETS}.", slug="calls-invalid")
         is_integer = hasattr(value, "__index__") and not isinstance(value, bool)
-        match = None
-        if is_integer or isinstance(value, str):
-            match = _BUDGET.fullmatch(str(value))
-        if match is not None:
-            amount = float(match["amount"])
-            unit = match["unit"].replace(" ", "")
-            is_in_range = 0 < amount <= _MAX_AMOUNT[unit]
-            is_fractional_call = unit == "" and not amount.is_integer()
-            if is_in_range and not is_fractional_call:
-                return cls(amount, unit)
-        raise PlanError(f"calls: got {repr(value)[:60]}. Set {BUDGETS}.", slug="calls-invalid")
+        if not is_integer and not isinstance(value, str):
+            raise error
+        match = _BUDGET.fullmatch(str(value))
+        if match is None:
+            raise error
+
+        amount = float(match["amount"])
+        unit = match["unit"].replace(" ", "")
+        is_in_range = 0 < amount <= _MAX_AMOUNT[unit]
+        is_fractional_call = unit == "" and not amount.is_integer()
+        if not is_in_range or is_fractional_call:
+            raise error
+        return cls(amount, unit)
 
     @property
     def plain(self) -> int | str:
@@ -378,16 +381,18 @@ def declared_keys() -> dict[str, DeclaredKey]:
 def _parse_declaration(hint: Any) -> DeclaredKey:
     """Parse the type hint of a config key, such as `Annotated[int | None, Ge(1), Key(...)]`.
 
-    The hint is an `Annotated` with exactly one `Key`. The alternatives of a union may be annotated, too.
+    The hint is an `Annotated` with exactly one `Key`. Limits may also be inside a union, as in `Annotated[Annotated[int, Ge(1)] |
+    None, Key(...)]`.
 
     Returns the types of the key without None, its limits by name (`ge`, `gt`, `le`, `lt`), and its description, the `Key`.
     """
-    annotation, *metadata = get_args(hint)
+    annotated_type, *metadata = get_args(hint)
     types = []
-    for alternative in _list_alternatives(annotation):
+    for alternative in _list_alternatives(annotated_type):
         if get_origin(alternative) is Annotated:
-            metadata += alternative.__metadata__
-            types.append(alternative.__origin__)
+            inner_type, *inner_metadata = get_args(alternative)
+            types.append(inner_type)
+            metadata += inner_metadata
         elif alternative is not NoneType:
             types.append(alternative)
 
@@ -395,7 +400,7 @@ def _parse_declaration(hint: Any) -> DeclaredKey:
     for element in metadata:
         if isinstance(element, Ge | Gt | Le | Lt):
             limits |= asdict(element)
-    (description,) = [element for element in metadata if isinstance(element, Key)]
+    [description] = [element for element in metadata if isinstance(element, Key)]
     return DeclaredKey(tuple(types), limits, description)
 
 

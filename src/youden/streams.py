@@ -58,7 +58,7 @@ KEYS: Final[dict[Stream, int]] = {
 
 
 def stream(name: Stream, seed: int, *number: int) -> np.random.Generator:
-    """Return a random generator for one purpose, with a named stream that is independent of all other streams.
+    """Return the random generator of a named stream. Each purpose has its own stream, independent of all others.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def stream(name: Stream, seed: int, *number: int) -> np.random.Generator:
     seed : int
         Seed of the run.
     *number : int
-        Number of the stream, if there are several of one name, such as the step of an extension.
+        Number of the stream if several streams have the same name. For example, each step of an extension has a number.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def stream(name: Stream, seed: int, *number: int) -> np.random.Generator:
 
     Notes
     -----
-    NumPy pads seeds with zeros, so that [s, 5] and [s, 5, 0] seed the same stream. A key must therefore have only one name.
+    NumPy pads seeds with zeros: [s, 5] and [s, 5, 0] give the same stream. Therefore, no two names may have the same key.
     """
     _check_seed(seed)
     return np.random.default_rng([seed, KEYS[name], *number])
@@ -116,8 +116,8 @@ def standalone_stream(seed: int) -> np.random.Generator:
 
     Notes
     -----
-    Judges, baselines, studies and samples of texts use it. Draws for a run must not use it, because it equals the
-    stream "holdout" of a run with the same seed.
+    Judges, baselines, studies and samples of texts use this generator. Draws for a run must not use it: it gives the same random
+    numbers as the stream "holdout" of a run with this seed.
     """
     _check_seed(seed)
     return np.random.default_rng(seed)

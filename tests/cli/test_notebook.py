@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -179,6 +181,34 @@ def test_a_function_is_accepted_as_a_judge() -> None:
         TooManyMissingError, match=r"returned None for .* no answers were stored\. \[too-many-missing\]"
     ):
         youden.judge(plan, judge=lambda a, b: None if next(texts) % 10 == 0 else True)
+
+
+@pytest.mark.parametrize("cell", [None, float("nan")])
+def test_an_empty_column_of_a_wide_data_frame_is_not_read_as_an_agent(cell: Any) -> None:
+    frame = pd.DataFrame(
+        {"item": ["i0", "i1"], "a0": ["one", "two"], "a1": ["three", None], "Unnamed: 3": [cell, cell]}
+    )
+    with pytest.raises(PoolError, match=r"'Unnamed: 3' .*its column is empty\. Remove the column.*\[pool-agent\]"):
+        youden.read_pool(frame)
+
+
+async def wait_for_same_words(one: str, other: str) -> float:
+    await asyncio.sleep(0)
+    return same_words(one, other)
+
+
+def test_a_function_as_the_judge_may_call_an_async_function() -> None:
+    plan = youden.make_plan(make_pool(4, 10), calls=200, independent="pooled:40")
+    result = youden.judge(plan, judge=lambda a, b: asyncio.run(wait_for_same_words(a, b)))
+    np.testing.assert_array_equal(result.answer, youden.judge(plan, judge=same_words).answer)
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_async_function_as_the_judge_is_refused_with_the_remedy() -> None:
+    plan = youden.make_plan(make_pool(4, 10), calls=200, independent="pooled:40")
+    remedy = r"pass a function .* `lambda a, b: asyncio\.run\(wait_for_same_words\(a, b\)\)`\. \[judge-function\]"
+    with pytest.raises(JudgeError, match=remedy):
+        untyped(youden.judge)(plan, judge=wait_for_same_words)
 
 
 def test_a_function_as_the_judge_reports_its_progress() -> None:

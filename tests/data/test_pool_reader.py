@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from run_folders import contents
@@ -91,6 +91,8 @@ def test_a_folder_preserves_file_order_and_counts_missing_cells(tmp_path: Path) 
 @settings(max_examples=20, deadline=None)
 @given(pool=pools())
 def test_a_written_pool_reads_back_unchanged(pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> None:
+    responses: list[str | None] = pool.texts.ravel().tolist()
+    assume(not any(map(str.isspace, filter(None, responses))))  # such a text is read as an empty response
     folder = tmp_path_factory.mktemp("pool")
     write_pool(pool, folder)
     assert same(read_pool(folder), pool)
@@ -359,9 +361,9 @@ def test_a_column_of_a_wide_frame_that_names_no_agent_is_refused(name: str) -> N
 
 
 def test_an_agent_of_a_frame_without_any_response_is_not_dropped_silently() -> None:
-    assert read_pool(WIDE.assign(c=None)).texts[-1].tolist() == ["", ""]
+    assert read_pool(WIDE.assign(c="")).texts[-1].tolist() == ["", ""]
     with pytest.raises(PoolError, match=r"agent 'c' has no response\. Add .*pool-agent"):
-        read_pool(WIDE.assign(c=None), empty="missing")
+        read_pool(WIDE.assign(c=""), empty="missing")
 
 
 @pytest.mark.parametrize(

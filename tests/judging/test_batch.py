@@ -442,8 +442,8 @@ async def test_requests_of_a_recorded_batch_are_not_resent_when_their_leases_exp
     a, b = (BatchLeases(any_store, address=questions.address, model=questions.model) for _ in range(2))
     keys = [key for _, key, _ in questions.iter_requests(PLAN)][:10]
     b.record_batch(0.0, keys[:4])
-    assert a.release_already_sent(keys) == set(keys[4:])
-    assert a.has_peer_lease
+    assert a.release_requests_sent_by_others(keys) == set(keys[4:])
+    assert a.waits_for_other_process
 
 
 async def test_a_host_suspended_before_its_record_records_no_batch(

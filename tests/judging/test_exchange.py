@@ -113,7 +113,7 @@ def test_an_export_answered_by_any_engine_ranks_like_the_direct_run(
         assert there.schema.metadata == direct.schema.metadata
         with open_store(exported_folder / f"{form}.db") as store:
             (judge,) = store.judges()
-            assert (judge["model"], store.served(judge)) == ("m", ["m"])
+            assert (judge["model"], store.read_response_models(judge)) == ("m", ["m"])
 
 
 def test_an_export_writes_all_requests_to_at_least_one_file(tmp_path: Path) -> None:
@@ -401,14 +401,14 @@ def test_request_summaries_equal_those_parsed_from_the_requests() -> None:
     assert 0 < questions.truncated_rows(plan).sum() < len(plan)
     asked = RequestTable.from_plan(config, plan)
     slow = {key: request for _, key, request in questions.iter_requests(plan)}
-    names = [asked.name(at) for at in range(len(asked.key))]
+    names = [asked.get_key(at) for at in range(len(asked.request_hashes))]
     assert set(names) == set(slow)
     for at, characters in enumerate(asked.characters.tolist()):
         messages = slow[names[at]].messages
         assert (characters, asked.n_messages) == (sum(len(outcome.content) for outcome in messages), len(messages))
     keys = [bytes.fromhex(key) for _, key, _ in questions.iter_requests(plan)]
     places = asked.find(hashes_to_bytes([keys[5].hex(), "none", "0" * 64, keys[0].hex().upper()])).tolist()
-    assert [asked.key[at] for at in (places[0], places[3])] == [keys[5], keys[0]]
+    assert [asked.request_hashes[at] for at in (places[0], places[3])] == [keys[5], keys[0]]
     assert places[1:3] == [-1, -1]
     assert asked.find(hashes_to_bytes([key.hex() for key in keys[:3]])).tolist() == [
         names.index(key.hex()) for key in keys[:3]

@@ -122,7 +122,7 @@ async def test_a_provider_that_never_recovers_is_abandoned_with_all_batches_reco
         assert n_noted + n_kept == sum(len(lines) for lines in server.inputs)
         assert n_kept > 0 or name != "half a file"
         assert usd(sum(len(lines) for lines in server.inputs)) <= CAP
-        assert sum(record.usd for record in store.paid("run").values()) == pytest.approx(usd(n_kept))
+        assert sum(record.usd for record in store.read_payments("run").values()) == pytest.approx(usd(n_kept))
         server.odd = {}
         verdicts = await ask_until_complete(server, store)
         assert verdicts.answered.all()

@@ -162,11 +162,11 @@ def text_weights(texts: list[list[str]]) -> Floats:
     `texts[i]` are the responses of agent i; all words have weight 1.
     """
     rows = [(repeat, i, text) for i, responses in enumerate(texts) for repeat, text in enumerate(responses)]
-    agent_of = np.array([i for _, i, _ in sorted(rows)])
+    agent_of_text = np.array([i for _, i, _ in sorted(rows)])
     matrix = build_word_matrix(segment_texts([text for *_, text in sorted(rows)]))
     ones = np.ones((matrix.shape[1], 1))
-    item_of = np.zeros(len(rows), dtype=np.int64)
-    return compute_text_weights(matrix, item_of=item_of, agent_of=agent_of, word_weights=ones)[:, 0]
+    item_of_text = np.zeros(len(rows), dtype=np.int64)
+    return compute_text_weights(matrix, item_of_text=item_of_text, agent_of_text=agent_of_text, word_weights=ones)[:, 0]
 
 
 def test_text_weight_falls_with_the_square_of_common_words_above_twice_the_quartile() -> None:
@@ -329,10 +329,14 @@ def test_a_plan_for_another_pool_is_refused() -> None:
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=9), st.booleans(), st.integers(1, 80))
 @settings(max_examples=30, deadline=None)
 def test_sampled_pairs_are_distinct_and_complete_if_few(items: list[int], paired: bool, limit: int) -> None:
-    item_of = np.sort(np.array(items))
-    first, second = sample_pairs(item_of, np.random.default_rng(0), paired=paired, limit=limit)
+    item_of_text = np.sort(np.array(items))
+    first, second = sample_pairs(item_of_text, np.random.default_rng(0), paired=paired, limit=limit)
     drawn = set(zip(first.tolist(), second.tolist(), strict=True))
-    possible = {(a, b) for a, b in itertools.permutations(range(len(items)), 2) if (item_of[a] == item_of[b]) == paired}
+    possible = {
+        (a, b)
+        for a, b in itertools.permutations(range(len(items)), 2)
+        if (item_of_text[a] == item_of_text[b]) == paired
+    }
     assert drawn <= possible
     assert len(drawn) == len(first) == min(limit, len(possible))
 

@@ -88,26 +88,32 @@ def error(status: int | None = 500, *, kind: Any = "transient", after: float | N
 
 def test_only_transient_errors_are_retried_up_to_max_tries() -> None:
     policy = RetryPolicy(max_tries=3, backoff=0.5)
-    assert policy.next_wait(Attempts(), error(kind="rejected")) is None
-    assert policy.next_wait(Attempts(), error(kind="fatal")) is None
+    assert policy.count_failure_and_compute_wait(Attempts(), error(kind="rejected")) is None
+    assert policy.count_failure_and_compute_wait(Attempts(), error(kind="fatal")) is None
     attempts = Attempts()
-    assert [policy.next_wait(attempts, error()) is None for _ in range(3)] == [False, False, True]
-    assert policy.next_wait(Attempts(), error(after=MAX_THROTTLED_SECONDS + 1)) is None
+    assert [policy.count_failure_and_compute_wait(attempts, error()) is None for _ in range(3)] == [False, False, True]
+    assert policy.count_failure_and_compute_wait(Attempts(), error(after=MAX_THROTTLED_SECONDS + 1)) is None
 
 
 def test_backoff_is_jittered_doubles_and_is_at_least_retry_after() -> None:
     policy = RetryPolicy(max_tries=9, backoff=1.0)
     for n in range(1, 8):
-        waits = [policy.next_wait(Attempts(n_failed=n - 1), error(None)) for _ in range(200)]
+        waits = [policy.count_failure_and_compute_wait(Attempts(n_failed=n - 1), error(None)) for _ in range(200)]
         assert all(0 <= wait <= min(30, 2 ** (n - 1)) for wait in waits if wait is not None)
         assert np.std([wait for wait in waits if wait is not None]) > 0
-        assert min(policy.next_wait(Attempts(n_failed=n - 1), error(429, after=7)) or 0 for _ in range(20)) >= 7
+        assert (
+            min(
+                policy.count_failure_and_compute_wait(Attempts(n_failed=n - 1), error(429, after=7)) or 0
+                for _ in range(20)
+            )
+            >= 7
+        )
 
 
 def test_a_429_is_no_attempt_but_its_total_wait_is_limited() -> None:
     policy, attempts = RetryPolicy(max_tries=2, backoff=0.5), Attempts()
     n = 0
-    while (wait := policy.next_wait(attempts, error(429, after=20))) is not None:
+    while (wait := policy.count_failure_and_compute_wait(attempts, error(429, after=20))) is not None:
         assert wait >= 20
         n += 1
     assert 8 <= n <= MAX_THROTTLED_SECONDS / 20

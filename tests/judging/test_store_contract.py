@@ -130,25 +130,26 @@ def test_payments_are_written_with_their_answers_and_summed_over_invocations(pla
             first.pay("p", key, Payment(0.5))
             first.pay("p", key, Payment(1.0, 99, 1, 0.5))
             first.add(key, answer())
-            answered, paid = second.answers(keys), second.paid("p")
+            answered, paid = second.answers(keys), second.read_payments("p")
             assert all(paid[kept] == Payment(1.5, 99, 1, 0.5) for kept in answered)
         first.flush()
-        assert set(second.paid("p")) == set(second.answers(keys)) == set(keys)
+        assert set(second.read_payments("p")) == set(second.answers(keys)) == set(keys)
         second.pay("p", "k0", Payment(2.0))
         second.pay("q", "k0", Payment(float("nan")))
     with open_store(place) as store:
-        assert store.paid("p")["k0"] == Payment(3.5, 99, 1, 0.5)
-        assert str(store.paid("q")["k0"].usd) == "nan"
+        assert store.read_payments("p")["k0"] == Payment(3.5, 99, 1, 0.5)
+        assert str(store.read_payments("q")["k0"].usd) == "nan"
 
 
 def test_judges_and_response_models_are_stored_once(place: str) -> None:
     with open_store(place) as store:
         for name in ("b", "a", "b"):
             store.remember_judge({"name": name})
-        store.remember_served({"name": "a"}, ["m1", "m2"])
-        store.remember_served({"name": "a"}, ["m2"])
+        store.add_response_models({"name": "a"}, ["m1", "m2"])
+        store.add_response_models({"name": "a"}, ["m2"])
         assert store.judges() == [{"name": "b"}, {"name": "a"}]
-        assert (sorted(store.served({"name": "a"})), store.served({"name": "b"})) == (["m1", "m2"], [])
+        assert sorted(store.read_response_models({"name": "a"})) == ["m1", "m2"]
+        assert store.read_response_models({"name": "b"}) == []
 
 
 def test_many_rows_are_written_in_few_statements() -> None:
@@ -401,7 +402,7 @@ def test_a_recorded_batch_is_visible_to_all_until_forgotten_and_is_copied(place:
             (second.id, ("k3",), None),
         ]
         assert BatchLeases(b, address="a", model="other").pending() == []
-        assert theirs.release_already_sent(["k3", "k4"]) == {"k4"}
+        assert theirs.release_requests_sent_by_others(["k3", "k4"]) == {"k4"}
         assert b.backend.batches() == sorted([first.id, second.id])
         under_way = PendingBatchKeys(b.backend)
         assert under_way.read_request_hashes() == {"k1", "k2", "k3"}

@@ -182,5 +182,5 @@ def test_a_statement_ends_by_its_deadline_and_after_a_signal_nothing_waits_again
         finally:
             hole.shut.clear()
             assert isinstance(store.backend, PostgresBackend)
-            store.backend._lost = None
+            store.backend._shutdown_error = None
             shutdown_started.clear()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -130,6 +131,23 @@ def test_verdicts_require_one_value_per_trial_of_their_plan() -> None:
         replace(verdicts, hard_answer=verdicts.hard_answer[1:])
     with pytest.raises(PlanError, match=r"votes.*\[verdicts-length\]"):
         replace(verdicts, votes=np.ones((2, 3)))
+
+
+def test_ranking_refuses_answers_outside_0_to_1() -> None:
+    verdicts = case_of("one", 0, "strict").verdicts
+    grades = replace(verdicts, answer=verdicts.answer * 4 + 1)
+    with pytest.raises(PlanError, match=r"from 0 to 1.*\[verdicts-range\]"):
+        youden.rank(grades)
+
+
+def test_columns_of_verdicts_must_be_numeric_arrays() -> None:
+    verdicts = case_of("one", 0, "strict").verdicts
+    shuffled = pd.Series(verdicts.answer).sample(frac=1, random_state=0)
+    for column in (verdicts.answer.tolist(), shuffled, verdicts.answer[:, None]):
+        with pytest.raises(PlanError, match=r"in answer.*\[verdicts-length\]"):
+            untyped(replace)(verdicts, answer=column)
+    with pytest.raises(PlanError, match=r"type object.*\[verdicts-range\]"):
+        untyped(replace)(verdicts, answer=verdicts.answer.astype(object))
 
 
 def test_a_plan_without_its_pool_is_an_error_only_if_texts_are_needed() -> None:

@@ -97,7 +97,7 @@ def test_near_duplicate_items_equal_those_of_a_naive_comparison(least: float) ->
     rng = np.random.default_rng(0)
     counts = rng.poisson(0.3, (80, 30)) + (np.arange(30) == 0)
     counts[:10] = counts[10:20] + (rng.random((10, 30)) < 0.05)
-    profiles = items_alike._make_profiles(csr_array(counts.astype(np.float64)))
+    profiles = items_alike._weight_and_normalize_rows(csr_array(counts.astype(np.float64)))
     asked = np.maximum(least, rng.uniform(0, 1, 80)) if least < 0.5 else np.full(80, least)
     cosines = (profiles @ profiles.T).toarray()
     expected = (cosines >= np.maximum(asked[:, None], asked)) & ~np.eye(80, dtype=bool)
@@ -107,17 +107,19 @@ def test_near_duplicate_items_equal_those_of_a_naive_comparison(least: float) ->
 
 def test_prompts_that_share_only_common_words_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     is_covered: list[int] = []
-    prefixes = items_alike._select_prefixes
+    select_rarest_words = items_alike._select_rarest_words
 
     def counted(*args: Any) -> Any:
-        kept = prefixes(*args)
+        kept = select_rarest_words(*args)
         is_covered.append(int((np.diff(kept.tocsc().indptr) ** 2).sum()))
         return kept
 
-    monkeypatch.setattr(items_alike, "_select_prefixes", counted)
+    monkeypatch.setattr(items_alike, "_select_rarest_words", counted)
     items = tuple(Item(f"i{n}", f"What is the capital of country number w{n}?") for n in range(500))
     items_alike._find_similar_prompts(Pool((Agent("a"),), items, np.full((1, 500), "x", dtype=object), "capitals"))
-    assert max(is_covered) <= 2 * 500, "pairs of items that share a word of their prefixes, each with itself among them"
+    assert max(is_covered) <= 2 * 500, (
+        "pairs of items that share one of their rarest words, each with itself among them"
+    )
 
 
 @pytest.mark.slow

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import re
 import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,16 @@ import pytest
 
 import youden as package
 from commands import Youden, wire_judge, write_config, write_pool_table
-from narrowing import not_none
-from small_pools import make_pool
+from narrowing import not_none, untyped
+from small_pools import make_pool, part_of
 from stops import AT_RISK, TABLES, bench
 from unruly_server import UnrulyServer
 from wire_server import Reply, WireServer, running, same_item
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import iter_responses
-from youden.errors import BudgetError, ConfigError, RunFolderError, YoudenError
+from youden.errors import BudgetError, ConfigError, PoolError, RunFolderError, YoudenError
 from youden.runs.run_object import Run
-from youden.types import Pool
+from youden.types import Agent, Pool
 
 FITTED = (*TABLES, "scores_row.csv", "pairs.parquet", "curl.csv", "plan.parquet", "ranking.json", "fit.json")
 CALLS = 150
@@ -398,3 +399,62 @@ def test_jupyter_shows_the_progress_and_the_table_of_a_run(tmp_path: Path) -> No
     assert ended.returncode == 0, ended.stderr
     assert '<progress max="110" value="110"></progress>' in ended.stdout
     assert "<table>" in ended.stdout
+
+
+def test_an_extension_states_left_out_items_empty_responses_and_similar_ids(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = make_pool(5, 9)
+    run = package.run(part_of(whole, slice(4), slice(8)), calls=100, out=tmp_path / "run", progress=False)
+    texts = whole.texts[4:].copy()
+    texts[0, :2] = ""
+    run.extend(replace(whole, agents=(Agent("A0"),), texts=texts, name="new"), progress=False)
+    notes = [
+        re.sub(r"-\w{12}:", "-DIGEST:", record.getMessage())
+        for record in caplog.records
+        if record.name == "youden.workflows.extend"
+    ]
+    assert notes == [
+        "new-DIGEST: agents: names that differ only in case, spaces, invisible characters or Unicode form count as different: "
+        "'A0', 'a0'",
+        "new-DIGEST: 1 item is not in the run and left out: i8; add items by an extension of their own",
+        "new-DIGEST: 2 added responses are empty and count as failures",
+    ]
+
+
+def test_repeats_of_unknown_agents_are_refused_with_the_right_reason(tmp_path: Path) -> None:
+    whole = make_pool(5, 8)
+    run = package.run(part_of(whole, slice(4)), calls=100, out=tmp_path / "run", progress=False)
+    with pytest.raises(PoolError, match=r"no further responses of the run's agents .*\[join-none\]"):
+        run.extend(repeats=part_of(whole, slice(4, 5)), progress=False)
+
+
+def test_a_pool_in_another_order_is_refused_with_that_reason(tmp_path: Path) -> None:
+    frame = frame_of(make_pool(4, 8))
+    package.run(frame, calls=100, out=tmp_path / "run", progress=False)
+    with pytest.raises(
+        RunFolderError, match=r"items in another order than those.* Restore the pool .*\[run-mismatch\]"
+    ):
+        package.run(frame.iloc[::-1], calls=100, out=tmp_path / "run", progress=False)
+
+
+def test_an_extension_of_a_missing_run_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(YoudenError):
+        Run("runs/first").extend(frame_of(make_pool(4, 8)), progress=False)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("settings", [{"target": "these"}, {"families": {"a0": 1}}, {"families": {"a0": None}}])
+def test_refused_settings_of_a_fit_leave_the_config_of_the_run_readable(first: Run, settings: dict[str, Any]) -> None:
+    config = (first.path / "config.yaml").read_bytes()
+    with pytest.raises(ConfigError, match=r"\[run-config\]"):
+        untyped(first.fit)(**settings)
+    assert (first.path / "config.yaml").read_bytes() == config
+    assert first.fit().ranking.shape[0] > 0
+
+
+def test_the_letters_of_one_agent_or_attack_are_not_read_as_several(first: Run) -> None:
+    with pytest.raises(YoudenError, match=r"at least 2 agents.*got 1\..*\[panel-small\]"):
+        first.fit(trusted=first.ranking.agent[0])
+    assert len(first.stress(attacks="template", progress=False).attacks) == 1

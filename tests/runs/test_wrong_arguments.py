@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import youden as package
+from narrowing import untyped
 from small_pools import make_pool
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import InputError
@@ -18,6 +21,7 @@ from youden.runs.run_object import Run
 from youden.types import Plan
 
 POOL = make_pool(4, 12)
+LABELS = pd.DataFrame({"agent": ["a0", "a1"], "item": ["i0", "i0"], "label": [0, 1]})
 API: Any = package
 """The package without types, for arguments of wrong types."""
 
@@ -65,6 +69,8 @@ def test_a_seed_that_is_not_a_whole_number_is_refused(seed: Any, match: str) -> 
         (API.rank, r"`verdicts` .*got Plan. Pass what youden.judge returns"),
         (lambda plan: API.judge(plan, max_cost="2"), r"`max_cost` .*got str. Set an amount in USD"),
         (lambda _: API.read_run(None), r"`path` .*got NoneType. Pass the folder of a run"),
+        (lambda _: API.read_pool(pa.table({"agent": ["a"]})), r"got pyarrow.Table. Convert it by .*`to_pandas\(\)`"),
+        (lambda _: API.audit(pa.table({"model": ["a"]})), r"got pyarrow.Table. Convert it by .*`to_pandas\(\)`"),
         (lambda _: API.run(POOL, out=""), "run-out"),
         (lambda _: API.run(POOL, out=None), r"`out` .*got NoneType"),
         (lambda _: API.run(POOL, out="r", labels=3), r"`labels` .*got int"),
@@ -83,10 +89,20 @@ def test_an_argument_of_the_wrong_type_is_refused(call: Callable[[Any], object],
         (lambda run: run.gate("a0", baseline=None), r"`baseline` .*got NoneType"),
         (lambda run: run.gate("a0", baseline="a1", margin="0.05"), r"`margin` .*got str"),
         (lambda run: run.gate("a0", baseline="a1", scale=(1, 5)), "gate-labels"),
+        (lambda run: run.gate("a0", baseline="a1", scale=np.array([1, 5])), "gate-labels"),
+        (lambda run: run.fit(labels=LABELS), r"`labels` .*got DataFrame. Pass the path"),
+        (lambda run: run.fit(families=LABELS), r"`families` .*got DataFrame. Pass a mapping"),
         (lambda run: run.label("5", "l.csv"), r"`n` .*got str"),
         (lambda run: run.label(0, "l.csv"), "label-number"),
         (lambda run: run.rejudge(lambda a, b: a == b), r"`judge` .*got function"),
+        (lambda run: run.rejudge("lexical", max_missing=7), r"'max_missing' is 7.*Set a fraction.*run-config"),
         (lambda run: API.compare(run, run.ranking), r"`runs` .*got DataFrame"),
+        (lambda run: run.quality([LABELS, LABELS]), r"got DataFrame. .*`pandas.concat` joins several.*quality-column"),
+        (lambda run: run.quality(pa.Table.from_pandas(LABELS)), r"got pyarrow.Table. Convert it by .*`to_pandas\(\)`"),
+        (
+            lambda run: run.extend(top=1, calls=3),
+            r"too few for a first round.*got 3. Set at least 30 .*extend-too-few-calls",
+        ),
     ],
 )
 def test_an_argument_of_the_wrong_type_of_a_method_is_refused(
@@ -114,3 +130,10 @@ def test_the_judge_of_a_rejudge_may_be_a_path(small_run: Run, tmp_path: Path) ->
     judge.write_text("name: own\nbackend: lexical\n", encoding="utf-8")
     second = small_run.rejudge(judge, out=tmp_path / "second")
     assert load_judge_of_run(second.folder.read_config()).name == "own"
+
+
+def test_rejudge_accepts_numbers_of_numpy_and_the_path_of_a_store(small_run: Run, tmp_path: Path) -> None:
+    second = untyped(small_run.rejudge)(
+        "lexical", calls=np.int64(30), seed=np.int64(2), store=tmp_path / "s.db", out=tmp_path / "second"
+    )
+    assert second.plan.seed == 2

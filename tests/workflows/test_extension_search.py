@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -104,3 +105,13 @@ def test_an_impossible_search_is_refused_before_a_call(
     ended = youden("extend", "best", "runs/r", *options)
     assert (ended.code, one_server.n_requests) == (2, asked), ended.err
     assert said in ended.err
+
+
+def test_the_next_step_of_a_run_that_is_a_search_is_a_command_that_works(youden: Youden) -> None:
+    write_config(Path("s.yaml"), pool="datasets/field-notes", calls=300, top=1)
+    next_step = re.search(
+        r"next: `youden (run runs/s/config.yaml) --calls N --out NEW`", youden("run", "s.yaml").well().err
+    )
+    words = not_none(next_step)[1].split()
+    youden(*words, "--calls", "600", "--out", "longer").well()
+    assert len(RunFolder(Path("longer")).read_plan()) > len(RunFolder(Path("runs/s")).read_plan())

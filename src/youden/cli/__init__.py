@@ -24,7 +24,7 @@ from youden.text.printable import format_command, mask_passwords, printable, rep
 
 HEADINGS: dict[str, dict[str, str]] = {
     "Get started": {
-        "demo": "youden.cli.start:demo_command",
+        "demo": "youden.cli.demo:demo_command",
         "init": "youden.cli.start:init_command",
         "doctor": "youden.cli.doctor:doctor_command",
         "check": "youden.cli.start:check_command",
@@ -69,7 +69,7 @@ COMMANDS = {name: location for commands in HEADINGS.values() for name, location 
 RESUMABLE = frozenset({"demo", "run", "judge", "generate", "calibrate", "stress", "extend", "rejudge"})
 """Commands that send requests and store the answers, so that running them again resumes them."""
 
-IDLE = {"OPENBLAS_THREAD_TIMEOUT": "4"}
+DEFAULT_ENVIRONMENT = {"OPENBLAS_THREAD_TIMEOUT": "4"}
 """Environment variables that make the matrix threads of numpy sleep when idle; by default they spin after every product."""
 MAX_MESSAGE_CHARACTERS = 600
 """Maximum length of a printed error message."""
@@ -111,13 +111,13 @@ def youden() -> None:
 def main() -> None:
     """Run the command line and exit the process.
 
-    Expected errors are printed as one message without a traceback. A bug of youden itself is not caught: its exception is raised
-    with the traceback.
+    An error of the user's input, of a file or of a plugin is printed as one message without a traceback. If youden itself has a
+    bug, `_describe_plugin_error` raises the exception again, and the traceback is shown.
     """
     _prepare_process()
     try:
         with raise_on_signals(_format_stop_message):
-            code = youden.main(standalone_mode=False)
+            result = youden.main(standalone_mode=False)
     except YoudenError as error:
         _print_error(str(error))
         if error.slug in ("outage", "stopped"):
@@ -139,25 +139,34 @@ def main() -> None:
         problem = f"{error.filename or 'A file'}: {error.strerror or error}"
         _print_error(f"{problem}. Check the path, its permissions and the disk. [file]")
         sys.exit(2)
-    except (KeyboardInterrupt, click.exceptions.Abort) as stop:
-        number = _get_signal_number(stop)
+    except (KeyboardInterrupt, click.exceptions.Abort) as interrupt:
+        signal_number = _get_signal_number(interrupt)
         with suppress(OSError):
-            click.echo(_format_stop_message(number), err=True)
-        sys.exit(128 + number)
+            click.echo(_format_stop_message(signal_number), err=True)
+        sys.exit(128 + signal_number)
     except Exception as error:
-        _print_error(_describe_plugin_error(error))
+        message = _describe_plugin_error(error)  # raises the error again if it is a bug of youden
+        _print_error(message)
         sys.exit(2)
-    sys.exit(code if isinstance(code, int) else 0)
+
+    # a command returns an exit code, or None for success
+    sys.exit(result if isinstance(result, int) else 0)
 
 
 def _prepare_process() -> None:
-    """Set the defaults of environment variables, and how output is printed on terminals without Unicode."""
-    for name, value in IDLE.items():
+    """Prepare the environment variables, the output streams and the reports of this process.
+
+    Environment variables that the user has not set get their defaults. If a terminal cannot display a character, a similar one is
+    printed, and no error is raised. If a local file replaces a file that ships with youden, a message is printed.
+    """
+    for name, value in DEFAULT_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    codecs.register_error("plainly", replace_unencodable)
+
+    codecs.register_error("youden-replace", replace_unencodable)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="plainly")
+            stream.reconfigure(errors="youden-replace")
+
     set_shadow_reporter(_print_message)
 
 
@@ -169,7 +178,7 @@ def _get_signal_number(stop: BaseException) -> int:
 
 
 def _describe_plugin_error(error: Exception) -> str:
-    """Describe an unexpected error as a bug of the plugin package in which it was raised.
+    """Describe an unexpected error that was raised in the code of a plugin, as a bug of that plugin.
 
     If no plugin raised the error, it is a bug of youden itself, and the error is raised again.
     """

@@ -49,11 +49,11 @@ def audit_command(
     lm-eval (samples_*.jsonl, results_*.json), HELM (per_instance_stats.json), MTEB or SWE-bench (reports), or a folder of these.
     If several tables have no column of models, each of them counts as one model, named by its file. Nothing is judged.
 
-    The scores of a model are averaged over items; if scores are missing, an additive fit (model + item) adjusts for items without
-    a score of the model. Intervals and ranks describe how the models would score on more items like these. The result
-    also states which models do not differ significantly, how reliable the scores are, and how few items decide the first place.
-    --column sets the column of each role (model, item or score) that is not recognized. --out writes report.html and tables to a
-    folder; without it, the result is only printed.
+    The scores of a model are averaged over items; if a model lacks scores for some items, an additive fit (model + item) adjusts
+    for the difficulty of these items. Intervals and ranks describe how the models would score on more items like these. The
+    result also states which models do not differ significantly, how reliable the scores are, and how few items decide the first
+    place. --column sets the column of each role (model, item or score) that is not recognized. --out writes report.html and
+    tables to a folder; without it, the result is only printed.
     """
     from youden.pipeline.score_audit import audit
     from youden.report.pages.audit_page import check_audit_folder, write_audit

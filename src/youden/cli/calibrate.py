@@ -49,11 +49,10 @@ def calibrate_command(
 ) -> int:
     """Test judges on trials whose correct answers are known.
 
-    The argument is a POOL, or the CONFIG (.yaml) of a run, which sets pool, judge, design and seed. Each judge
-    answers --calls trials: random paired and independent trials of the plan of that run, so that `youden run` reuses their
-    answers. Some are repeated, in the same and in the opposite order. In others, the length of the texts suggests the wrong
-    answer. Finally, responses are compared with themselves, with a near-copy and with a template without content. A third
-    response is added to some pairs.
+    The argument is a POOL, or the CONFIG (.yaml) of a run, which sets pool, judge, design and seed. Each judge answers --calls
+    random paired and independent trials of the plan of that run, and `youden run` reuses these answers. Some trials are repeated,
+    in the same and in the opposite order. In some trials, the length of the texts suggests the wrong answer. Finally, responses
+    are compared with themselves, with a near-copy and with a template without content. A third response is added to some pairs.
 
     For each judge, the result contains TPR, FPR and Youden's J with intervals, and how often its answer changes with the order
     or on repetition. It also contains the missing answers, the latency and the cost. Each judge is accepted or rejected by a
@@ -113,9 +112,10 @@ def _make_table(results: tuple[CalibratedJudge, ...]) -> Table:
 
 
 def _format_measures(result: CalibratedJudge) -> dict[str, str]:
-    """Format the error rates, biases, seconds and costs of one calibrated judge, by the name of the measure.
+    """Format the error rates, biases, durations and costs of one calibrated judge, by the name of the measure.
 
-    Rates have 95% intervals.
+    Rates have 95% intervals. "J, misleading length" is Youden's J (TPR − FPR) on trials in which the lengths of the texts suggest
+    the wrong answer. An open path is an inconsistency: the judge answers yes to the pairs (a, b) and (b, c), but no to (a, c).
     """
     measures, bill = result.measures, result.bill
     values = {
@@ -208,14 +208,14 @@ def stress_command(
     The pool is POOL, or the pool of a judged RUN. An attack consists of agents that try to raise their ranks: clones, a ring with
     a secret word, templates, concatenated or paraphrased responses of other agents, copied sources, words of the prompt, padding,
     instructions to the judge, and others. Without --attack, all are planted. They modify the responses of --base-agent, by
-    default the agent that ranks last. Each planted agent is compared with each agent of the pool as often as those are with
-    each other. Only trials with planted agents are new; answers to the others come from the store. With a judge that makes no
-    calls, the command runs offline.
+    default the agent that ranks last. Each planted agent is compared with each agent of the pool as often as two agents of the
+    pool are compared. Only trials with planted agents are new; answers to all other trials come from the store. With a judge that
+    makes no calls, the command runs offline.
 
-    The result shows the ranks of the attackers in three rankings. The first is the main ranking. In the robust ranking, agents
-    that agree more than any honest group on record count as one partner and do not score each other. The family-balanced
-    ranking is shown if agents name families. The result also shows how much the ranks of other agents change, and what
-    `youden check` and the alarms detect.
+    The result shows the ranks of the attackers in three rankings. The first is the main ranking. The second is the robust
+    ranking: agents that agree more than any recorded group of honest agents count as one partner, and do not score each other.
+    The third is the family-balanced ranking, which is shown if the pool names the families of its agents. The result also shows
+    how much the ranks of other agents change, and what `youden check` and the alarms detect.
 
     --max-cost limits the total cost of all attacks. If they would cost more, no request is sent. Plugins can add attacks by the
     entry-point group youden.attacks. Run the same command again to resume.

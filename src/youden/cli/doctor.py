@@ -46,8 +46,8 @@ NOT_USABLE = 2
 def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
     """Check the installation and the API keys, or test JUDGE.
 
-    Without JUDGE, the command lists the extras and the commands that need them, the judges and the state of their API keys, and
-    the age of the shipped prices. It warns if the prices are older than 180 days.
+    Without JUDGE, the command lists the extras (optional packages) with the commands that need them, and the judges with the
+    state of their API keys. It states the age of the shipped prices, and warns if they are older than 180 days.
 
     JUDGE is the name of a judge in configs/judges/, the path of a .yaml file, or a model such as gpt-4o or anthropic/NAME. The
     file may also be the config of a run or a file of agents. One request is sent to check the key, the connection, the model, the
@@ -63,6 +63,7 @@ def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
     if trust:
         _trust_judges(judges, as_json=as_json)
         return 0
+
     from youden.judging.doctor import diagnose
 
     diagnoses: list[Diagnosis] = []
@@ -154,22 +155,23 @@ def _trust_judges(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
 
 
 def _find_new_key_uses(judges: Sequence[JudgeConfig]) -> list[KeyUse]:
-    """Find the environment variables that judges send to hosts which do not belong to the provider of the API key.
+    """Find the API keys that judges would send to a host only with the user's permission.
 
-    Only a host outside the provider needs the permission of the user. The provider's own hosts are known, and may always get its
-    key.
+    A key may always be sent to the hosts of its own provider, for example OPENAI_API_KEY to api.openai.com. For any other host,
+    the user must give permission.
 
     judges : judges whose keys the user wants to allow; a jury represents all its members
 
-    Returns each use, an environment variable and a host, once.
+    Returns the distinct pairs of an environment variable, which contains the key, and a host.
     Raises: ConfigError [key-over-http] if a key would be sent over http to another machine.
     """
     from youden.judging.config.trust import is_known_key_use
 
     all_uses: list[KeyUse] = []
     for judge in judges:
-        for single_judge in judge.judges or (judge,):
-            single_judge.check_addresses(sends_key=single_judge.key_variable is not None)
+        members = judge.judges or (judge,)  # the judges of a jury, or the judge itself
+        for member in members:
+            member.check_addresses(sends_key=member.key_variable is not None)
         all_uses += judge.find_key_uses()
 
     distinct_uses = dict.fromkeys(all_uses)
@@ -182,29 +184,32 @@ def _print_installation(*, as_json: bool) -> None:
     from youden.judging.config.price_table import check_price_age, describe_table
 
     judges = list_judges()
-    price_age = check_price_age()
+    price_finding = check_price_age()
     if as_json:
-        output.print_json(_installation_to_json(judges, price_age, describe_table()))
+        output.print_json(_installation_to_json(judges, price_finding, describe_table()))
         return
 
     versions = f"youden {__version__}, Python {platform.python_version()}"
     click.echo(f"{versions}; commands listed below a missing extra cannot be used\n")
     _print_extras()
     _print_keys(judges)
-    click.echo(f"\nprices: {describe_table()}\n  {price_age.severity:<7}  {price_age.message}")
-    if price_age.remedy:
-        click.echo(f"           {price_age.remedy}")
+
+    click.echo(f"\nprices: {describe_table()}")
+    click.echo(f"  {price_finding.severity:<7}  {price_finding.message}")
+    if price_finding.remedy:
+        click.echo(f"           {price_finding.remedy}")
 
 
-def _installation_to_json(judges: Iterable[JudgeConfig], price_age: Finding, price_source: str) -> dict[str, Json]:
+def _installation_to_json(judges: Iterable[JudgeConfig], price_finding: Finding, price_source: str) -> dict[str, Json]:
     """Convert the state of the installation to JSON, for the option --json of the command without a judge.
 
     judges : judges whose API keys are looked up
-    price_age : finding on the age of the shipped price table, with the age in days as the fact "age_days"
+    price_finding : finding that states whether the shipped price table is too old; its fact "age_days" is the age in days
     price_source : description of the price table
 
-    Returns the version, the extras (optional dependencies) with their missing packages, and the prices. The key "keys"
-    contains, for each judge, the environment variable of its API key and where the variable is set (None if it is not set).
+    Returns the version, the extras (optional dependencies) with their missing packages, and the prices. The key "keys" has one
+    entry per judge: `variable` is the environment variable of its API key, `set` whether the variable has a value, and `in`
+    where the value was found (None if there is none).
     """
     extras: Json = {name: {**extra._asdict(), "missing": list(extra.missing)} for name, extra in EXTRAS.items()}
 
@@ -213,8 +218,8 @@ def _installation_to_json(judges: Iterable[JudgeConfig], price_age: Finding, pri
         _, location = judge.find_key(os.environ)
         keys[judge.name] = {"variable": judge.key_variable, "set": bool(location), "in": location or None}
 
-    age_days = cast("Json", price_age.facts["age_days"])
-    prices: Json = {"source": price_source, "status": price_age.severity, "age_days": age_days}
+    age_days = cast("Json", price_finding.facts["age_days"])
+    prices: Json = {"source": price_source, "status": price_finding.severity, "age_days": age_days}
     return {"version": __version__, "extras": extras, "keys": keys, "prices": prices}
 
 

@@ -38,11 +38,10 @@ F = TypeVar("F", bound=Callable[..., None])
 def extend_command() -> None:
     """Extend RUN by agents, items, repeats or more calls.
 
-    RUN is the folder of a judged run. Only new trials are judged. New agents are compared with a balanced sample of the first
-    agents of the run (the anchors), on items on which these were judged, and get abilities on the same scale. They do not
-    change the abilities of other agents. New items and more calls add trials of all agents, namely the trials that a larger
-    budget would have planned. If agents have several responses to an item, new trials use the response that was shown least
-    often.
+    RUN is the folder of a judged run. Only new trials are judged. New agents are compared with the anchors, a balanced sample of
+    the first agents of the run, on items on which the anchors were judged. Their abilities are on the same scale, and the
+    abilities of other agents do not change. New items and more calls add trials of all agents: those that a larger budget would
+    have planned. If agents have several responses to an item, new trials use the response that was shown least often.
 
     Calls and cost are printed before any request is sent. The ranking changes only when all new answers are stored. To resume an
     extension that was stopped before its report was written, run the same command again; no stored answer is paid for
@@ -52,29 +51,28 @@ def extend_command() -> None:
 
 
 def _extend_subcommand(name: str, *parameters: Callable[[F], F]) -> Callable[[F], click.Command]:
-    """Return a decorator that makes a function a subcommand of `youden extend`, which adds agents, items or calls to a run.
+    """Return a decorator that makes a function a subcommand of `youden extend`.
+
+    Each subcommand adds something else to a run: agents, items, repeats or calls. All have the argument RUN and some shared
+    options.
 
     name : name of the subcommand
-    parameters : click decorators of the options and arguments that only this subcommand has, in the order of the help. The help
-        lists them after RUN and before the options that all subcommands have
+    parameters : click decorators of the options and arguments that only this subcommand has. The help lists them in this order,
+        between RUN and the shared options.
     """
+    decorators: tuple[Callable[..., Any], ...] = (
+        options.run,
+        *parameters,
+        run_options.config_options("judge", "max_cost", "max_missing", "target"),
+        run_options.judging_options,
+        options.dry_run,
+        options.output_options,
+    )
 
     def make_subcommand(function: F) -> click.Command:
-        """Add RUN, `parameters` and the shared options to a function, and register it as the subcommand `name`."""
-        in_order_of_help: tuple[Callable[..., Any], ...] = (
-            options.run,
-            *parameters,
-            run_options.config_options("judge", "max_cost", "max_missing", "target"),
-            run_options.judging_options,
-            options.dry_run,
-            options.output_options,
-        )
-
-        # click lists the option that was added last first
-        command = function
-        for decorator in reversed(in_order_of_help):
-            command = decorator(command)
-        return extend_command.command(name)(command)
+        """Add RUN, the options of this subcommand and the shared options to a function, and register it in `youden extend`."""
+        function_with_parameters = options.add_parameters(function, decorators)
+        return extend_command.command(name)(function_with_parameters)
 
     return make_subcommand
 
@@ -159,8 +157,8 @@ def half_width_command(**arguments: Any) -> None:
 def best_command(top: int | None, max_regret: float | None, **arguments: Any) -> None:
     """Search RUN for its best agents, in rounds.
 
-    Each round queries the judge about fewer agents: those that may still be among the best. --max-cost limits the total cost of
-    all rounds.
+    Each round queries the judge only about agents that may still be among the best, so each round has fewer agents. --max-cost
+    limits the total cost of all rounds.
     """
     if top is None and max_regret is None:
         top = 1
@@ -228,7 +226,7 @@ def _print_extended_run(
     plan: dict[str, Json],
     output_mode: options.OutputMode,
 ) -> None:
-    """Write the report of an extended run, and print the run with the changes that the extension made.
+    """Write the report of an extended run, and print its new ranking and how the extension changed the abilities.
 
     fitted : the run with its new ranking
     end_reason : why a search for the best agents ended; an empty string for other extensions
@@ -238,10 +236,12 @@ def _print_extended_run(
     from youden.workflows.extend import list_agents_with_wide_intervals
 
     summary = write_report(planned.run.folder)
-    warnings = _describe_wide_intervals(planned, list_agents_with_wide_intervals(planned, fitted))
+    agents_with_wide_interval = list_agents_with_wide_intervals(planned, fitted)
+    warnings = _describe_wide_intervals(planned, agents_with_wide_interval)
     if output_mode == "json":
         output.print_warnings(warnings)
-        output.print_json(plan | _extended_run_to_json(fitted, summary, end_reason))
+        result = _extended_run_to_json(fitted, summary, end_reason)
+        output.print_json({**plan, **result})
         return
 
     search_end = f"search: {end_reason}" if end_reason else ""
@@ -255,11 +255,12 @@ def _print_extended_run(
 
 
 def _extended_run_to_json(fitted: RunFit, summary: Summary, end_reason: str) -> dict[str, Json]:
-    """Convert the result of an extension to JSON: what it changed, and the recommendation of the extended run.
+    """Convert the result of an extension to JSON: the changes, and the recommendation of the extended run.
 
     fitted : the run with its new ranking
     summary : summary of this run, with the changes in sentences
-    end_reason : why a search for the best agents ended; an empty string for other extensions, whose result has no key "ended"
+    end_reason : why a search for the best agents ended. Other extensions pass an empty string, and the result then has no key
+        "ended"
     """
     extension = fitted.facts.extension
     changes: Json = None
@@ -367,10 +368,10 @@ def rejudge_command(
     """Query a second judge on a sample of the trials of RUN.
 
     The sample is balanced over agents and items. The result shows how often the judges agree on a trial, and the correlation of
-    their rankings. For comparison, it shows the correlation between the ranking of RUN and one from the sampled trials alone.
-    It lists agents whose abilities differ significantly between the judges, and states whether a judge favours agents of its
-    own family. The family of an agent is `meta.family` in agents.jsonl of the pool. That of a judge is `family:` in its config,
-    or --family JUDGE=NAME.
+    their rankings. For comparison, it shows the correlation between the ranking of RUN and the ranking that the first judge gives
+    on the sampled trials alone. It lists agents whose abilities differ significantly between the judges, and states whether a
+    judge favours agents of its own family. The family of an agent is `meta.family` in agents.jsonl of the pool. The family of a
+    judge is `family:` in its config, or --family JUDGE=NAME.
 
     The sample becomes a separate run with its own config, which `youden run`, `report`, `compare` and `cassette` accept. Stored
     answers are reused. Run the same command again to resume. --dry-run writes the config and the plan of the new run, and sends

@@ -12,7 +12,7 @@ from youden.cli import UNDECIDED, options, output
 from youden.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from youden.run_keys import Target
     from youden.types.pool import Json
@@ -100,15 +100,15 @@ def gate_command(
 
     With several --agent options, the exit code is 1 if any agent is worse, else 3 if any is undecided.
 
-    If the result is undecided, the output contains a command that adds enough calls for a decision with a probability of 90%,
-    whatever the true difference, or the number of items that such a decision needs. With fewer than about 70 items, agents
-    that hardly differ are always undecided.
+    If the result is undecided, the output contains a command that adds enough calls for a decision. The probability of a decision
+    is then 90%, whatever the true difference. If more calls are not enough, the output states how many items such a decision
+    needs. With fewer than about 70 items, agents that hardly differ are always undecided.
 
     No request is sent. You can repeat the test after adding calls. Interim analysis m has an alpha of 2.5% / 2^(m−1) per side.
-    Over all analyses, the probability of a wrong "worse" is therefore at most 5%, and so is that of a wrong pass. The
-    analyses are counted in --ledger, by default gates.json in RUN. Repeating the test on the same answers does not count. With
-    --dry-run, no test is made: the command prints the number and the level of the next analysis. Several --agent options of one
-    command share alpha (Bonferroni), but separate commands do not.
+    Over all analyses, the probability of a wrong "worse" is therefore at most 5%, and the probability of a wrong pass is at most
+    5%. The analyses are counted in the file --ledger, by default gates.json in RUN. Repeating the test on the same answers does
+    not count. With --dry-run, no test is made: the command prints the number and the level of the next analysis. Several --agent
+    options of one command share alpha (Bonferroni), but separate commands do not.
 
     --by quality compares the estimated mean labels instead (see `youden quality`). Other labels count as another analysis.
     """
@@ -130,7 +130,7 @@ def gate_command(
         folder = judged_run.folder
         labels = read_answers(folder, files, label=label, scale=scale) if files else None
         analyses = plan_analyses(folder, agents, baseline=baseline, ledger=ledger, target=target, labels=labels)
-        _print_analyses(analyses, baseline, as_json=as_json)
+        _print_planned_analyses(analyses, baseline, as_json=as_json)
         return 0
 
     gate = judged_run.gate(
@@ -152,16 +152,22 @@ def gate_command(
     return EXIT_CODES.get(gate.outcome, 0)
 
 
-def _print_analyses(analyses: Iterable[GateAnalysis], baseline: str, *, as_json: bool) -> None:
-    """Print the interim analyses that a gate would make: one per agent that is compared with the baseline.
+def _print_planned_analyses(analyses: Sequence[GateAnalysis], baseline: str, *, as_json: bool) -> None:
+    """Print which tests the command would make without --dry-run, one line per agent, to standard error.
 
-    The notes are printed to standard error; with `as_json`, the analyses are also printed to standard output.
+    Each test is an interim analysis: one of several tests of the same agent, over which alpha (the probability of a wrong result)
+    is divided. The number and the significance level of each test are printed. With `as_json`, the analyses are also printed to
+    standard output.
+
+    baseline : agent with which the agents are compared
     """
     if as_json:
         records: list[Json] = [asdict(analysis) for analysis in analyses]
         output.print_json({"dry_run": True, "calls": 0, "usd": 0.0, "analyses": records})
-    for analysis in analyses:
+
+    for planned in analyses:
+        analysis_number = planned.analysis
         output.print_note(
-            f"{analysis.agent} against {baseline}: interim analysis {analysis.analysis}, at a level of "
-            f"{100 * analysis.level:.4g}%; 0 calls, $0.00"
+            f"{planned.agent} against {baseline}: interim analysis {analysis_number}, at a level of "
+            f"{100 * planned.level:.4g}%; 0 calls, $0.00"
         )

@@ -5,7 +5,7 @@ A group imports a command's module only if the command or its help is used. Valu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial, wraps
 from importlib import import_module
@@ -25,7 +25,7 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first argument names; an unknown name is a usage error that suggests similar names.
+        """Find the command that the first argument names. For an unknown name, raise a usage error with similar names.
 
         Returns the name, the command, and the remaining arguments. During shell completion, an unknown name is not an error:
         name and command are then None.
@@ -89,7 +89,7 @@ class Number(click.FloatRange):
     name = "number"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Convert the text of an option to a float; anything but a finite number in the range is a usage error.
+        """Convert the text of an option to a float; raise a usage error unless it is a finite number in the range.
 
         The limits of the range are valid numbers, unless the object was created with `min_open` or `max_open`.
         """
@@ -140,7 +140,8 @@ def parse_pairs(
     Returns
     -------
     callable
-        Returns the values by name. A text without a name, "=" or a value is a usage error, and so is a name that occurs twice.
+        Returns the values by name. A usage error is raised if a text lacks the name, the "=" or the value, or if a name occurs
+        twice.
     """
     return partial(_split_pairs, example=example, split_at_last=split_at_last)
 
@@ -179,12 +180,12 @@ def check_usage(*rules: tuple[object, str]) -> None:
     Parameters
     ----------
     *rules : tuple of (object, str)
-        Value that is true if the rule is violated, and the message for that case.
+        One pair per rule: a value that is true if the rule is violated, and the error message.
 
     Raises
     ------
     click.UsageError
-        If a rule is violated; with the message of the first such rule.
+        If a rule is violated. The message is the one of the first violated rule.
     """
     for is_violated, message in rules:
         if is_violated:
@@ -195,6 +196,27 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., object])
 OutputMode = Literal["short", "quiet", "verbose", "json"]
 """How much a command prints of a run, and in which format."""
+
+
+def add_parameters(command: Callable[..., R], decorators: Sequence[Callable[..., Any]]) -> Callable[..., R]:
+    """Add options and arguments to a command, so that its help lists them in the order in which they are passed here.
+
+    Parameters
+    ----------
+    command : callable
+        Function of the command.
+    decorators : sequence of callable
+        Decorators such as `click.option("--seed")`, each of which adds one or more options or arguments.
+
+    Returns
+    -------
+    callable
+        The command with all options and arguments.
+    """
+    # click lists the option that was added last first
+    for add_parameter in reversed(decorators):
+        command = add_parameter(command)
+    return command
 
 
 def explain_ability(function: F) -> F:
@@ -357,25 +379,28 @@ def open_store_option(function: Callable[..., R]) -> Callable[..., R]:
         """Call the command. With --open-store, it may open the store of the config, and send it the user's password."""
         if not opens_store:
             return function(**arguments)
-        command = _with_stores_allowed(function, password=True)
-        return command(**arguments)
+        call_with_open_store = _allow_network_stores(function, password=True)
+        return call_with_open_store(**arguments)
 
     return call_with_permission
 
 
 def allow_config_store(function: Callable[..., R]) -> Callable[..., R]:
     """Let a command open any store that its config names, without sending the password in PGPASSWORD to it."""
-    return wraps(function)(_with_stores_allowed(function, password=False))
+    return wraps(function)(_allow_network_stores(function, password=False))
 
 
-def _with_stores_allowed(function: Callable[..., R], *, password: bool) -> Callable[..., R]:
-    """Return a command that may open the network stores that the configs of run folders name.
+def _allow_network_stores(function: Callable[..., R], *, password: bool) -> Callable[..., R]:
+    """Wrap a command so that it may open network stores: databases of answers on another host.
+
+    By default, only a store that the user names may be opened. The wrapped command may also open a store that is named in the
+    config of a run folder, which may come from another person.
 
     password : whether the password in the environment variable PGPASSWORD may be sent to the hosts of these stores
     """
 
     def call_with_permission(**arguments: object) -> R:
-        """Call the command with a permission that ends with the call."""
+        """Allow the stores, call the command, and withdraw the permission when the command ends."""
         from youden.judging.store.permission import network_stores_allowed
 
         with network_stores_allowed(password=password):

@@ -83,7 +83,7 @@ def print_warnings(warnings: Iterable[Finding | str]) -> None:
 
 def print_result(
     as_json: bool,
-    value: Mapping[str, Json],
+    result: Mapping[str, Json],
     *,
     answer: Iterable[str] = (),
     tables: Iterable[Table] = (),
@@ -91,13 +91,14 @@ def print_result(
     notes: Iterable[str] = (),
     warnings: Iterable[Finding | str] = (),
 ) -> None:
-    """Print the result of a command as JSON or as text; warnings are printed first, in both formats.
+    """Print the result of a command, either as JSON or as text. Warnings are printed first, in both formats.
 
     Parameters
     ----------
     as_json : bool
-        Whether to print `value` as JSON. Otherwise the text is printed: `answer`, `tables`, `lines` and `notes`, in this order.
-    value : mapping of str to object
+        Whether to print `result` as JSON. If False, the text is printed: `answer`, `tables`, `lines` and `notes`, in this
+        order.
+    result : mapping of str to object
         Result as JSON.
     answer : iterable of str
         Sentences before the tables that answer the question of the command.
@@ -113,7 +114,7 @@ def print_result(
     """
     print_warnings(warnings)
     if as_json:
-        print_json(value)
+        print_json(result)
         return
     for line in answer:
         click.echo(printable(line))
@@ -188,20 +189,22 @@ def print_connections(judge: JudgeConfig) -> None:
 
 
 def print_run_plan(planned: PlannedRun, output_mode: OutputMode = "verbose") -> PrecisionForecast | None:
-    """Print the hosts of the judge, and the plan, the cost and the expected precision of a run, to standard error.
+    """Print the hosts, the plan, the cost and the expected precision of a run, and return the expected precision.
+
+    Everything is printed to standard error. The hosts are the servers to which the judge sends texts.
 
     Parameters
     ----------
     planned : PlannedRun
         Run with its plan.
     output_mode : {"short", "quiet", "verbose", "json"}, default "verbose"
-        "quiet" prints only the hosts to which the judge sends texts. "short" prints the plan in one line, and "verbose" and
-        "json" in several lines of text.
+        "quiet" prints only the hosts. "short" prints the hosts and a plan of one line. "verbose" and "json" print the hosts and
+        a plan of several lines.
 
     Returns
     -------
     PrecisionForecast or None
-        Expected precision of the abilities; None for a run that asks for preferences.
+        Expected precision of the abilities; None for a run whose judge is asked which of two responses is better.
     """
     from youden.pipeline.precision import PrecisionForecast, read_variance_components
 
@@ -231,10 +234,11 @@ def print_plan(
     planned : PlannedRun
         Run with its plan.
     output_mode : {"short", "quiet", "verbose", "json"}
-        "quiet" prints nothing. "short" prints one line. It adds a line each if the pool is too small for the requested
-        calls, if it has empty responses, and if the cost cap does not pay for all calls. The other modes print all details.
+        "quiet" prints nothing. "short" prints one line, and one more line for each of three problems: the pool is too small for
+        the requested calls, the pool has empty responses, or the cost cap does not pay for all calls. The other modes print all
+        details.
     plan, cost : Plan, Cost, optional
-        Trials that will be judged, and their cost. Default: those of the whole run.
+        Trials that will be judged, and their cost. Default: plan and cost of the whole run.
     forecast : PrecisionForecast, optional
         Expected precision, which the modes "verbose" and "json" print.
     half_width : str, optional
@@ -268,13 +272,13 @@ def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
     n_affordable = cost.count_affordable(max_cost)
     if n_affordable is None:
         return []
-    has_answers = cost.stored + n_affordable > 0
-    partial = ""
+    has_answers = cost.stored + n_affordable > 0  # when the run stops
+    partial_fit_hint = ""
     if has_answers and planned.can_be_partial:
-        partial = f"; `youden fit {planned.folder.path}` ranks by the answers so far"
+        partial_fit_hint = f"; `youden fit {planned.folder.path}` ranks by the answers so far"
     return [
         f"the cap of ${max_cost:g} pays for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops, "
-        f"and the same command as before resumes it{partial}"
+        f"and the same command as before resumes it{partial_fit_hint}"
     ]
 
 
@@ -330,8 +334,9 @@ def _describe_coverage(plan: Plan) -> str:
 def _describe_precision(planned: PlannedRun, plan: Plan, cost: Cost, forecast: PrecisionForecast) -> list[str]:
     """Describe the expected precision of a plan, one sentence per element.
 
-    A judge gives either yes-or-no answers or log-probabilities. The last sentence states how many calls the other kind of answer
-    would need for the same precision. It is omitted if the forecast is based on answers of the judge.
+    A judge gives either yes-or-no answers or log-probabilities. The last sentence compares the two: it states how many calls
+    would give the same precision if the judge gave the other kind of answer. The last sentence is left out if the forecast
+    already uses answers of this judge.
 
     planned : run with its judge
     plan : trials that will be judged
@@ -342,13 +347,18 @@ def _describe_precision(planned: PlannedRun, plan: Plan, cost: Cost, forecast: P
 
     usd_per_call = None if cost.usd is None else cost.usd / max(cost.calls, 1)
     lines = [*format_forecast(forecast, usd_per_call=usd_per_call)]
-    other_decision = forecast_other_decision(plan, planned.judge)
-    if other_decision is not None and forecast.source != OWN_ANSWERS:
-        lines.append(format_other_decision(other_decision, usd_per_call=usd_per_call))
+    other_forecast = forecast_other_decision(plan, planned.judge)
+    uses_own_answers = forecast.source == OWN_ANSWERS
+    if other_forecast is not None and not uses_own_answers:
+        lines.append(format_other_decision(other_forecast, usd_per_call=usd_per_call))
     return lines
 
 
 def _format_percent_of_dense(plan: Plan, cost: Cost) -> str:
+    """Format the percentage of the dense calls that a plan makes, and the number of its self-trials, if any.
+
+    Dense calls compare all pairs of agents on all items. A self-trial compares two responses of one agent.
+    """
     if not plan.n_dense_calls:
         return "self-trials"
     n_comparisons = cost.calls - plan.n_self_trials
@@ -416,13 +426,13 @@ def _describe_disagreement(disagreement: Disagreement, label_name: str) -> str:
     return f"{disagreement.agent}: {by_label}, {by_ability}{suffix}"
 
 
-def _print_short(
+def _print_short_summary(
     summary: Summary, next_steps: str, report: str, *, changes: Sequence[str], warnings: Sequence[str]
 ) -> None:
-    """Print a judged run in the short form: recommendation, ranking, few warnings, and a last line with next steps and report.
+    """Print a judged run in the short form: recommendation, ranking, at most three warnings, next steps and report.
 
-    The last line also contains the first and the last part of the signature of the run: the version of youden, and the digest
-    of all settings and inputs.
+    The line with the report also shows the version of youden and the digest of all settings and inputs, which are the first and
+    the last part of the run's signature.
 
     next_steps : what the user can do next; an empty string for nothing
     report : path of the HTML report
@@ -442,9 +452,9 @@ def _print_short(
     if summary.calibration is not None:
         print_note(summary.calibration)
 
-    first_part, *_, last_part = summary.signature.split("|")
+    version, *_, digest = summary.signature.split("|")
     prefix = f"{next_steps}; " if next_steps else ""
-    print_note(f"{prefix}report: {report} ({first_part}, {last_part})")
+    print_note(f"{prefix}report: {report} ({version}, {digest})")
 
 
 def _list_short_warnings(summary: Summary) -> list[str]:
@@ -488,9 +498,9 @@ def print_judged_run(
     end_reason : str, optional
         Reason why a search ended, printed before the next step.
     changes : sequence of str, optional
-        Changes by an extension, only for the short form, in which they replace one warning.
+        Changes by an extension, in sentences. Only the short form prints them, in place of one warning.
     warnings : sequence of str, optional
-        Warnings that are printed before those of the fit; not if "quiet".
+        Further warnings, printed before the warnings of the fit; "quiet" prints none of them.
     """
     from youden.pipeline.next_step import format_next_step
 
@@ -506,7 +516,7 @@ def print_judged_run(
     next_steps = "; ".join(clause for clause in clauses if clause)
 
     if output_mode == "short":
-        _print_short(summary, next_steps, str(folder.path / "report.html"), changes=changes, warnings=warnings)
+        _print_short_summary(summary, next_steps, str(folder.path / "report.html"), changes=changes, warnings=warnings)
         return
     print_fitted_run(summary, as_json=output_mode == "json", warnings=warnings)
     if next_steps:
@@ -521,23 +531,25 @@ def _print_warnings_of_run(summary: Summary, warnings: Iterable[str]) -> None:
 
 
 def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
-    """Describe for which answers the provider reported no credible token usage.
+    """Describe the answers for which the provider reported no number of tokens, or an impossible one.
 
     The actual cost of these answers is unknown. The cost of the run contains their maximum cost.
 
-    warnings : findings of the run; all findings on other subjects are ignored
+    warnings : findings of the run, on any subject
 
     Returns one clause per model, each ending with "; ", so that a line can continue after it. The result is empty if all costs
     are known.
     """
     clauses = []
     for finding in warnings:
-        facts = finding.facts
-        model = facts.get("doubted")  # only findings about unknown costs have this fact
-        if model is not None:
+        # only findings about unknown costs have the fact "doubted", the name of the model
+        if finding.facts.get("doubted") is not None:
+            model = finding.facts["doubted"]
+            n_answers = finding.facts["n"]
+            max_usd = finding.facts["usd"]
             clauses.append(
-                f"{facts['n']:,} answers of '{model}' reported no credible token usage and are booked at "
-                f"their maximum cost, ${facts['usd']:.6g}; "
+                f"{n_answers:,} answers of '{model}' reported no credible token usage and are booked at "
+                f"their maximum cost, ${max_usd:.6g}; "
             )
     return "".join(clauses)
 
@@ -570,7 +582,7 @@ def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str]
 
 
 def _summary_to_json(summary: Summary) -> dict[str, Json]:
-    """Return all facts of a fitted run; `partial` and `labels` are None for a complete run and without labels."""
+    """Return all facts of a fitted run as JSON. `partial` is None for a complete run, `labels` is None without labels."""
     return {
         "run": summary.name,
         "partial": None if summary.facts.partial is None else asdict(summary.facts.partial),

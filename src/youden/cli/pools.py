@@ -73,9 +73,9 @@ def generate_command(
     """Generate a pool of responses of AGENTS to ITEMS.
 
     AGENTS is a YAML file such as configs/agents/paper-30.yaml, or a folder with an agents.yaml such as datasets/python-topics.
-    ITEMS is an items.jsonl (id, prompt), a pool whose items are used, or `python-topics`; the default is `items:` in AGENTS, and
-    it is an error if neither is set. Calls and cost are printed before any request is sent. Run the same command again to
-    resume. If --out has a pool, it must have the same agents and items, and at most as many responses (--repeats).
+    ITEMS is an items.jsonl (id, prompt), a pool whose items are used, or `python-topics`. The default is `items:` in AGENTS. If
+    neither is set, this is an error. Calls and cost are printed before any request is sent. Run the same command again to resume.
+    If --out has a pool, it must have the same agents and items, and at most as many responses (--repeats).
 
     With --replay, no request is sent and no API key is needed: the same pool is made from the answers in --store, for example
     from an imported cassette.
@@ -143,8 +143,17 @@ def _format_max_cost(cost: Cost) -> str:
 def _choose_store(overrides: run_options.Overrides, out: Path, *, makes_calls: bool) -> str:
     """Choose the store for the answers of the models that generate a pool, and return its path or URL.
 
-    The first of the following stores is used: the option --store; the store that the pool in `out` was generated with, if this
-    pool exists; a store in the folder `out`, if the folder already has one or if no model is queried; the default store.
+    The first of the following stores is used:
+
+    1. the store that the option --store names;
+    2. the store with which the pool in `out` was generated, if this pool exists;
+    3. a store in the folder `out`, if the folder has one already, or if no model is queried;
+    4. the store in the environment variable YOUDEN_STORE;
+    5. the store of the project in the current folder.
+
+    overrides : values of the options that are set, by config key
+    out : folder of the pool
+    makes_calls : whether a model is queried
     """
     from youden.judging.store.permission import allow_store
     from youden.pools.generation.generation import is_generated, read_store_location
@@ -274,6 +283,9 @@ def import_command(
 def _print_imported_pool(imported: ImportedPool, out: Path, *, as_json: bool) -> None:
     """Print how files were read as a pool, the size of the pool, and the next command.
 
+    The JSON output has three keys on losses: "left_out" counts the unused rows and responses by reason, "dropped" is the number
+    of unused responses, and "unaligned" lists the items to which at least one agent did not respond.
+
     out : folder of the new pool
     """
     pool = imported.pool
@@ -305,7 +317,7 @@ def _import_peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[st
     """Import data of the paper on peer prediction into the folder `out`, as a pool or as a run, and print its size.
 
     paths : exactly one file or folder; any other number is a usage error
-    columns : values of --column. The columns of these data are known, so any value is a usage error
+    columns : values of --column; must be empty, because the columns of these data are known. Any value is a usage error
     """
     from youden.pipeline.offline import import_peer_prediction
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 def run_with_progress(
     plan: Mapping[str, Json],
-    function: Callable[[ProgressBar | None], T],
+    send_requests: Callable[[ProgressBar | None], T],
     *,
     dry_run: bool,
     as_json: bool,
@@ -34,13 +34,13 @@ def run_with_progress(
     Parameters
     ----------
     plan : mapping of str to object
-        Planned requests as JSON.
-    function : callable
-        Takes the progress bar, or None if `quiet`.
+        Description of the planned requests as JSON, which a dry run prints if `as_json` is True.
+    send_requests : callable
+        Function that takes the progress bar, or None if `quiet` is True.
     dry_run : bool
         Whether to return without calling the function.
     as_json : bool
-        Whether a dry run prints `plan`; if False, it prints nothing.
+        Whether the output of the command is JSON.
     quiet : bool, default False
         Whether to show no progress.
 
@@ -54,9 +54,9 @@ def run_with_progress(
             output.print_json(plan)
         return None
     if quiet:
-        return function(None)
+        return send_requests(None)
     with progress_bar() as bar:
-        return function(bar)
+        return send_requests(bar)
 
 
 mlflow_option = click.option(

@@ -55,16 +55,17 @@ def fit_command(
     An unfinished run is ranked by the answers so far, and marked as partial.
 
     Writes scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json, signature.json and others, and
-    with --labels also labels.json, which measures how well the ranking agrees with the labels. rates.parquet is written
-    for 10,000,000 trials or more only with --rates.
+    with --labels also labels.json, which measures how well the ranking agrees with the labels. A run of 10,000,000 trials
+    or more gets rates.parquet only with --rates.
     """
     from youden.runs.run_object import Run
 
     summary = Run(run).fit(**overrides, labels=labels, rates=rates).summary
     output.print_fitted_run(summary, as_json=as_json)
-    if labels is None or summary.labels is None:
+    validation = summary.labels
+    if labels is None or validation is None:
         return
-    has_labelled_responses = any(label.cells for label in summary.labels.labels)
+    has_labelled_responses = any(label.cells for label in validation.labels)
     if has_labelled_responses:
         command = format_command(["youden", "quality", str(run), "--labels", str(labels)])
         output.print_note(f"to combine labels and ability, run: {command}")
@@ -112,9 +113,10 @@ def compare_command(
     the shared data.
 
     The result also lists the pairs of agents that differ significantly in each run, and states whether the runs agree on their
-    order. --target sets the population of these differences. If two runs contain answers to the same trials, the result also
-    lists the agents whose abilities differ significantly between the judges, and states whether a judge favours agents of its
-    own family: that in its config or of --family JUDGE=NAME, compared with meta.family of the agents of the pool.
+    order. --target sets the population for which the intervals of these differences hold, such as more items of the same kind. If
+    two runs contain answers to the same trials, the result also lists the agents whose abilities differ significantly between the
+    judges, and states whether a judge favours agents of its own family. The family of a judge is `family:` in its config, or
+    --family JUDGE=NAME. The family of an agent is `meta.family` in the pool.
 
     A run that asks for information and one that asks for preferences are compared as two instruments: correlation of the
     rankings, and agents that are significantly above the average agent by one and below it by the other. Two runs that ask for
@@ -147,10 +149,11 @@ def compare_command(
 
 
 def _print_comparison_of_preferences(runs: tuple[Path, ...], *, as_json: bool) -> None:
-    """Print a comparison of two runs by preference, or of a run by preference and a run by information.
+    """Print a comparison of two runs, at least one of which asks for preferences.
 
-    A run by preference asks which response is better; a run by information asks whether two responses are to the same item. The
-    comparison needs exactly two runs; another number is a usage error.
+    The judge of such a run is asked which of two responses is better. In other runs, it is asked whether two responses are to the
+    same item. If the runs ask different questions, they are compared as two instruments: different methods that measure the same
+    agents. If there are not exactly two runs, a usage error is raised.
 
     runs : folders of the two runs, in any order
     """
@@ -187,21 +190,21 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     from youden.types.pool import or_none
 
     folders = [RunFolder(run) for run in runs]
-    results = [folder.read_verdicts(folder.read_plan()) for folder in folders]
-    judge_spread = measure_judge_spread(results)
+    verdicts_by_judge = [folder.read_verdicts(folder.read_plan()) for folder in folders]
+    judge_spread = measure_judge_spread(verdicts_by_judge)
     summary = describe_judge_spread(judge_spread)
-    recommendation = recommend_across_judges(results, judge_spread)
+    recommendation = recommend_across_judges(verdicts_by_judge, judge_spread)
 
-    agents: list[Json] = []
+    agents_as_json: list[Json] = []
     rows = []
-    for agent, ability, half_width in _rank_by_mean(judge_spread, results[0].plan.agent_ids):
-        agents.append({"agent": agent, "ability": ability, "half_width": or_none(half_width)})
+    for agent, ability, half_width in _rank_by_mean(judge_spread, verdicts_by_judge[0].plan.agent_ids):
+        agents_as_json.append({"agent": agent, "ability": ability, "half_width": or_none(half_width)})
         rows.append([agent, format_decimal(ability), f"± {half_width:.3f}"])
     result: dict[str, Json] = {
         "target": "items-and-judges",
         "recommendation": asdict(recommendation),
-        "agents": agents,
-        "votes": judge_spread.n_effective,
+        "agents": agents_as_json,
+        "votes": judge_spread.n_effective,  # number of independent judges with the same information
         "summary": summary,
     }
     title = f"Mean over {len(runs)} judges, for items and judges like these"
@@ -227,8 +230,9 @@ def judges_tables(study: JudgesStudy) -> Iterator[Table]:
     Yields
     ------
     Table
-        Agreement of each pair of judges, curl of each judge's scores (their distance from an additive model), largest
-        differences, and the shifts of each pair with the same trials.
+        Tables of four kinds: the agreement of each pair of judges; the curl of each judge's scores (their distance from an
+        additive model); the largest differences; and, for each pair of judges that answered the same trials, the shifts of agents
+        between the two judges.
     """
     yield _make_agreement_table(study)
     yield _make_curl_table(study)
@@ -237,13 +241,18 @@ def judges_tables(study: JudgesStudy) -> Iterator[Table]:
 
 
 def _make_agreement_table(study: JudgesStudy) -> Table:
-    """Tabulate for each pair of judges the correlations of their rankings and the agreement of their answers."""
+    """Tabulate for each pair of judges the correlations of their rankings and the agreement of their answers.
+
+    There are three correlations between the two runs: of their rankings, of the abilities after a new fit to the shared data
+    ("refitted"), and of the difficulties of the items. The agreement is measured on the shared trials or scores; the column
+    `study.units` has their number. The column "same" has the fraction of equal answers.
+    """
     rows = []
     for pair in study.pairs:
         correlations = [_format_interval(metric) for metric in (pair.ranking, pair.refit_ability, pair.difficulty)]
         measures = (pair.agreement, pair.cohen_kappa, pair.krippendorff_alpha, pair.krippendorff_alpha_graded)
-        answer_agreement = [format_decimal(value) for value in measures]
-        rows.append([f"{pair.judge_a} / {pair.judge_b}", *correlations, f"{pair.n_units:,}", *answer_agreement])
+        agreement = [format_decimal(measure) for measure in measures]
+        rows.append([f"{pair.judge_a} / {pair.judge_b}", *correlations, f"{pair.n_units:,}", *agreement])
     items = format_items_compared(study.n_items, study.n_compared, by=" by every judge")
     return make_table(
         f"Judges on {study.n_agents} agents × {items}, agreement on {study.units}",
@@ -256,7 +265,8 @@ def _make_agreement_table(study: JudgesStudy) -> Table:
 def _make_curl_table(study: JudgesStudy) -> Table:
     """Tabulate the curl of each judge's scores and of the predictions of the fit, on the scale of each link function.
 
-    Curl measures how far scores are from additivity, that is, from the sum of one effect of the agent and one effect of the item.
+    Scores are additive if each is the sum of an effect of the agent and an effect of the item. Curl measures how far scores are
+    from additivity.
     """
     rows = []
     for judge, curl_by_link in study.curl.items():
@@ -303,14 +313,14 @@ def _make_shifts_table(shifts: JudgeShifts) -> Table:
 def _make_family_row(family: FamilyShift) -> list[str]:
     """Format the shift of a model family as a row of the table of shifts: name, shift, interval and p-value.
 
-    The name is followed by the number of agents and the judges of the family. A remark is added if a nonlinear relation between
-    the judges may explain the shift. In a run with too few agents, this cannot be tested, and there is no remark.
+    The name is followed by the number of agents and the judges of the family. A remark is added if the shift may be explained by
+    a nonlinear relation between the judges. With too few agents, a nonlinear relation cannot be tested, and there is no remark.
     """
     description = str(family.n_agents)
     if family.judges:
         description += f", family of {' and '.join(family.judges)}"
-    has_enough_agents = family.curve_share is not None
-    if has_enough_agents and not family.identifiable:
+    was_relation_tested = family.curve_share is not None
+    if was_relation_tested and not family.identifiable:
         description += ", not distinguishable from a nonlinear relation"
 
     interval = format_signed_interval(family.low, family.high)
@@ -415,9 +425,9 @@ def report_command(
 @click.command("view")
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN]...")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port of the server. [default: any free port]")
-@click.option("--open/--no-open", "opens", show_default=False, help="Open the page in a browser.")
+@click.option("--open/--no-open", "opens_browser", show_default=False, help="Open the page in a browser.")
 @options.open_store_option
-def view_command(runs: tuple[Path, ...], port: int | None, opens: bool) -> None:
+def view_command(runs: tuple[Path, ...], port: int | None, opens_browser: bool) -> None:
     """View runs in a browser, including runs in progress.
 
     Shows reports, comparisons of two runs, and every trial. Serves the given runs, or all runs in `runs/`. The server can be
@@ -428,11 +438,13 @@ def view_command(runs: tuple[Path, ...], port: int | None, opens: bool) -> None:
     from youden.view.shown import find_runs
 
     need_charts()
-    from youden.view.app import open_server
+    from youden.view.app import open_server  # imported only now, because the packages of the charts may be missing
 
-    server = open_server(find_runs(runs, root=Path("runs")), port=port or 0, token=secrets.token_urlsafe(24))
+    shown_runs = find_runs(runs, root=Path("runs"))
+    server = open_server(shown_runs, port=port or 0, token=secrets.token_urlsafe(24))
     click.echo(server.url)
     output.print_note("Serving on this machine only. Press Ctrl-C to stop.")
-    if opens:
-        click.launch(server.url_once)  # other users of the machine can see the arguments of processes
+    if opens_browser:
+        # Other users of the machine can see the arguments of the browser's process. This address is valid only once.
+        click.launch(server.url_once)
     server.run()

@@ -82,15 +82,20 @@ def plan_command(
         try:
             check_store_allowed(planned.config.store_location)
         except ConfigError as error:
-            if export is not None:
+            if export is not None:  # an export reads the store
                 raise
             output.print_warnings([str(error)])
-    exported: dict[str, Json] = {}
+
+    export_summary: dict[str, Json] | None = None
     if export is not None:
-        exported = {"export": _export_requests(planned, config, export, format=format or "jsonl", shards=shards or 1)}
+        export_summary = _export_requests(planned, config, export, format=format or "jsonl", shards=shards or 1)
+
     if as_json:
-        output.print_json(_plan_to_json(planned, forecast) | exported)
-    elif export is None:
+        result = _plan_to_json(planned, forecast)
+        if export_summary is not None:
+            result["export"] = export_summary
+        output.print_json(result)
+    elif export_summary is None:
         output.print_note(
             f"plan written to {planned.folder.path}; next: youden run {planned.folder.file('config.yaml')}"
         )
@@ -99,7 +104,9 @@ def plan_command(
 def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> dict[str, Json]:
     """Convert a planned run to JSON: its design, its cost, the coverage of the pool, and the expected precision.
 
-    Coverage counts the pairs of agents that are compared, and the scored cells (an agent and an item).
+    The coverage contains the numbers of compared pairs of agents, and the fraction of responses that get scores. A judge gives
+    either yes-or-no answers or log-probabilities. "other_decision" is the number of calls that would give the same precision if
+    the judge gave the other kind of answer.
 
     forecast : expected half-widths of the intervals; None if they cannot be forecast
     """
@@ -107,14 +114,14 @@ def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> di
     from youden.protocol.coverage import compute_coverage
 
     plan, max_cost = planned.plan, planned.config.max_cost
-    other_decision = forecast_other_decision(plan, planned.judge)
+    other_forecast = forecast_other_decision(plan, planned.judge)
     return {
         "run": str(planned.folder.path),
         "judge": planned.judge.name,
         "design": plan.design,
         "dense_calls": plan.n_dense_calls,
         "expected": None if forecast is None else forecast.to_json(),
-        "other_decision": None if other_decision is None else other_decision.to_json(),
+        "other_decision": None if other_forecast is None else other_forecast.to_json(),
         "cost": asdict(planned.cost),
         "max_cost": max_cost,
         "calls_within_max_cost": planned.cost.count_affordable(max_cost),
@@ -132,8 +139,9 @@ def _export_requests(
     format : format of the files
     shards : number of files
 
-    Returns a summary as JSON: the folder, the number of requests, the files, and the number of the last round that could be
-    planned. In a run with rounds, the answers to one round determine the trials of the next. The number is None in other runs.
+    Returns a summary as JSON: the folder, the number of requests, the files, and the number of the last round whose requests are
+    known. In a run with rounds, the trials of a round depend on the answers to the round before. In a run without rounds, the
+    number is None.
     """
     from youden.pipeline.offline import export_run, find_known_rounds
 
@@ -191,8 +199,9 @@ def run_command(
     output.print_run_plan(planned, output_mode)
     with nullcontext() if output_mode == "quiet" else progress_bar() as bar:
         run = judge_and_rank(planned, make_options(progress=bar), labels=labels)
-    is_search = run.plan.rounds is not None
-    end_reason = run.plan.notes[-1] if is_search else ""
+    end_reason = ""
+    if run.plan.rounds is not None:
+        end_reason = run.plan.notes[-1]  # the last note of a search says why the search ended
     output.print_judged_run(planned.folder, run.summary, output_mode, end_reason=end_reason)
     if to_mlflow:
         progress.log_to_mlflow(planned.folder)
@@ -299,7 +308,7 @@ def judge_command(
     if importing:
         result = _import_answers(planned, answers, make_options)
     elif batch:
-        result = _judge_in_batches(planned, make_options, poll)
+        result = _judge_by_batch_api(planned, make_options, poll)
     elif engine is not None:
         result = _judge_on_ray(planned, make_options, workers)
     else:
@@ -308,7 +317,7 @@ def judge_command(
     _print_judged_trials(planned, result, as_json=as_json)
 
 
-def _judge_in_batches(planned: PlannedRun, make_options: run_options.OptionsFactory, poll: float | None) -> Verdicts:
+def _judge_by_batch_api(planned: PlannedRun, make_options: run_options.OptionsFactory, poll: float | None) -> Verdicts:
     """Query the judge of a run by the Batch API of its provider, and wait for the answers.
 
     poll : seconds between two requests for the status of a batch; None for the default
@@ -336,18 +345,25 @@ def _judge_on_ray(planned: PlannedRun, make_options: run_options.OptionsFactory,
         return judge_run(planned, make_options(progress=bar), collect=collect)
 
 
-def _print_judged_trials(planned: PlannedRun, result: Verdicts, *, as_json: bool) -> None:
-    """Print the warnings of a judge, its numbers of calls, and the next command."""
+def _print_judged_trials(planned: PlannedRun, verdicts: Verdicts, *, as_json: bool) -> None:
+    """Print the warnings of a judge and the numbers of its calls. If the output is text, also print the next command.
+
+    planned : the judged run
+    verdicts : answers of the judge to the trials of the run
+    as_json : whether to print the numbers of calls as JSON
+    """
     from youden.engines.block_sums import count_calls
 
-    output.print_warnings(result.warnings)
-    calls = count_calls(result)
+    output.print_warnings(verdicts.warnings)
+    calls = count_calls(verdicts)
     folder = planned.folder.path
     if as_json:
         output.print_json({"run": str(folder), "judge": planned.judge.name, "calls": asdict(calls)})
         return
-    costs = output.format_uncertain_costs(result.warnings)
-    output.print_note(f"{costs}{_format_calls(calls)}; next: youden fit {folder}")
+
+    # empty if all costs are known
+    uncertain_costs = output.format_uncertain_costs(verdicts.warnings)
+    output.print_note(f"{uncertain_costs}{_format_calls(calls)}; next: youden fit {folder}")
 
 
 def _format_calls(calls: CallFacts) -> str:
@@ -367,30 +383,31 @@ def _import_answers(
 ) -> Verdicts:
     """Add the answers in files to the store of a run, and return the stored answers to all its trials.
 
-    No request is sent.
+    No request is sent. The number of imported answers is printed.
 
     answer_files : files or folders with answers; if it is empty, nothing is added
-    make_options : returns the options of the command; only the log file is used
+    make_options : returns the options of the command, of which only the log file applies to an import
     """
-    from youden.judging.scheduler.options import JudgingOptions as Options
+    from youden.judging.scheduler.options import JudgingOptions
     from youden.pipeline.judged_run import judge_run
     from youden.pipeline.offline import import_run
 
     if answer_files:
         imported = import_run(planned, answer_files)
-        for sentence in imported.sentences():
+        for sentence in imported.iter_sentences():
             output.print_note(sentence)
         if imported.n_new:
             output.print_note("the cost of imported answers is not known and not included")
-    log_file = make_options().log
-    return judge_run(planned, Options(stored_only=True, log=log_file))
+
+    options_without_requests = JudgingOptions(stored_only=True, log=make_options().log)
+    return judge_run(planned, options_without_requests)
 
 
 def _run_worker(config: RunConfig, make_options: run_options.OptionsFactory, *, as_json: bool) -> None:
-    """Send requests of a run until every trial has an answer, as one of several processes that share the work.
+    """Help another process to judge a run: send some of its requests until every trial of the run has an answer.
 
-    The answers are only stored. Another process, the coordinator, writes the folder of the run. The numbers of answers and
-    of trials are printed at the end.
+    This process adds the answers to the shared store. The other process, the coordinator, writes the folder of the run. At
+    the end, the number of trials and the number of their answers, from all processes, are printed.
     """
     from youden.judging.config.judge_files import load_judge_of_run
     from youden.pipeline.offline import run_worker

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def _config_option(name: str, help: str | None) -> Callable[[Callable[..., R]], Callable[..., R]]:
+def _make_config_option(name: str, help: str | None) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Return a decorator that adds the command-line option of a config key to a command.
 
     The option has the type, the limits and the help of the key.
@@ -40,39 +40,46 @@ def _config_option(name: str, help: str | None) -> Callable[[Callable[..., R]], 
     name : config key
     help : help text of the option; None to use the help text of the key
     """
-    declared = declared_keys()[name]
-    key = declared.key
-    kind = declared.types[0]
+    declared_key = declared_keys()[name]
+    help = help or declared_key.key.help
     if name == "calls":
-        return calls_option(help or key.help)
+        return calls_option(help)
 
+    python_type = declared_key.types[0]
     option = name.replace("_", "-")
-    is_flag = kind is bool
-    declaration = f"--{option}/--no-{option}" if is_flag else f"--{option}"
+    is_flag = python_type is bool
+    is_list = get_origin(python_type) is list
+    metavar = declared_key.key.metavar
     return click.option(
-        declaration,
-        type=_parameter_type(declared),
+        f"--{option}/--no-{option}" if is_flag else f"--{option}",
+        type=_choose_click_type(declared_key),
         is_flag=is_flag,
         default=None,
-        callback=parse_names if get_origin(kind) is list else None,
-        metavar=None if key.metavar == "PATH" else key.metavar,
-        help=help or key.help,
+        callback=parse_names if is_list else None,
+        metavar=None if metavar == "PATH" else metavar,  # click writes PATH itself
+        help=help,
     )
 
 
-def _parameter_type(declared: DeclaredKey) -> Any:
-    """Return the click type of a config key: a path, a choice or a range of numbers; None for other types."""
-    kind = declared.types[0]
-    if declared.key.metavar in ("FILE", "PATH"):
+def _choose_click_type(declared_key: DeclaredKey) -> Any:
+    """Choose the type by which click validates the option of a config key.
+
+    Returns a click type for a path, a choice or a range of numbers. Returns None for other types: click then accepts any text,
+    and the config validates it later.
+    """
+    python_type = declared_key.types[0]
+    if declared_key.key.metavar in ("FILE", "PATH"):
         return click.Path(path_type=Path)
-    if get_origin(kind) is Literal:
-        return click.Choice(get_args(kind))
-    if kind not in (int, float):
+    if get_origin(python_type) is Literal:
+        return click.Choice(get_args(python_type))
+    if python_type not in (int, float):
         return None
-    limits = declared.limits
+
+    # limits by operator: ge (≥), gt (>), le (≤), lt (<)
+    limits = declared_key.limits
     low = limits.get("ge", limits.get("gt"))
     high = limits.get("le", limits.get("lt"))
-    number_range = click.IntRange if kind is int else Number
+    number_range = click.IntRange if python_type is int else Number
     return number_range(low, high, min_open="gt" in limits, max_open="lt" in limits)
 
 
@@ -91,17 +98,17 @@ def parse_budget(_ctx: click.Context, _parameter: click.Parameter, value: str | 
 
 
 def calls_option(help: str, *, several: bool = False) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Add --calls to a command.
+    """Return a decorator that adds --calls to a command.
 
-    The options --trials and --percent of earlier versions are added, too. They are hidden, and raise an error that names
-    --calls.
+    The decorator also adds the options --trials and --percent of earlier versions. The help does not list them, and each
+    raises an error that names --calls.
 
     Parameters
     ----------
     help : str
         Help of the option.
     several : bool, default False
-        Whether the option is a comma-separated list of budgets, which is passed on as a tuple.
+        Whether the option accepts several budgets, separated by commas. The command then receives a tuple of budgets.
 
     Returns
     -------
@@ -113,13 +120,12 @@ def calls_option(help: str, *, several: bool = False) -> Callable[[Callable[...,
         add_calls = click.option("--calls", callback=_parse_budgets, metavar="BUDGETS", help=help)
     else:
         add_calls = click.option("--calls", callback=parse_budget, metavar="BUDGET", help=help)
+    add_trials = click.option("--trials", hidden=True, expose_value=False, callback=_refuse_earlier_option)
+    add_percent = click.option("--percent", hidden=True, expose_value=False, callback=_refuse_earlier_option)
 
-    def add_options(function: Callable[..., R]) -> Callable[..., R]:
-        """Add --calls, --trials and --percent to a command."""
-        for earlier_option in ("--trials", "--percent"):
-            add_hidden = click.option(earlier_option, hidden=True, expose_value=False, callback=_refuse_earlier_option)
-            function = add_hidden(function)
-        return add_calls(function)
+    def add_options(command: Callable[..., R]) -> Callable[..., R]:
+        """Add --calls, --percent and --trials to a command."""
+        return options.add_parameters(command, [add_calls, add_percent, add_trials])
 
     return add_options
 
@@ -146,9 +152,10 @@ def keys_for_command(command: str) -> list[str]:
 
 
 def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Return a decorator that adds the options of config keys to a command.
+    """Return a decorator that adds one option per config key to a command.
 
-    The command receives one argument `overrides`: a mapping from config key to value, with the options that the user has set.
+    The command does not receive these options one by one. It receives one argument `overrides`: a mapping from config key to
+    value, which contains the options that the user has set.
 
     Parameters
     ----------
@@ -163,23 +170,19 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
         Decorator of a command.
     """
     all_keys = (*keys, *helps)
+    decorators = [_make_config_option(key, helps.get(key)) for key in all_keys]
 
-    def add_options(function: Callable[..., R]) -> Callable[..., R]:
-        """Add one option per key of `all_keys` to a command."""
+    def add_options(command: Callable[..., R]) -> Callable[..., R]:
+        """Add the options of all these config keys to a command."""
 
-        @wraps(function)
+        @wraps(command)
         def call_with_overrides(**arguments: object) -> R:
-            """Call the command with a dict `overrides` of the options that are set, in place of all options."""
+            """Collect the options that are set in a dict, and call the command with this dict as `overrides`."""
             values = {key: arguments.pop(key) for key in all_keys}
             overrides = {key: value for key, value in values.items() if value is not None}
-            return function(overrides=overrides, **arguments)
+            return command(overrides=overrides, **arguments)
 
-        # click lists the option that was added last first
-        command: Callable[..., R] = call_with_overrides
-        for key in reversed(all_keys):
-            add_option = _config_option(key, helps.get(key))
-            command = add_option(command)
-        return command
+        return options.add_parameters(call_with_overrides, decorators)
 
     return add_options
 
@@ -187,8 +190,8 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
 def load_config(path: Path, overrides: Overrides) -> RunConfig:
     """Load the config of a run, and replace the values of keys by those of the options on the command line.
 
-    Judge, design and pool are checked here, before the libraries of a run are imported. The import takes a second, so mistakes
-    are reported sooner.
+    Judge, design and pool are checked here, before the libraries of a run are imported. The import takes a second. Thus, the user
+    sees mistakes sooner.
 
     Parameters
     ----------
@@ -200,8 +203,8 @@ def load_config(path: Path, overrides: Overrides) -> RunConfig:
     Returns
     -------
     RunConfig
-        Config. The key `store` names the database of the judge's answers. It is set here if the run uses the store that is
-        recorded in its folder, or the default store.
+        Config. The key `store` names the database of the judge's answers. If neither the file nor an option sets it,
+        `with_default_store` chooses the store.
 
     Raises
     ------
@@ -251,8 +254,8 @@ def _make_config_value(key: str, value: object) -> Json:
 def _make_config_changes(overrides: Overrides) -> dict[str, Any]:
     """Convert the options of the command line to new values of config keys, which replace the values in the config file.
 
-    Some keys exclude each other, for example `robust` and `trusted`. An option that sets one of them therefore also resets the
-    other one, because the config file may contain it.
+    Some keys exclude each other, for example `robust` and `trusted`. If an option sets one of them, the other one is reset,
+    because the config file may contain it.
 
     overrides : values of the options that the user set, by config key
 
@@ -275,9 +278,11 @@ def _make_config_changes(overrides: Overrides) -> dict[str, Any]:
 def judging_options(function: Callable[..., R]) -> Callable[..., R]:
     """Add the options --retry-failed, --log and --grace to a command.
 
-    The command receives them as one argument `make_options`: a function with the optional keyword arguments `progress` and
-    `batching`. The function returns `JudgingOptions` with these two arguments and the options of the command line. The command
-    may also open the store (the database of answers) that the config of the run names.
+    The command receives them as one argument: a function `make_options`. For example, `make_options(progress=bar)` returns
+    `JudgingOptions` with the values of the three options and this progress bar. The second optional argument of
+    `make_options` is `batching`, the settings of a Batch API.
+
+    The command may also open the store (the database of answers) that the config of the run names.
     """
 
     @options.retry_failed

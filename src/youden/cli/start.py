@@ -1,9 +1,8 @@
-"""Define the commands for a first run: `demo`, `init`, `check` and `completion`. None of them sends a request."""
+"""Define the commands before a first run: `init`, `check` and `completion`. None of them sends a request."""
 
 from __future__ import annotations
 
 import os
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,8 @@ from click.shell_completion import get_completion_class
 
 from youden.cli import options, output, run_options
 from youden.errors import YoudenError
-from youden.progress_bar import progress_bar
-from youden.resources import find_resource
 from youden.text.printable import format_command, printable
-from youden.text.sentences import describe_empty_responses, format_count, format_responses, format_with_interval
+from youden.text.sentences import describe_empty_responses, format_count, format_responses
 from youden.text.tables import make_table
 
 if TYPE_CHECKING:
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
     from youden.data.importers.pool_joiner import ImportedPool
     from youden.pools.checks.checked import Counts, PoolCheck
     from youden.pools.first_config import FirstConfig
-    from youden.study.known_groups import GroupAuc
     from youden.types import Finding
     from youden.types.pool import Json
 
@@ -43,8 +39,9 @@ def check_command(source: Path, seed: int, all_designs: bool, as_json: bool) -> 
     languages. Each finding describes the effect on the ranking and a remedy. Findings do not change the exit code, which is 0. No
     file is changed and no request is sent. For a large pool, slow checks use a random sample of the items, which --seed selects.
 
-    The estimated cost of judging follows: for the CONFIG (.yaml) of a run with its judge, design and budget; for a POOL with the
-    default design and each configured judge whose API key is set or that needs none.
+    The estimated cost of judging follows. For the CONFIG (.yaml) of a run, it is the cost with the judge, the design and the
+    budget of the run. For a POOL, it is the cost of the default design with each configured judge whose API key is set or that
+    needs none.
     """
     is_config = source.suffix.lower() in options.CONFIG_SUFFIXES
     check_source = _check_config_file if is_config else _check_pool_file
@@ -157,69 +154,6 @@ def completion_command(shell: str) -> None:
         click.echo(completion_class(youden, {}, "youden", "_YOUDEN_COMPLETE").source())
 
 
-DEMO_GROUP_PAIRS = (("faithful", "low-effort"), ("faithful", "strategic"))
-"""Pairs of groups of agents; the first should rank above the second."""
-DEMO_CONFIG, FACT_FLIPPER = "runs/field-notes.yaml", "fact-flipper"
-"""Config of the demo, and its agent that reverses facts, which the judge `lexical` cannot detect."""
-
-
-@click.command("demo")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/demo"), help="Folder of the run.")
-@options.json
-def demo_command(out: Path, as_json: bool) -> None:
-    """Rank the 12 agents of the pool `field-notes`, offline.
-
-    The pool is part of the package. The judge is `lexical`, which compares words and needs no API key. The demo shows the output
-    of a run, and an error that this judge cannot detect.
-    """
-    from youden.judging.scheduler.options import JudgingOptions
-    from youden.pipeline.fitted_run import fit_run
-    from youden.pipeline.judged_run import judge_run, plan_run
-    from youden.report.pages.writing import write_report
-    from youden.study.known_groups import compute_group_aucs
-
-    config = run_options.load_config(find_resource("configs", DEMO_CONFIG, local=False), {"out": out})
-    pool = find_resource("datasets", "field-notes", local=False)
-    planned = plan_run(config.model_copy(update={"pool": str(pool)}))
-    output.print_plan(planned, "short")
-    with progress_bar() as bar:
-        judge_run(planned, JudgingOptions(progress=bar))
-    fit_run(planned.folder)
-    summary = write_report(planned.folder)
-    if as_json:
-        output.print_fitted_run(summary, as_json=True)
-        return
-
-    output.print_judged_run(planned.folder, summary, "short")
-    click.echo()
-    for comparison in compute_group_aucs(planned.folder, DEMO_GROUP_PAIRS):
-        click.echo(_format_group_auc(comparison))
-    click.echo(
-        "These intervals refer to the abilities of these agents; so few agents say little about other agents of their kind."
-    )
-    flipper = next(agent for agent in summary.ranking if agent.agent == FACT_FLIPPER)
-    click.echo(
-        f"\nLimitation of this judge: '{FACT_FLIPPER}' reverses the central facts of every passage and has rank "
-        f"{flipper.ranks} of {summary.n_agents}. It uses the words of the passage, and `lexical` compares nothing but words."
-    )
-    click.echo(
-        f"\nThe run is in {planned.folder.path}; open {planned.folder.path / 'report.html'}.\n"
-        "Next, use a language model as the judge. Set OPENAI_API_KEY, then run:\n"
-        "  youden plan configs/runs/field-notes.yaml --judge gpt-4o-mini --out runs/read     (estimated cost)\n"
-        "  youden run configs/runs/field-notes.yaml --judge gpt-4o-mini --max-cost 1 --out runs/read\n"
-        "To rank your own agents from a spreadsheet or a folder of texts, run: youden init FILE"
-    )
-
-
-def _format_group_auc(comparison: GroupAuc) -> str:
-    """Format how well the ranking separates two groups of agents whose order is known, with the interval of the AUC."""
-    auc = comparison.auc
-    interval = format_with_interval(auc.value, auc.low, auc.high, method=auc.method)
-    method = "" if isnan(auc.low) else f" ({auc.level:.0%}, {auc.method})"
-    groups = f"{comparison.above} ({comparison.n_above}) against {comparison.below} ({comparison.n_below})"
-    return f"AUC of {groups}: {interval}{method}"
-
-
 @click.command("init")
 @click.argument("pool", required=False, type=click.Path(path_type=Path))
 @click.option("--judge", help="Name of a judge, or path of a .yaml file. [default: one whose API key is set]")
@@ -247,11 +181,15 @@ def init_command(
     the run, and further keys. The judge is gpt-4o-mini if its API key is set, else lexical.
 
     An existing config does not change. New agents, items and responses of POOL are added to its pool. Nothing is removed.
-    Changed responses are listed, and updated unless the pool was judged. A judged run keeps its pool. The extended pool is then
-    written to a new folder, and the command that extends the run is printed with its cost.
+    Changed responses are listed. They are updated if the pool was not judged. If it was judged, its run keeps the pool: the
+    extended pool is written to a new folder, and the command that extends the run is printed with its cost.
     """
     from youden.pools.first_config import write_first_config
     from youden.pools.pool_files import find_pool
+
+    def report_import(imported: ImportedPool) -> None:
+        if not as_json:
+            _print_import(imported)
 
     first_config = write_first_config(
         pool or find_pool(Path()),
@@ -259,7 +197,7 @@ def init_command(
         judge=judge,
         columns=columns,
         environment=os.environ,
-        report=(lambda _: None) if as_json else _print_import,
+        report=report_import,
     )
     if as_json:
         output.print_json(_first_config_to_json(first_config))
@@ -270,14 +208,14 @@ def init_command(
 
 
 def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
-    """Return the JSON output of `init`.
+    """Return the JSON output of `init`, which has these keys:
 
     config, pool : paths of the config and of the pool
     agents, items, missing : number of agents, items and missing responses of the pool
     used_columns, assumed, left_out, question, unused : only if a table was imported; description of the columns that were used,
         assumptions, number of unused rows by reason, column of prompts, and unused columns
-    changes : only if the config existed; ids of the new `agents` and `items`, number of new `repeats` (further responses), and
-        names of `changed` and `removed` responses
+    changes : only if the config existed before; ids of the new `agents` and `items`, number of new `repeats` (further
+        responses), and names of `changed` responses and of `removed` agents and items
     judge, calls, usd : estimated cost of the run
     next : command to run next
     """
@@ -296,11 +234,12 @@ def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
         command = f"youden check {format_command([str(first_config.file)])}"
     else:
         result["changes"] = _merge_to_json(first_config.merge)
-        command, _ = _find_next_command(first_config)
+        command, _remark = _find_next_command(first_config)
     return {**result, "judge": cost.judge, "calls": cost.calls, "usd": cost.usd, "next": command}
 
 
 def _import_to_json(imported: ImportedPool) -> dict[str, Json]:
+    """Convert the description of an import to the keys of the output of `init`; see `_first_config_to_json`."""
     return {
         "used_columns": imported.used_columns,
         "assumed": [*imported.assumed],
@@ -311,6 +250,7 @@ def _import_to_json(imported: ImportedPool) -> dict[str, Json]:
 
 
 def _merge_to_json(merge: MergedPool) -> dict[str, Json]:
+    """Convert the changes of an existing pool to the value of "changes" in the output of `init`."""
     return {
         "agents": [*merge.agents],
         "items": [*merge.items],
@@ -322,16 +262,19 @@ def _merge_to_json(merge: MergedPool) -> dict[str, Json]:
 
 def _print_import(imported: ImportedPool) -> None:
     """Print how a file was read as a pool: used columns, summary, and notes on assumptions and on unused or missing data."""
-    notes_on_unused_rows = imported.account
-    notes = [*imported.assumed, *notes_on_unused_rows]
-    n_missing = imported.pool.n_missing
-    if n_missing:
-        notes.append(f"{format_count(n_missing, 'cell', 'has', 'have')} no response")
-
     click.echo(printable(f"read {imported.used_columns}"))
     for line in imported.summary:
         click.echo(printable(line))
-    click.echo(printable("; ".join(notes) or "all rows were used"))
+
+    notes_on_assumptions = imported.assumed
+    notes_on_unused_rows = imported.account
+    notes = [*notes_on_assumptions, *notes_on_unused_rows]
+    n_missing = imported.pool.n_missing
+    if n_missing:
+        notes.append(f"{format_count(n_missing, 'cell', 'has', 'have')} no response")
+    if not notes:
+        notes.append("all rows were used")
+    click.echo(printable("; ".join(notes)))
 
 
 def _print_new_config(first_config: FirstConfig) -> None:
@@ -362,7 +305,11 @@ def _describe_planned_run(first_config: FirstConfig) -> str:
 
 
 def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
-    """Print what was added to the pool of an existing config, changed and missing responses, and the next command."""
+    """Print how the pool of an existing config differs from its new source, and the next command.
+
+    Three kinds of differences are printed: additions to the source, responses that were changed, and responses that the source no
+    longer contains.
+    """
     pool_path = first_config.pool_path.as_posix()
     lines = [f"{first_config.file} exists and is unchanged; {pool_path}: {_describe_additions(merge)}"]
     if merge.changed:
@@ -384,6 +331,7 @@ def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
 
 
 def _describe_additions(merge: MergedPool) -> str:
+    """Describe what was added to an existing pool, for example "2 new agents and 1 new item"."""
     counts = {"new agent": len(merge.agents), "new item": len(merge.items), "further response": merge.repeats}
     additions = [format_count(n, name) for name, n in counts.items() if n]
     return " and ".join(additions) or "nothing new"
@@ -398,10 +346,11 @@ def _list_names(names: Sequence[str]) -> str:
 
 
 def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
-    """Find the command that the user should run next.
+    """Find the command that the user should run after `youden init` has updated the pool of an existing config.
 
-    If the config has no judged run, the command runs the config. Otherwise, it extends the run by what the pool has gained: new
-    agents first, then new items, then further responses. If the pool has gained nothing, the command writes the report.
+    If the config has no judged run, the command runs the config. If it has a judged run, the command extends this run by one kind
+    of additions to the pool: new agents; if there are none, new items; otherwise, further responses of the agents. If nothing was
+    added to the pool, the command writes the report of the run.
 
     Returns the command and a remark. The remark on an extension states its number of calls and their cost, or the reason why the
     extension is not possible. The remark on another command is empty.
@@ -410,21 +359,26 @@ def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
     if run is None:
         return f"youden run {format_command([str(first_config.file)])}", ""
 
-    kinds: list[str] = []
-    if merge is not None:
-        n_by_kind = {"agents": len(merge.agents), "items": len(merge.items), "repeats": merge.repeats}
-        kinds = [kind for kind, n_additions in n_by_kind.items() if n_additions]
-    if not kinds:
+    subcommand = None if merge is None else _choose_extension(merge)
+    if subcommand is None:
         return f"youden report {format_command([str(run.path)])}", ""
 
-    kind = kinds[0]
     pool_path = first_config.pool_path.as_posix()
-    command = format_command(["youden", "extend", kind, str(run.path), pool_path])
-    return command, _describe_extension(run, kind, pool_path)
+    command = format_command(["youden", "extend", subcommand, str(run.path), pool_path])
+    return command, _describe_extension(run, subcommand, pool_path)
+
+
+def _choose_extension(merge: MergedPool) -> str | None:
+    """Choose the subcommand of `youden extend` that adds the first kind of additions to a run; None without additions."""
+    if merge.agents:
+        return "agents"
+    if merge.items:
+        return "items"
+    return "repeats" if merge.repeats else None
 
 
 def _describe_extension(run: RunFolder, kind: str, pool_path: str) -> str:
-    """Describe what it would cost to extend a run by the additions to its pool, as the remark on the next command.
+    """Describe the cost of extending a run by the additions to its pool, as the remark on the next command.
 
     The extension is planned, but nothing is sent or written.
 

@@ -42,9 +42,9 @@ class SignalInterrupt(KeyboardInterrupt):
 def raise_on_signals(format_message: Callable[[int], str]) -> Iterator[None]:
     """Raise `SignalInterrupt` on SIGTERM and SIGHUP within the `with` block; end the process at the second signal.
 
-    The main thread handles the first signal. A second thread ends the process at the second one, even if the main thread is
-    blocked. Signals that are ignored, as under nohup, stay ignored. Outside the main thread, nothing is changed, because Python
-    sets signal handlers only in the main thread.
+    The main thread handles the first signal. Another thread handles the second signal: it ends the process even if the main
+    thread is blocked. Signals that are ignored, as under nohup, stay ignored. Outside the main thread, nothing is changed,
+    because Python sets signal handlers only in the main thread.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def raise_on_signals(format_message: Callable[[int], str]) -> Iterator[None]:
     for number in handled_signals:
         signal.signal(number, _raise_interrupt)
     try:
-        with _thread_that_counts_signals(format_message):
+        with _run_exit_thread(format_message):
             yield
     finally:
         for number in handled_signals:
@@ -72,22 +72,28 @@ def _raise_interrupt(number: int, _frame: object) -> None:
 
 
 @contextmanager
-def _thread_that_counts_signals(format_message: Callable[[int], str]) -> Iterator[None]:
-    """Run `_exit_on_second_signal` in a second thread within the `with` block."""
+def _run_exit_thread(format_message: Callable[[int], str]) -> Iterator[None]:
+    """Run a thread within the `with` block that ends the process at the second stop signal.
+
+    The thread works even if the main thread is blocked, because it learns of signals from a socket. At the first stop signal, it
+    sets the event `shutdown_started`; at the end of the block, the event is cleared.
+
+    format_message : function of the signal number that returns the message to print before the process ends
+    """
     # Python writes the number of each received signal to `sender`; the thread reads it from `receiver`
     receiver, sender = socket.socketpair()
     sender.setblocking(False)
     previous_fd = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
-    signal_counter = threading.Thread(
+    thread = threading.Thread(
         target=_exit_on_second_signal, args=(receiver, format_message), name="youden stop", daemon=True
     )
-    signal_counter.start()
+    thread.start()
     try:
         yield
     finally:
         signal.set_wakeup_fd(previous_fd)
-        sender.close()  # ends the thread
-        shutdown_started.clear()  # the thread sets it at the first signal
+        sender.close()  # the thread ends if it cannot receive any more signals
+        shutdown_started.clear()
 
 
 def _exit_on_second_signal(receiver: socket.socket, format_message: Callable[[int], str]) -> None:

@@ -53,9 +53,9 @@ def export(source: Path, out: Path, redact: bool, as_json: bool) -> None:
     A cassette is a file of requests and answers from which a run can be repeated without a model.
 
     POOL is a pool made by `youden generate`. Requests are reconstructed from the config, pool and plan of the run, or from
-    generation.json and the items of the pool; answers and failures are read from the store, and requests with neither are
-    left out. An existing FILE is replaced. With --redact, for runs only, the texts of requests and answers are replaced by
-    hashes; runs can still be replayed from such a cassette.
+    generation.json and the items of the pool. Answers and failures are read from the store. Requests with neither an answer nor a
+    failure are left out. An existing FILE is replaced. With --redact, for runs only, the texts of requests and answers are
+    replaced by hashes; runs can still be replayed from such a cassette.
     """
     from youden.pools.run_cassettes import export_cassette
 
@@ -99,28 +99,29 @@ def verify(file: Path, source: Path | None, as_json: bool) -> int:
     from youden.pools.run_cassettes import find_missing_requests
 
     cassette, problems = check_cassette(file)
-    missing = {} if source is None else find_missing_requests(cassette, source)
+    missing_requests = {} if source is None else find_missing_requests(cassette, source)
     result: dict[str, Json] = {
         "file": str(file),
         "n_answers": cassette.n_answers,
         "n_failures": len(cassette.entries) - cassette.n_answers,
         "n_redacted": cassette.n_redacted,
         "problems": list(problems),
-        "missing": list(missing),
+        "missing": list(missing_requests),
     }
-    lines = [*problems, *(f"missing: {key} ({description})" for key, description in missing.items())]
+    missing_lines = [f"missing: {key} ({description})" for key, description in missing_requests.items()]
     n_problems = format_count(len(problems), "problem")
     note = f"{_count_entries(cassette)}; {n_problems}"
     if source is not None:
-        note += f"; {format_count(len(missing), 'request')} of {source} missing"
-    output.print_result(as_json, result, lines=lines, notes=[note])
+        note += f"; {format_count(len(missing_requests), 'request')} of {source} missing"
+    output.print_result(as_json, result, lines=[*problems, *missing_lines], notes=[note])
 
+    # the error follows the complete result, which contains all problems
     if problems:
         raise InputError(
             f"{file} is damaged: got {n_problems}. Restore it from version control, or export it again.",
             slug="cassette",
         )
-    return INCOMPLETE if missing else 0
+    return INCOMPLETE if missing_requests else 0
 
 
 def _count_entries(cassette: Cassette) -> str:

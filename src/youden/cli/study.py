@@ -50,9 +50,10 @@ def links_command(
 ) -> None:
     """Test how well the additive model fits the scores of RUN.
 
-    Computes the exact median and 95th percentile of the curl |s_ij − s_i'j − s_ij' + s_i'j'| over all rectangles for each link
-    (identity, probit and logit), raw and per SD of the transformed scores, and the R² of the additive fit. Bootstrap resamples of
-    agents and items show whether the medians of two links differ.
+    The scores s are transformed by a link function: identity, probit or logit. The curl of two agents i, i' and two items j, j'
+    (a rectangle) is |s_ij − s_i'j − s_ij' + s_i'j'|. For each link, the command computes the exact median and 95th percentile of
+    the curl over all rectangles, both unscaled and in units of the SD of the transformed scores. It also computes the R² of the
+    additive fit. Bootstrap resamples of agents and items show whether the medians of two links differ.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.protocol.self_trials import check_compares_agents
@@ -71,14 +72,15 @@ def links_command(
     )
     signature = folder.read_signature().text
     warnings = folder.read_facts().warnings if folder.has("fit.json") else ()
-    details: dict[str, Json] = {
+    result: dict[str, Json] = {
+        **plain_fields(study),
         "run": folder.path.name,
         "signature": signature,
         "warnings": [plain_fields(warning) for warning in warnings],
     }
     output.print_result(
         as_json,
-        plain_fields(study) | details,
+        result,
         tables=_make_curl_tables(study, folder.path.name),
         lines=study.summary,
         notes=[f"signature: {signature}"],
@@ -96,18 +98,19 @@ def _read_partner_share(folder: RunFolder, scores: ScoreKind) -> float:
 
 
 def _make_curl_tables(study: LinksStudy, name: str) -> Iterator[Table]:
-    """Yield a table of the curl of scores on each link function, and one of the differences between link functions.
+    """Yield a table of the curl on each link function, and a table of the differences between link functions.
 
-    The curl of agents i, l and items j, k (a rectangle) is |s_ij − s_ik − s_lj + s_lk|; it is 0 for additive scores. The second
-    table is omitted if agents and items were not resampled. Its column "exact" has the differences without resampling. Its title
-    states whether rectangles in which an agent or item was drawn twice (duplicates) were kept or dropped.
+    The scores s are transformed by a link function. The curl of two agents i, l and two items j, k (a rectangle) is
+    |s_ij − s_ik − s_lj + s_lk|, which is 0 if the transformed scores are additive. The first table also has R², the share of
+    their variance that the additive fit explains. The second table is left out if the study has no bootstrap resamples of agents
+    and items.
 
-    name : name of the run, for the titles
+    name : name of the run, for the title of the first table
     """
     rows = []
-    for link, curl in study.links.items():
+    for link_function, curl in study.links.items():
         statistics = (curl.median, curl.p95, curl.median_scaled, curl.p95_scaled, curl.r2)
-        rows.append([link, *map(format_decimal, statistics)])
+        rows.append([link_function, *map(format_decimal, statistics)])
     yield make_table(
         f"{name}: curl of {study.scores} scores, {study.n_agents} agents × "
         f"{format_items_compared(study.n_items, study.n_compared)}, {study.n_cells:,} cells",
@@ -126,7 +129,8 @@ def _make_differences_table(differences: Sequence[MedianDifference]) -> Table:
 
     differences : one per pair of link functions, not empty; all have the same number of resamples and confidence level
 
-    Returns a table with one row per pair: the difference without resampling, and the mean and the interval of the resamples.
+    Returns a table with one row per pair: the difference in the data, and the mean and the interval of the difference over the
+    resamples.
     """
     rows = []
     for difference in differences:
@@ -187,7 +191,7 @@ def paper_command(
     output.print_result(
         as_json,
         {"paper": result},
-        tables=_paper_tables(study),
+        tables=_make_paper_tables(study),
         lines=["Not computed:", *not_computed, "Disagreements between the paper and its data:", *disagreements],
         notes=[f"signature: {signature}" for signature in signatures],
     )
@@ -203,7 +207,7 @@ def _compare_judges(runs: tuple[Path, ...]) -> JudgesStudy:
     return agreement.JudgesStudy(AlignedRuns(judged_runs, match="number"))
 
 
-def _paper_tables(study: PaperStudy) -> Iterator[Table]:
+def _make_paper_tables(study: PaperStudy) -> Iterator[Table]:
     """Yield one table per table of the paper: its figures, ours, and their difference in standard deviations."""
     for number, rows in groupby(study.rows, key=lambda row: row.table):
         cells = []
@@ -243,22 +247,23 @@ def variance_command(*, run: Path, other_runs: tuple[Path, ...], as_json: bool) 
 
 @click.command("aa")
 @options.run
-@click.option("--n-splits", "splits", type=click.IntRange(min=1), default=20, help="Number of random splits.")
+@click.option("--n-splits", type=click.IntRange(min=1), default=20, help="Number of random splits.")
 @options.seed_option("the splits")
 @options.json
-def aa_command(*, run: Path, splits: int, seed: int, as_json: bool) -> None:
+def aa_command(*, run: Path, n_splits: int, seed: int, as_json: bool) -> None:
     """Run an A/A test on RUN: compare agents with themselves.
 
     The responses of each agent to each item are split into two random halves, which are ranked as if they were two agents. The
-    test counts how often the two halves differ significantly, or one half is worse in a gate (a non-inferiority test). Both
-    should happen rarely. The test needs agents with several responses per item, uses the answers of RUN, and sends no request.
+    test counts how often the two halves differ significantly, and how often `youden gate`, a non-inferiority test, finds that one
+    half is worse than the other. Both should happen rarely. The test needs agents with several responses per item, uses the
+    answers of RUN, and sends no request.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.types.pool import plain_fields
     from youden.workflows.halves import run_aa_test
 
     folder = RunFolder(run)
-    result = run_aa_test(folder.read_verdicts(folder.read_plan()), n_splits=splits, seed=seed)
+    result = run_aa_test(folder.read_verdicts(folder.read_plan()), n_splits=n_splits, seed=seed)
     output.print_result(as_json, plain_fields(result), lines=[result.summary])
 
 

@@ -15,6 +15,7 @@ import click
 from youden.cli import options, output, run_options
 from youden.cli.options import Number, parse_names, parse_numbers
 from youden.progress_bar import progress_bar
+from youden.text.printable import printable
 from youden.text.tables import Table, format_decimal, make_table
 
 if TYPE_CHECKING:
@@ -33,11 +34,11 @@ if TYPE_CHECKING:
 
 
 def _holdout_options(n_seeds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that adds the options of a study over random holdouts, and --html and --json.
+    """Return a decorator that adds --html, --json and the options of random holdouts (cells that are left out of the fit).
 
     The command receives --top-groups and --bottom-groups as one argument `groups`. It is a function that takes the recorded
-    answers and returns the `Contrast` of the agents of these groups, or None if the run does not have the groups of the paper,
-    which are the default.
+    answers and returns the `Contrast` of the agents of these groups. By default, the groups are those of the paper; the function
+    returns None if the run does not have them.
 
     n_seeds : default number of holdouts
     """
@@ -75,22 +76,18 @@ def _holdout_options(n_seeds: int) -> Callable[[Callable[..., None]], Callable[.
         options.json,
     )
 
-    def add_options(function: Callable[..., None]) -> Callable[..., None]:
-        """Add the options of `decorators` to a command."""
+    def add_options(command: Callable[..., None]) -> Callable[..., None]:
+        """Add all options of `_holdout_options` to a command."""
 
-        @wraps(function)
+        @wraps(command)
         def call_with_groups(
             *, top_groups: tuple[str, ...], bottom_groups: tuple[str, ...], **arguments: object
         ) -> None:
-            """Call the command with `groups` in place of --top-groups and --bottom-groups."""
+            """Call the command with the function `groups` in place of the values of --top-groups and --bottom-groups."""
             groups = partial(_find_contrast, above=top_groups, below=bottom_groups)
-            function(groups=groups, **arguments)
+            command(groups=groups, **arguments)
 
-        # click lists the option that was added last first
-        command: Callable[..., None] = call_with_groups
-        for decorator in reversed(decorators):
-            command = decorator(command)
-        return command
+        return options.add_parameters(call_with_groups, decorators)
 
     return add_options
 
@@ -177,13 +174,15 @@ def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: 
 
     folder = RunFolder(run)
     answers = read_dense_answers(folder)
+    contrast = groups(answers)
     with progress_bar() as bar:
-        study = study_baselines(answers, groups=groups(answers), progress=bar, **arguments)
+        # `arguments` are the values of --c, --only and the options of the holdouts
+        study = study_baselines(answers, groups=contrast, progress=bar, **arguments)
     _print_study(
         "baselines",
         folder,
         baselines_to_json(study),
-        table=_baselines_table(study, folder.path.name),
+        table=_make_baselines_table(study, folder.path.name),
         text=describe_baselines(study),
         figure_arguments=(study,),
         html=html,
@@ -191,12 +190,12 @@ def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: 
     )
 
 
-def _baselines_table(study: BaselinesStudy, name: str) -> Table:
+def _make_baselines_table(study: BaselinesStudy, name: str) -> Table:
     """Tabulate the accuracy of each model, as means over seeds with standard deviations.
 
-    The columns are the prediction error (RMSE) on held-out cells (agent–item pairs), the difference between this error and the
-    error of the model clipped-linear, the standard errors of the difference over items and over seeds, the rank correlations ρ
-    and τ, and the AUC.
+    The columns are the prediction error (RMSE) on held-out cells (agent–item pairs), this error minus the error of the model
+    clipped-linear, the standard errors of this difference over items and over seeds, the rank correlations ρ and τ, and the AUC,
+    which measures how well the ranking separates two groups of agents.
 
     name : name of the run, for the title
     """
@@ -252,11 +251,12 @@ def budget_command(
 ) -> None:
     """Estimate the accuracy of each design at each number of calls.
 
-    RUN is a dense run, or a smaller run (a pilot). A dense run is simulated from a pilot. Random plans of each design and size
-    get their answers from the dense run. ρ is the rank correlation of their ranking with the dense ranking. Recall is the
-    fraction of the top 1, 3 and 5 agents of the dense ranking that are also the top agents of the plan. The ceiling of ρ is the
-    correlation of the rankings by two random halves of the items. The cheapest plan that reaches --goal is printed.
-    --usd-per-call sets the price of a call; the default is the mean cost of the calls of RUN.
+    RUN is a dense run, in which nearly all pairs of agents are compared on each item, or a smaller run (a pilot), from which a
+    dense run is simulated. Random plans of each design and size are drawn, and their answers are taken from the dense run. ρ is
+    the rank correlation of the ranking of a plan with the dense ranking. Recall is the fraction of the top 1, 3 and 5 agents of
+    the dense ranking that are also the top agents of the plan. The ceiling of ρ is the correlation of the rankings by two random
+    halves of the items. The cheapest plan that reaches --goal is printed. --usd-per-call sets the price of a call; the default is
+    the mean cost of the calls of RUN.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.budget_curves import study_budget
@@ -268,6 +268,7 @@ def budget_command(
     answers = read_or_simulate_answers(folder, seed=0)
     price = read_usd_per_call(folder) if usd_per_call is None else usd_per_call
     with progress_bar() as bar:
+        # `arguments` are the values of --design, --calls, --half-width, --n-seeds, --target and --top
         study = study_budget(answers, usd_per_call=price, progress=bar, **arguments)
     for line in answers.caveats:
         output.print_note(f"note: {line}")
@@ -275,7 +276,7 @@ def budget_command(
         "budget",
         folder,
         budget_to_json(study, parsed_goal),
-        table=_budget_table(study, folder.path.name),
+        table=_make_budget_table(study, folder.path.name),
         text=describe_budget(study, parsed_goal),
         figure_arguments=(study, parsed_goal),
         html=html,
@@ -283,12 +284,12 @@ def budget_command(
     )
 
 
-def _budget_table(study: BudgetStudy, name: str) -> Table:
+def _make_budget_table(study: BudgetStudy, name: str) -> Table:
     """Tabulate cost and accuracy of each design at each budget.
 
-    For the last row, the items are split into two halves, and each half gives one dense ranking. The row has the correlation (ρ)
-    and the recall of these two rankings, but no cost. This correlation is a ceiling: a ranking that correlates more strongly with
-    the dense ranking only reproduces the noise of these items.
+    The last row, "half items", compares two dense rankings, each from a random half of the items. The row has their correlation
+    (ρ) and their recall; its columns of cost and precision are blank. This correlation is a ceiling for the other rows: if the
+    ranking of a plan has a larger correlation with the dense ranking, it only reproduces the noise of these items.
 
     name : name of the run, for the title
     """
@@ -299,11 +300,12 @@ def _budget_table(study: BudgetStudy, name: str) -> Table:
     rows = []
     for design, design_rows in study.designs.items():
         rows += [[design, *_format_budget_row(row, tops=study.tops)] for row in design_rows]
+
     split_half = study.halves
-    half_measures = map(format_decimal, (split_half.rho, split_half.rho_sd, *split_half.recalls.values()))
-    no_cost = [""] * len(cost_headings)
-    no_precision = [""] * len(precision_headings)
-    rows.append(["half items", *no_cost, *half_measures, *no_precision])
+    split_half_measures = map(format_decimal, (split_half.rho, split_half.rho_sd, *split_half.recalls.values()))
+    blank_costs = [""] * len(cost_headings)
+    blank_precisions = [""] * len(precision_headings)
+    rows.append(["half items", *blank_costs, *split_half_measures, *blank_precisions])
 
     ceiling = output.format_with_sd(split_half.rho, split_half.rho_sd)
     title = f"{name}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; ceiling {ceiling}"
@@ -315,8 +317,8 @@ def _format_budget_row(row: BudgetRow, *, tops: Iterable[int]) -> list[str]:
     """Format one row of the table of budgets: the cost and the accuracy of a design at one budget.
 
     row : results of the design at this budget, as means over random plans
-    tops : numbers k of top agents. For each k, the table has a column with the recall, which is the fraction of the k best agents
-        that a plan finds. These columns stay blank if the row has no recalls.
+    tops : numbers k of top agents. For each k, the table has a column with the recall: the fraction of the k best agents that a
+        plan finds. If the row has no recalls, the columns are blank.
 
     Returns the cells after the name of the design, in the order of the headings.
     """
@@ -355,8 +357,10 @@ def sparsity_command(
     page_parts: list[StudyPart] = []
     for run in runs:
         answers = read_dense_answers(RunFolder(run))
+        contrast = groups(answers)
         with progress_bar() as bar:
-            study = study_sparsity(answers, groups=groups(answers), progress=bar, **arguments)
+            # `arguments` are the values of the options of the holdouts
+            study = study_sparsity(answers, groups=contrast, progress=bar, **arguments)
         links = compare_links(answers.scores(study.kind))
         lines = (*describe_sparsity(study), *describe_additivity(links))
         signature = RunFolder(run).read_signature().text
@@ -364,8 +368,10 @@ def sparsity_command(
         if html is not None:
             page_parts.append(_make_sparsity_part(study, run.name, lines, signature))
         if not as_json:
-            table = _sparsity_table(study, run.name)
-            output.print_result(False, {}, tables=[table], lines=lines, notes=[f"signature: {signature}"])
+            output.print_table(_make_sparsity_table(study, run.name))
+            for line in lines:
+                click.echo(printable(line))
+            output.print_note(f"signature: {signature}")
 
     if html is not None:
         from youden.report.pages.writing import write_study
@@ -388,12 +394,12 @@ def _make_sparsity_part(study: SparsityStudy, name: str, lines: tuple[str, ...],
     return StudyPart(name, lines, draw_sparsity_figures(study), signature)
 
 
-def _sparsity_table(study: SparsityStudy, name: str) -> Table:
+def _make_sparsity_table(study: SparsityStudy, name: str) -> Table:
     """Tabulate the cost and accuracy of each regime, with the dense regime in the first row.
 
-    In the dense regime, all training cells (agent, item) are observed. Three columns state the cost of a regime: the percentage
-    of all cells that are observed, the percentage of the training cells that are observed, and the number of calls. The column
-    "unordered" has the number of calls if each pair is compared in one order only.
+    In the dense regime, all training cells (agent, item) are observed. Four columns state the cost of a regime: the percentage of
+    all cells that are observed, the percentage of the training cells that are observed, the number of calls, and
+    "unordered", the number of calls if each pair is compared in only one of the two orders.
 
     name : name of the run, for the title
     """
@@ -401,15 +407,18 @@ def _sparsity_table(study: SparsityStudy, name: str) -> Table:
     sides = "c" + "r" * (len(headings) - 1)  # the first column does not wrap
     rows = []
     for regime in (study.dense, *study.rows):
-        observed_fractions = (regime.of_all, regime.of_train)
-        percentages = [_format_mean(fraction, 1, factor=100) for fraction in observed_fractions]
-        calls = [_format_mean(n_calls, 0) for n_calls in (regime.calls, regime.calls_unordered)]
+        cost = [
+            _format_mean(regime.of_all, digits=1, factor=100),
+            _format_mean(regime.of_train, digits=1, factor=100),
+            _format_mean(regime.calls, digits=0),
+            _format_mean(regime.calls_unordered, digits=0),
+        ]
         accuracy = [_format_summary(measure) for measure in (regime.rmse, regime.rho, regime.tau, regime.auc)]
-        rows.append([regime.label, *percentages, *calls, *accuracy])
+        rows.append([regime.label, *cost, *accuracy])
     return Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD) over holdouts", headings, sides, rows)
 
 
-def _format_mean(summary: SeedSummary | None, digits: int, *, factor: float = 1) -> str:
+def _format_mean(summary: SeedSummary | None, *, digits: int, factor: float = 1) -> str:
     """Format `factor` times a mean over seeds; a dash if there is none."""
     return format_decimal(None if summary is None else factor * summary.mean, digits)
 

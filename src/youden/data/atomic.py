@@ -279,14 +279,24 @@ def remove_leftovers(folder: Path) -> None:
     name_pattern = re.compile(rf"-{re.escape(platform.node())}-(?P<process_id>\d+)-\w+$")
     for hidden_path in folder.glob(".*"):
         match = name_pattern.search(hidden_path.name)
-        if match is None or not _has_ended(int(match["process_id"])):
-            continue
-        with suppress(OSError):  # another process does the same, or the directory belongs to another user
-            for old_path in (hidden_path / _OLD).iterdir():
-                original_path = folder / old_path.name
-                if not original_path.exists():
-                    _replace_with_retry(old_path, original_path)
-        shutil.rmtree(hidden_path, ignore_errors=True)
+        is_leftover = match is not None and _has_ended(int(match["process_id"]))
+        if is_leftover:
+            _restore_replaced_paths(hidden_path)
+            shutil.rmtree(hidden_path, ignore_errors=True)
+
+
+def _restore_replaced_paths(scratch: Path) -> None:
+    """Move files and folders that were about to be replaced from a scratch directory back to their folder.
+
+    A file or folder is not moved if the new one is already in its place. Errors are ignored: another process may restore the
+    same files, or the directory may belong to another user.
+    """
+    old_folder = scratch / _OLD
+    with suppress(OSError):
+        for old_path in old_folder.iterdir():
+            original_path = scratch.parent / old_path.name
+            if not original_path.exists():
+                _replace_with_retry(old_path, original_path)
 
 
 def _has_ended(process_id: int) -> bool:

@@ -100,8 +100,8 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     Raises
     ------
     ImportFormatError
-        [labels-columns]: if the columns do not fit; [labels-value]: if a label is a text among numbers, is infinite, or
-        has an ambiguous comma, as in 1,000;
+        [labels-columns]: if there is no column `agent` or no column of labels; [labels-value]: if a label is a text among
+        numbers, is infinite, or has an ambiguous comma, as in 1,000;
         [labels-id]: if an agent or item is not an id; [labels-duplicate]: if a row repeats another; [labels-empty]:
         without rows; [labels-key]: if the .json of a table from `youden label` is missing or does not fit; others, such as
         [import-not-found], if the file cannot be read. The message names the file and the line (Parquet: the row).
@@ -123,8 +123,8 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     return LabelTable(
         source=str(path),
         digest=hashlib.sha256(path.read_bytes()).hexdigest(),
-        agents=tuple(ids[0] for ids in row_ids),
-        items=tuple(ids[1] for ids in row_ids) if has_items else None,
+        agents=tuple(agent for agent, *_ in row_ids),
+        items=tuple(item for _, item in row_ids) if has_items else None,
         names=names,
         value=np.array(label_values).T,
         left_out=left_out,
@@ -134,9 +134,15 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
 
 
 def _find_unit_labels(located_rows: Sequence[tuple[str, Mapping[str, object]]], names: Iterable[str]) -> dict[str, str]:
-    """Find the first unit label (`is_unit_label`) of each column with labels, and its location, for error messages.
+    """Find a unit label in each column of labels: a value such as 80% or yes, which is a number from 0 to 1.
 
-    Returns name of the column → value and location. Columns without a unit label are left out.
+    They are needed for an error: such labels contradict a scale other than 0 to 1 that the user has set.
+
+    located_rows : location and fields of each row
+    names : names of the columns of labels
+
+    Returns a dictionary: name of the column → its first unit label and the location of this label, as in "'yes' (line 3)".
+    A column without a unit label is left out.
     """
     unit_labels = {}
     for name in names:
@@ -211,9 +217,11 @@ def _parse_row_ids(
 
 
 def _check_id_columns(row: Mapping[str, object], location: str, *, has_items: bool) -> None:
-    """Check that a row of a table of labels names an agent, and an item if other rows name items.
+    """Check that a row has a column `agent` and, if the labels are those of agents on items, a column `item`.
 
-    row : fields of the row
+    Rows of a JSON file may have different columns. In other files, all rows have the same.
+
+    row : fields of the row by column
     location : file and line, for the error message
     has_items : whether the first row of the table has a column `item`
 
@@ -248,8 +256,8 @@ def label_key_path(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def _read_used_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | None]]:
-    """Return the location, the fields and the hidden id of each row.
+def _read_labelled_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | None]]:
+    """Return the location, the fields and the hidden id of each row that may have a label.
 
     A table that `youden label` wrote has a hidden id in each row, in place of the agent and the item. Its rows without a label
     are left out. In other tables, the hidden id is None.
@@ -257,16 +265,16 @@ def _read_used_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | N
     Raises: ImportFormatError [labels-empty] if the table has rows, and none is left.
     """
     n_rows = 0
-    used_rows: list[tuple[str, Mapping[str, object], str | None]] = []
+    labelled_rows: list[tuple[str, Mapping[str, object], str | None]] = []
     for location, row in _iter_table_rows(path):
         n_rows += 1
         hidden_id = _get_hidden_id(row)
         is_unlabelled = hidden_id is not None and not _has_label(row)
         if not is_unlabelled:
-            used_rows.append((location, row, hidden_id))
-    if n_rows > 0 and not used_rows:
+            labelled_rows.append((location, row, hidden_id))
+    if n_rows > 0 and not labelled_rows:
         raise _make_no_label_error(path, n_rows)
-    return used_rows
+    return labelled_rows
 
 
 def _has_label(row: Mapping[str, object]) -> bool:
@@ -282,10 +290,11 @@ def _get_added_fields(row: Mapping[str, object]) -> dict[str, object]:
 def _make_no_label_error(path: Path, n_rows: int) -> ImportFormatError:
     """Make the error [labels-empty] for a table that `youden label` wrote, and in which no label was filled in.
 
-    n_rows : number of rows of the table
+    path : file of the table
+    n_rows : number of its rows
     """
-    n_unlabelled = format_count(n_rows, "row")
-    problem = f"no row has a label: got {n_unlabelled} with an empty column `label`."
+    rows = format_count(n_rows, "row")  # such as "3 rows"
+    problem = f"no row has a label: got {rows} with an empty column `label`."
     remedy = "Fill in the column: 0 or 1, grades, or win, tie and loss."
     return import_error(path, f"{problem} {remedy}", slug="labels-empty")
 
@@ -306,17 +315,17 @@ def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     replaced by the fields agent and item. Columns that a user added, such as the labels of a second annotator, are kept. Rows of
     this kind without a label are skipped.
 
-    Raises: ImportFormatError [labels-empty] if there are only rows of this kind, all without a label; [labels-key] if the
-        agents of ids are not found; [labels-value] if a JSON number is not finite; others if the file cannot be read.
+    Raises: ImportFormatError [labels-empty] if no row of such a table has a label; [labels-key] if the file with the agents
+        and items of the ids is not found; [labels-value] if a JSON number is not finite; others if the file cannot be read.
     """
-    used_rows = _read_used_rows(path)
-    hidden_ids = {hidden_id for _, _, hidden_id in used_rows if hidden_id is not None}
-    agents_and_items = _read_agents_and_items(path, hidden_ids) if hidden_ids else {}
-    for location, row, hidden_id in used_rows:
+    labelled_rows = _read_labelled_rows(path)
+    hidden_ids = {hidden_id for _, _, hidden_id in labelled_rows if hidden_id is not None}
+    agent_and_item_by_id = _read_agents_and_items(path, hidden_ids) if hidden_ids else {}
+    for location, row, hidden_id in labelled_rows:
         if hidden_id is None:
             yield location, row
         else:
-            agent, item = agents_and_items[hidden_id]
+            agent, item = agent_and_item_by_id[hidden_id]
             yield location, {**_get_added_fields(row), "agent": agent, "item": item, "label": row["label"]}
 
 
@@ -356,11 +365,12 @@ def _read_agents_and_items(path: Path, ids: Collection[str]) -> dict[str, tuple[
 
     Raises: ImportFormatError [labels-key] if no file has one of the ids, or if an id has several meanings.
     """
-    usual_file = label_key_path(path)
-    agents_and_items = _parse_label_key(usual_file)
-    if set(ids) <= agents_and_items.keys():
-        return agents_and_items
+    usual_key_file = label_key_path(path)
+    usual_key = _parse_label_key(usual_key_file)
+    if usual_key.keys() >= set(ids):
+        return usual_key
 
+    agents_and_items = dict(usual_key)
     for file in sorted(path.parent.glob("*.json")):
         for id_, agent_and_item in _parse_label_key(file).items():
             first_meaning = agents_and_items.setdefault(id_, agent_and_item)
@@ -493,12 +503,12 @@ def _parse_number(text: str) -> float | None:
 
 
 def parse_id(value: object, column: str, location: str) -> str:
-    """Return the id of an agent or an item.
+    """Check the id of an agent or an item in a table of labels, and return it as a text.
 
     Parameters
     ----------
     value : object
-        A text or a whole number.
+        Value of the field. A text is returned unchanged, and a whole number is converted.
     column : str
         Name of the column, for errors.
     location : str
@@ -512,9 +522,10 @@ def parse_id(value: object, column: str, location: str) -> str:
     Raises
     ------
     ImportFormatError
-        [labels-id]: if the value is missing, or neither a text nor a whole number.
+        [labels-id]: if the value is missing or blank, or neither a text nor a whole number.
     """
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+    is_whole_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if is_whole_number:
         return str(value)
     if not isinstance(value, str) or not value.strip():
         raise import_error(

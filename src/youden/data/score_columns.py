@@ -1,4 +1,4 @@
-"""Convert the columns of a table of scores to numbers and ids.
+"""Convert the columns of a table of scores to numbers and ids, and average the scores of a model on an item.
 
 Only the unique values of a column are converted, because those of a long table recur.
 """
@@ -6,7 +6,7 @@ Only the unique values of a column are converted, because those of a long table 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date, timedelta
 from math import inf, nan
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.data.label_tables import has_decimal_comma, to_number
+from youden.data.pools.spool import format_excerpt
 from youden.types.columns import Field
 from youden.types.pool import Bools, Floats, Positions
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MAX_FLOAT = 1e308
+_MAX_NAMES = 10
+"""Number of names that a message lists."""
 _BLANKS = {"", "-", "–", "—", "?", "n/a", "na", "nan", "none", "null", "missing", "<na>", "nat"}
 
 
@@ -49,25 +52,28 @@ class ScoreColumn(NamedTuple):
     def from_values(cls, values: pd.Series) -> ScoreColumn:
         """Find the unique values of a column, and convert each to a number.
 
-        values : one value per row (n_rows,), of any type; lists, objects and dates count as texts
+        values : one value per row (n_rows,), of any type; lists, objects and dates are converted to texts
         """
         import pandas as pd  # takes long to load
 
-        if not isinstance(values.dtype, pd.StringDtype) and values.dtype.kind not in "biuf":
+        has_simple_type = isinstance(values.dtype, pd.StringDtype) or values.dtype.kind in "biuf"
+        if not has_simple_type:
             values = values.astype(object).map(_simplify_value)
         codes, unique = pd.factorize(values, use_na_sentinel=False)
         unique_values = unique.tolist()
 
-        # pandas converts plain numbers, which is fast, and `_parse_score` all other values
+        # pandas converts plain numbers, such as 3 and "0.5", at once; all other values become NaN
         plain_numbers = pd.to_numeric(pd.Series(unique), errors="coerce")
         unique_numbers = plain_numbers.to_numpy(np.float64, na_value=np.nan, copy=True)
-        are_truth_values = plain_numbers.dtype.kind == "b"
-        is_not_plain = np.isnan(unique_numbers) | are_truth_values
-        for position in np.flatnonzero(is_not_plain).tolist():
-            unique_numbers[position] = _parse_score(unique_values[position])
+        is_plain = ~np.isnan(unique_numbers)
+        if plain_numbers.dtype.kind == "b":
+            is_plain[:] = False  # truth values are words, although pandas converts them
 
+        for position in np.flatnonzero(~is_plain).tolist():
+            unique_numbers[position] = _parse_score(unique_values[position])
         is_blank = np.isnan(unique_numbers)
-        return cls(unique_values, unique_numbers, is_not_plain & ~is_blank, codes)
+        is_converted = ~is_plain & ~is_blank
+        return cls(unique_values, unique_numbers, is_converted, codes)
 
     @property
     def converted(self) -> list[Field]:
@@ -81,10 +87,14 @@ class ScoreColumn(NamedTuple):
         return len(self.converted) == n_filled > 0 and all(map(is_word, self.converted))
 
     @property
-    def has_words_of_a_unit(self) -> bool:
-        """Whether words are the only values, or one is not read as 0, so that other scores must have the same unit."""
-        positions = np.flatnonzero(self.is_converted & (self.unique_numbers != 0)).tolist()
-        return self.has_only_words or any(is_word(self.unique_values[position]) for position in positions)
+    def has_words_for_fractions(self) -> bool:
+        """Whether the column has words such as yes, read as 1, which fit only scores between 0 and 1.
+
+        Words that are read as 0, such as fail, fit scores of all units. They count only if the column has no numbers.
+        """
+        is_nonzero = self.is_converted & (self.unique_numbers != 0)
+        nonzero_values = [self.unique_values[position] for position in np.flatnonzero(is_nonzero).tolist()]
+        return self.has_only_words or any(map(is_word, nonzero_values))
 
     def to_numbers(self) -> Floats:
         """Return the number of each row, NaN for a blank value and infinite for a text."""
@@ -106,7 +116,7 @@ def _simplify_value(value: object) -> object:
 
 
 def _is_blank(value: Field) -> bool:
-    """Return whether a value counts as missing."""
+    """Return whether a value, such as "n/a" or a dash, counts as a missing score."""
     return str(value).strip().casefold() in _BLANKS
 
 
@@ -131,15 +141,19 @@ CONVERSIONS: dict[str, Callable[[Field], bool]] = {
 
 
 def _parse_score(value: Field) -> float:
-    """Convert a number, or a text such as 0.5, 45.2% or 45.2 ± 1.1; NaN if it is blank, infinite if it is not a number."""
+    """Convert a score to a number: a number, or a text such as 0.5, 45.2%, yes or 45.2 ± 1.1, whose error is ignored.
+
+    The number is NaN for a blank value such as "n/a", and infinite for any other text.
+    """
     if _is_blank(value):
         return nan
-    text_or_number = value
     if isinstance(value, str):
-        text_or_number = value.partition("±")[0].rstrip(" %")
-        if is_percentage(value):
-            text_or_number += "%"
-    number = to_number(text_or_number)
+        score_text, _, _ = value.partition("±")
+        if is_percentage(value):  # the sign may follow the error, as in 45.2 ± 1.1%
+            score_text = score_text.rstrip(" %") + "%"
+        number = to_number(score_text)
+    else:
+        number = to_number(value)
     return inf if number is None else number
 
 
@@ -158,3 +172,32 @@ def make_id(value: Field) -> str:
     text = " ".join(str(value).split())
     link = re.fullmatch(r"\[(.+)\]\(\S*\)", text)
     return link[1] if link else text
+
+
+def average_by_cell(
+    model: Positions, item: Positions, scores: Floats, *, shape: tuple[int, int]
+) -> tuple[Floats, Positions]:
+    """Average the scores of each cell (a model on an item), because a table may have several scores of the same cell.
+
+    model, item : int arrays (n_scores,), position of the model and of the item of each score
+    scores : float array (n_scores,)
+    shape : numbers of models and items
+
+    Returns the mean score of each cell, NaN if it has no score, and its number of scores: arrays (n_models, n_items).
+    """
+    n_models, n_items = shape
+    n_cells = n_models * n_items
+
+    # number the cells row by row
+    cell = model * n_items + item
+    n_scores = np.bincount(cell, minlength=n_cells)
+    total = np.bincount(cell, scores, minlength=n_cells)
+    mean = np.divide(total, n_scores, out=np.full(n_cells, np.nan), where=n_scores > 0)
+    return mean.reshape(shape), n_scores.reshape(shape)
+
+
+def format_names(names: Iterable[str]) -> str:
+    """List names in a message, each once and in quotes; names after the first `_MAX_NAMES` become an ellipsis."""
+    distinct = list(dict.fromkeys(names))
+    ellipsis = ", …" if len(distinct) > _MAX_NAMES else ""
+    return ", ".join(map(format_excerpt, distinct[:_MAX_NAMES])) + ellipsis if distinct else "none"

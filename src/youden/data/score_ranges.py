@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import compress
 
 import numpy as np
 
 from youden.data.importers.column_names import normalize_name
 from youden.data.importers.foreign_files import import_error
 from youden.text.sentences import format_count
-from youden.types.pool import Floats
+from youden.types.pool import Bools, Floats, Positions
 
 _RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0))
 """Ranges of scores. The first that contains all scores is assumed."""
@@ -29,6 +28,8 @@ _MISSING_CODES = (-1.0, -9.0, -99.0, -999.0)
 """Negative numbers that often stand for a missing score."""
 _MAX_METRICS = 100
 """A table with more items has scores of single items instead of metrics."""
+_MAX_ROUNDING_ERROR = 0.11
+"""Upper bound on the rounding errors of a column and of all other columns, which are at most 0.05 + 0.05 with one decimal."""
 
 
 def determine_range(source: str, scores: Floats, score_range: tuple[float, float] | None) -> tuple[float, float]:
@@ -100,11 +101,11 @@ def is_loss(name: str, values: Floats) -> bool:
     return has_name_of_loss and bool((values > 0).any())
 
 
-def find_losses(item_ids: Sequence[str], score: Floats) -> list[str]:
-    """Find the items for which lower scores seem to be better, by the names of the items (`is_loss`).
+def find_loss_items(item_ids: Sequence[str], score: Floats) -> list[str]:
+    """Find the items that are metrics of which lower values are better, such as an error rate.
 
-    Only metrics, such as an error rate, can be losses. If a table has more than 100 items, all items count as tasks, and none is
-    returned. An item with only the scores 0 and 1 counts as a task, too.
+    The name of the item decides (`is_loss`). Two kinds of items are never returned, because they are tasks instead of
+    metrics: the items of a table with more than 100 items, and an item without a positive score other than 1.
 
     Parameters
     ----------
@@ -116,21 +117,25 @@ def find_losses(item_ids: Sequence[str], score: Floats) -> list[str]:
     Returns
     -------
     list of str
-        Ids of the items.
+        Ids of the items for which lower scores seem to be better.
     """
     if len(item_ids) > _MAX_METRICS:
         return []
-    is_graded = np.asarray(((score > 0) & (score != 1)).any(axis=0))
-    graded_items = compress(item_ids, is_graded.tolist())
-    return [name for name, values in zip(graded_items, score.T[is_graded], strict=True) if is_loss(name, values)]
+
+    loss_items = []
+    for item_id, item_scores in zip(item_ids, score.T, strict=True):
+        is_graded = ((item_scores > 0) & (item_scores != 1)).any()
+        if is_graded and is_loss(item_id, item_scores):
+            loss_items.append(item_id)
+    return loss_items
 
 
 def find_aggregates(scores: Floats) -> list[int]:
     """Find columns that contain the mean or the sum of all other columns, such as an average over benchmarks.
 
-    A column is an aggregate if it equals the mean or the sum in all rows, up to the rounding of all columns. This can
-    be decided only from at least three columns and three rows without missing scores, and if the column has at least
-    three different values.
+    A column is an aggregate if it equals the mean or the sum in all rows. Differences that the rounding of the scores
+    explains are ignored. Only rows without missing scores are compared. No column is returned if there are fewer than
+    three such rows or fewer than three columns. A column with fewer than three different values is not returned either.
 
     Parameters
     ----------
@@ -142,43 +147,48 @@ def find_aggregates(scores: Floats) -> list[int]:
     list of int
         Positions of the aggregates, ascending.
     """
-    complete = scores[(np.abs(scores) <= _MAX_SCORE).all(axis=1)]
-    n_rows, n_columns = complete.shape
+    is_complete = (np.abs(scores) <= _MAX_SCORE).all(axis=1)  # a comparison with NaN is False
+    complete_rows = scores[is_complete]
+    n_rows, n_columns = complete_rows.shape
     if n_rows < 3 or n_columns < 3:
         return []
 
     # sum and mean of all other columns in each row, in place of each column
-    others_sum = complete.sum(axis=1, keepdims=True) - complete
+    others_sum = complete_rows.sum(axis=1, keepdims=True) - complete_rows
     others_mean = others_sum / (n_columns - 1)
     aggregates: set[int] = set()
     for expected in (others_sum, others_mean):
-        largest_difference = np.abs(complete - expected).max(axis=0)
-        for position in np.flatnonzero(largest_difference < 0.11).tolist():  # rounded to one decimal or more
-            if _is_aggregate(complete, position, largest_difference[position]):
+        largest_difference = np.abs(complete_rows - expected).max(axis=0)
+        candidates = np.flatnonzero(largest_difference < _MAX_ROUNDING_ERROR)
+        for position in candidates.tolist():
+            if _is_aggregate(complete_rows, position, largest_difference[position]):
                 aggregates.add(position)
     return sorted(aggregates)
 
 
-def _is_aggregate(scores: Floats, position: int, difference: float) -> bool:
+def _is_aggregate(scores: Floats, position: int, largest_difference: float) -> bool:
     """Return whether a column that is close to the mean or sum of all other columns is an aggregate of them.
 
-    It is an aggregate if rounding explains the difference, if the column has at least three different values, and if it is
-    unlikely that values as coarse as these agree by chance.
+    It is an aggregate if rounding explains the differences, and if the column has at least three different values. In
+    addition, an agreement by chance must be unlikely. It is likely if there are few rows and the scores are rounded to few
+    decimals.
 
     scores : float array (n_rows, n_columns), without missing scores
     position : position of the column
-    difference : largest absolute difference between the column and the mean or sum in any row
+    largest_difference : largest absolute difference between the column and the mean or sum in any row
     """
     column = scores[:, position]
     if len(np.unique(column)) < 3:
         return False
-    others = np.delete(scores, position, axis=1)
-    tolerance = _find_rounding_error(column) + _find_rounding_error(others) + 1e-9
+    other_columns = np.delete(scores, position, axis=1)
+    tolerance = _find_rounding_error(column) + _find_rounding_error(other_columns) + 1e-9
 
-    # approximate probability that any column agrees by chance with the mean or the sum, with uniform values
+    # With uniform scores, a column agrees in a row with probability p_row. There are 2 · n_columns comparisons: each
+    # column with the mean and with the sum.
     n_rows, n_columns = scores.shape
-    p_chance = 2 * n_columns * (2 * tolerance / np.ptp(scores)) ** n_rows
-    return bool(difference <= tolerance and p_chance < 1e-3)
+    p_row = 2 * tolerance / np.ptp(scores)
+    p_any_agreement = 2 * n_columns * p_row**n_rows
+    return bool(largest_difference <= tolerance and p_any_agreement < 1e-3)
 
 
 def _find_rounding_error(values: Floats) -> float:
@@ -255,21 +265,10 @@ def check_not_win_rates(source: str, score: Floats, model_ids: Sequence[str], it
 def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
     """Check that all items have scores of one unit, unlike, for example, fractions of one item and Elo ratings of another.
 
-    A unit has an upper bound: 1 for fractions, 10 for grades and 100 for percentages. For each bound, items of two kinds are
-    searched for: items whose scores are all within the bound, and items whose scores are too large for it. If there are
-    items of both kinds, the units differ. Scores are too large if one of these conditions holds:
-
-    - All exceed the bound.
-    - One exceeds ten times the bound.
-    - All except 0, which occurs in each unit, exceed three times the bound. For the bound 1, scores of 1 are excepted, too,
-      because 1 is the lowest grade of many scales. This condition does not apply to a table of whole and half points, in
-      which 0 and 1 may be grades of a hard item.
-
-    Negative scores are within each bound. Two cases are not evidence of different units:
-
-    - Scores within the bound 1 or 10 that are whole numbers, because they may be counts.
-    - Bounds 1 and 10 in a table of more than 100 items, because so many items are tasks with scores of one unit, and not
-      metrics.
+    A unit has an upper bound: 1 for fractions, 10 for grades and 100 for percentages. The units differ if the scores of one
+    item are within a bound (`_find_items_within_bound`), and those of another item are too large for it
+    (`_find_items_above_bound`). In a table of more than 100 items, the bounds 1 and 10 are not checked: so many items are
+    tasks with scores of one unit, and not metrics.
 
     Parameters
     ----------
@@ -285,47 +284,85 @@ def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
     ImportFormatError
         [scores-scale]: if the units differ.
     """
-    lowest, highest = np.nanmin(score, axis=0), np.nanmax(score, axis=0)
-    has_fractions = (np.nan_to_num(score) % 1 > 0).any(axis=0)
     may_be_metrics = len(item_ids) <= _MAX_METRICS
-    for bound in (1, 10, 100):
-        is_largest_bound = bound == 100
-        if not may_be_metrics and not is_largest_bound:
-            continue
-        is_within_bound = highest <= bound
-        if not is_largest_bound:
-            is_within_bound &= has_fractions
-        lowest_nonzero = _find_lowest_nonzero(score, has_lowest_grade=bound == 1)
-        is_zero_or_large = (highest > bound) & (lowest_nonzero > 3 * bound)
-        is_too_large = (lowest > bound) | (highest > 10 * bound) | is_zero_or_large
-        if not is_within_bound.any() or not is_too_large.any():
-            continue
-
-        examples = (int(is_within_bound.argmax()), int(is_too_large.argmax()))
-        ranges = [f"{lowest[item]:g} to {highest[item]:g} for {item_ids[item]!r}" for item in examples]
-        raise import_error(
-            source,
-            f"its scores seem to have different units: got {' and '.join(ranges)}. Keep scores of one unit, for example by "
-            "--column score=NAME,NAME or ignore=NAME, or set --range LOW,HIGH if all scores have this range.",
-            slug="scores-scale",
-        )
+    bounds = (1, 10, 100) if may_be_metrics else (100,)
+    for bound in bounds:
+        within_bound = _find_items_within_bound(score, bound)
+        above_bound = _find_items_above_bound(score, bound)
+        if len(within_bound) > 0 and len(above_bound) > 0:
+            ranges = [_format_range(score[:, item], item_ids[item]) for item in (within_bound[0], above_bound[0])]
+            raise import_error(
+                source,
+                f"its scores seem to have different units: got {' and '.join(ranges)}. Keep scores of one unit, for example by "
+                "--column score=NAME,NAME or ignore=NAME, or set --range LOW,HIGH if all scores have this range.",
+                slug="scores-scale",
+            )
 
 
-def _find_lowest_nonzero(score: Floats, *, has_lowest_grade: bool) -> Floats:
-    """Return the lowest score of each item, without the scores 0; infinite if no score is left.
+def _find_items_within_bound(score: Floats, bound: int) -> Positions:
+    """Find the items whose scores are all within the upper bound of a unit.
 
-    If `has_lowest_grade` is True, scores of 1 are left out, too. In a table of whole and half points, no score is left out,
-    because 0 and 1 are grades like all others.
+    Negative scores are within each bound. For the bounds 1 and 10, an item with only whole numbers is left out, because its
+    scores may be counts, which have no upper bound.
 
     score : float array (n_models, n_items); NaN if missing
-    has_lowest_grade : whether 1 may be the lowest grade of a scale, so that it is left out as 0 is
+    bound : 1 for fractions, 10 for grades or 100 for percentages
+
+    Returns the positions of the items, ascending.
     """
-    is_left_out = score == 0
-    if has_lowest_grade:
-        is_left_out |= score == 1
-    has_finer_scores = bool((2 * np.nan_to_num(score) % 1 > 0).any())
-    is_left_out = np.isnan(score) | is_left_out & has_finer_scores
-    return np.asarray(np.where(is_left_out, np.inf, score).min(axis=0))
+    is_within_bound = np.nanmax(score, axis=0) <= bound
+    if bound < 100:
+        has_fractions = (np.nan_to_num(score) % 1 > 0).any(axis=0)
+        is_within_bound &= has_fractions
+    return np.flatnonzero(is_within_bound)
+
+
+def _find_items_above_bound(score: Floats, bound: int) -> Positions:
+    """Find the items whose scores are too large for the upper bound of a unit.
+
+    Scores are too large if one of these conditions holds:
+
+    - All exceed the bound.
+    - One exceeds ten times the bound.
+    - At least one exceeds the bound, and all except 0, which occurs in each unit, exceed three times the bound. For the bound
+      1, scores of 1 are excepted, too, because 1 is the lowest grade of many scales (`_find_lowest_nonzero`).
+
+    score : float array (n_models, n_items); NaN if missing
+    bound : 1 for fractions, 10 for grades or 100 for percentages
+
+    Returns the positions of the items, ascending.
+    """
+    lowest, highest = np.nanmin(score, axis=0), np.nanmax(score, axis=0)
+    lowest_nonzero = _find_lowest_nonzero(score, excludes_ones=bound == 1)
+    is_zero_or_large = (highest > bound) & (lowest_nonzero > 3 * bound)
+    is_above_bound = (lowest > bound) | (highest > 10 * bound) | is_zero_or_large
+    return np.flatnonzero(is_above_bound)
+
+
+def _format_range(scores: Floats, name: str) -> str:
+    """Format the range of the scores of an item or a model, as in "0 to 1 for 'accuracy'"; NaN is ignored."""
+    return f"{np.nanmin(scores):g} to {np.nanmax(scores):g} for {name!r}"
+
+
+def _find_lowest_nonzero(score: Floats, *, excludes_ones: bool) -> Floats:
+    """Return the lowest score of each item, excluding scores of 0; infinite if an item has no other score.
+
+    Scores of 1 are excluded, too, if `excludes_ones` is True. A table in which all scores are multiples of 0.5 is an exception:
+    its scores are points, so that 0 and 1 are points like all others. Therefore, no score is excluded.
+
+    score : float array (n_models, n_items); NaN if missing
+    excludes_ones : whether scores of 1 are excluded, because 1 is the lowest grade of many scales
+
+    Returns a float array (n_items,).
+    """
+    is_excluded = np.isnan(score)
+    present_scores = score[~is_excluded]
+    are_half_points = bool((2 * present_scores % 1 == 0).all())
+    if not are_half_points:
+        is_excluded |= score == 0
+    if excludes_ones and not are_half_points:
+        is_excluded |= score == 1
+    return np.asarray(np.min(score, axis=0, where=~is_excluded, initial=np.inf))
 
 
 def check_model_units(source: str, score: Floats, model_ids: Sequence[str]) -> str | None:
@@ -358,31 +395,44 @@ def check_model_units(source: str, score: Floats, model_ids: Sequence[str]) -> s
         [scores-scale]: if the units differ.
     """
     lowest, highest = np.nanmin(score, axis=1), np.nanmax(score, axis=1)
-    mean = np.nanmean(score, axis=1)
     has_fractions = ((score > 0) & (score < 1)).any(axis=1)
-    is_large = (highest > 10) & ~has_fractions
-    is_small = (lowest >= 0) & (highest > 0) & (highest <= 1)
-    if not is_large.any() or not is_small.any():
+    small_models = np.flatnonzero((lowest >= 0) & (highest > 0) & (highest <= 1))
+    large_models = np.flatnonzero((highest > 10) & ~has_fractions)
+    if len(small_models) == 0 or len(large_models) == 0:
         return None
 
-    large_scores = score[is_large]
-    large_scores = large_scores[~np.isnan(large_scores)]
-    are_binary_percentages = bool(np.isin(large_scores, (0, 100)).all())
-    n_large_decimals = _count_decimals(large_scores)
-    unit = max(100.0, float(highest.max()))
-    for model in np.flatnonzero(is_small).tolist():
-        n_decimals = _count_decimals(score[model][~np.isnan(score[model])])
-        is_finer = n_decimals > n_large_decimals or n_decimals == _UNROUNDED
-        changes_ranking = unit * mean[model] > mean[is_large].min()
-        if are_binary_percentages or (is_finer and changes_ranking):
-            examples = (model, int(is_large.argmax()))
-            ranges = [f"{lowest[example]:g} to {highest[example]:g} for {model_ids[example]!r}" for example in examples]
-            problem = f"the scores of its models seem to have different units: got {' and '.join(ranges)}."
-            remedy = (
-                "Convert the scores of all models to one unit, or set --range LOW,HIGH if all scores have this range."
-            )
-            raise import_error(source, f"{problem} {remedy}", slug="scores-scale")
+    scale = max(100.0, float(highest.max()))
+    other_unit = small_models[_mark_other_unit(score[small_models], score[large_models], scale=scale)]
+    if len(other_unit) > 0:
+        ranges = [_format_range(score[model], model_ids[model]) for model in (other_unit[0], large_models[0])]
+        problem = f"the scores of its models seem to have different units: got {' and '.join(ranges)}."
+        remedy = "Convert the scores of all models to one unit, or set --range LOW,HIGH if all scores have this range."
+        raise import_error(source, f"{problem} {remedy}", slug="scores-scale")
 
-    first = model_ids[int(is_small.argmax())]
+    first_id = model_ids[small_models[0]]
     others = f"other models have scores up to {highest.max():g}"
-    return f"the scores of {first!r} are at most 1, and {others}: convert them if their units differ"
+    return f"the scores of {first_id!r} are at most 1, and {others}: convert them if their units differ"
+
+
+def _mark_other_unit(small_scores: Floats, large_scores: Floats, *, scale: float) -> Bools:
+    """Mark the models with scores from 0 to 1 whose unit certainly differs from that of the models with large scores.
+
+    The unit differs in the two cases that `check_model_units` describes.
+
+    small_scores : float array (n_small_models, n_items), scores of models from 0 to 1; NaN if missing
+    large_scores : float array (n_large_models, n_items), scores of the models with large scores; NaN if missing
+    scale : highest score on the scale of the large scores, to which the small scores are converted for a comparison
+
+    Returns a bool array (n_small_models,).
+    """
+    present_large_scores = large_scores[~np.isnan(large_scores)]
+    are_binary_percentages = np.isin(present_large_scores, (0, 100)).all()
+    if are_binary_percentages:
+        return np.ones(len(small_scores), dtype=np.bool_)
+
+    n_large_decimals = _count_decimals(present_large_scores)
+    n_decimals = np.array([_count_decimals(scores[~np.isnan(scores)]) for scores in small_scores])
+    is_finer = (n_decimals > n_large_decimals) | (n_decimals == _UNROUNDED)
+    lowest_large_mean = np.nanmean(large_scores, axis=1).min()
+    changes_ranking = scale * np.nanmean(small_scores, axis=1) > lowest_large_mean
+    return np.asarray(is_finer & changes_ranking)

@@ -14,6 +14,7 @@ from youden.data.importers.score_results import read_result_rows
 from youden.data.importers.table_files import find_tables, iter_plain_locations, read_plain_frame, read_tables
 from youden.data.importers.table_header import Rows
 from youden.text.replacements import Replacements
+from youden.types.arguments import describe_no_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +76,7 @@ def _to_frame(table: object) -> pd.DataFrame:
     import pandas as pd  # takes long to load
 
     if not isinstance(table, pd.DataFrame | pd.Series):
-        problem = f"a table of scores is read from paths or a pandas DataFrame: got {type(table).__name__}."
+        problem = f"a table of scores is read from paths or a pandas DataFrame: {describe_no_frame(table)}"
         remedy = "Pass a path, a list of paths or a DataFrame."
         raise import_error("table", f"{problem} {remedy}", slug="scores-columns")
 
@@ -205,7 +206,7 @@ def _with_model_column(rows: Rows, *, model: str) -> Rows:
 
 
 def _to_located_frame(rows: Rows) -> LocatedFrame:
-    """Convert rows with their locations to a frame."""
+    """Convert rows with their locations to a data frame, and keep the locations for messages."""
     import pandas as pd  # takes long to load
 
     locations = [location for location, _ in rows]

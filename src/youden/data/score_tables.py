@@ -27,7 +27,15 @@ from youden.data.importers.column_names import (
 from youden.data.importers.foreign_files import import_error
 from youden.data.label_tables import list_spellings
 from youden.data.pools.spool import format_excerpt
-from youden.data.score_columns import CONVERSIONS, ScoreColumn, is_percentage, is_word, make_id
+from youden.data.score_columns import (
+    CONVERSIONS,
+    ScoreColumn,
+    average_by_cell,
+    format_names,
+    is_percentage,
+    is_word,
+    make_id,
+)
 from youden.data.score_ranges import (
     check_model_units,
     check_not_win_rates,
@@ -35,7 +43,7 @@ from youden.data.score_ranges import (
     describe_missing_codes,
     determine_range,
     find_aggregates,
-    find_losses,
+    find_loss_items,
     is_loss,
 )
 from youden.data.score_rows import LocatedFrame, is_model_name, locate_frame_rows, read_score_rows
@@ -64,8 +72,6 @@ _NO_SCORE = re.compile(
     r"|votes|n|count|num_.*|n_(samples|items)|co[2₂].*|(hub_)?likes|hub|seed|version|zero_shot|repeat|epoch|trial|attempt"
 )
 """Normalized names of columns of numbers that are no scores."""
-_MAX_NAMES = 10
-"""Number of names that a message lists."""
 _METRICS = {"metric", "metric_name", "measure", "filter"}
 
 
@@ -152,14 +158,19 @@ def read_scores(
 
 
 def _check_roles(columns: Any) -> dict[str, str]:
-    """Return columns by role; raise ConfigError [scores-role] for another role, or if a column is not a text."""
+    """Return the columns that the user set, as a dictionary: role → name of the column.
+
+    columns : value that the user passed as `columns` of `read_scores`
+
+    Raises ConfigError [scores-role] if it is not a mapping, if a role is not one of `ROLES`, or if a name is not a text.
+    """
     if not isinstance(columns, Mapping):
         problem = f"The columns of a table are not a mapping of roles to names: got {columns!r}."
         raise ConfigError(f"{problem} Pass, for example, {{'model': 'System'}}.", slug="scores-role")
     for role, name in columns.items():
         if role not in ROLES:
-            unknown_role = f"The role of a column is unknown: got {role!r}. Set one of: {', '.join(ROLES)}."
-            raise ConfigError(unknown_role, slug="scores-role")
+            problem = f"The role of a column is unknown: got {role!r}."
+            raise ConfigError(f"{problem} Set one of: {', '.join(ROLES)}.", slug="scores-role")
         if not isinstance(name, str):
             problem = f"The column of the role {role} is not a text: got {name!r}."
             raise ConfigError(f"{problem} Join several names as in 'x,y' or, for items, 'x+y'.", slug="scores-role")
@@ -244,199 +255,233 @@ class _TableReader:
         Raises: ImportFormatError; see `read_scores`.
         """
         given_scores = self.get_given_columns("score")
-        models, items = self.choose_name_columns(given_scores)
-        is_long = bool(models and items)
-        scores = given_scores or self.choose_score_columns([*models, *items], is_long=is_long)
+        model_columns = self.choose_model_columns()
+        item_columns = self.choose_item_columns(has_models=bool(model_columns))
+        self.check_rows_are_named(model_columns, item_columns)
+        is_long = bool(model_columns and item_columns)
+        score_columns = given_scores or self.choose_score_columns([*model_columns, *item_columns], is_long=is_long)
         if is_long:
-            self.check_single_metric([*models, *items])
-        if models:
-            self.check_direction(scores, is_given=bool(given_scores))
+            self.check_single_metric([*model_columns, *item_columns])
+        if model_columns:
+            self.check_direction(score_columns, is_set_by_user=bool(given_scores))
         else:
-            self.note_losses_as_models(scores)
-        self.check_metric_directions(scores, [*models, *items])
-        for name in scores:
+            self.note_losses_as_models(score_columns)
+        self.check_metric_directions(score_columns, [*model_columns, *item_columns])
+        for name in score_columns:
             self.check_scores(name)
-        self.note_conversions(scores)
+        self.note_conversions(score_columns)
         if is_long:
-            return self.collect_long_scores(models, items, scores, score_range)
-        return self.collect_wide_scores(models, items, scores, score_range)
+            return self.collect_long_scores(model_columns, item_columns, score_columns, score_range)
+        return self.collect_wide_scores(model_columns, item_columns, score_columns, score_range)
 
-    def choose_name_columns(self, given_scores: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Choose the columns that contain the names of the models, and those that contain the names of the items.
+    def list_unassigned_columns(self) -> list[str]:
+        """List the columns that the user set neither for models nor for items nor for scores."""
+        assigned_columns = {name for role in ("model", "item", "score") for name in self.get_given_columns(role)}
+        return [name for name in self.columns if name not in assigned_columns]
 
-        A long table has one row per score, with the names of both. In a wide table, the names of the models or of the
-        items are the headers of columns, so one of the lists is empty.
+    def check_rows_are_named(self, model_columns: Sequence[str], item_columns: Sequence[str]) -> None:
+        """Check that the table has rows, and that each row names a model or an item.
 
-        given_scores : columns of scores that the user named, in which no names are expected
+        model_columns, item_columns : columns that name the model, or the item, of each row
 
-        Returns the names of the columns for models and for items.
-
-        Raises ImportFormatError [import-empty] if the table has no rows, and [scores-columns] if no column contains
-        names.
+        Raises: ImportFormatError [import-empty] if the table has no rows; [scores-columns] if no column names models or
+            items, or if a column of numbers seems to name the models.
         """
-        models = self.get_given_columns("model")
-        items = self.get_given_columns("item")
-        other_columns = [name for name in self.columns if name not in (*models, *items, *given_scores)]
-        text_columns = [name for name in other_columns if name not in self.numeric]
-
-        if not models:
-            models = self.choose_model_columns([name for name in text_columns if is_model_name(name)])
-        if not items:
-            possible_items = [name for name in other_columns if self.may_be_item(name)]
-            # without models, each row of the wide table is an item, which the first of these columns names
-            items = possible_items if models else possible_items[:1]
-
-        if items and not models and not given_scores:
-            self.check_numbered_models(items)
+        if item_columns and not model_columns and not self.get_given_columns("score"):
+            self.check_models_are_not_numbers(item_columns)
         if self.n_rows == 0:
             problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
             raise import_error(self.source, problem, slug="import-empty")
-        if not models and not items:
-            raise self.make_unnamed_rows_error(text_columns)
-        return models, items
+        if not model_columns and not item_columns:
+            raise self.make_unnamed_rows_error()
 
-    def check_numbered_models(self, items: Sequence[str]) -> None:
-        """Check that a long table does not name its models by numbers, which would be read as the scores of a model "model".
+    def check_models_are_not_numbers(self, item_columns: Sequence[str]) -> None:
+        """Check that the table does not name its models by numbers, which would be read as scores.
 
-        items : columns that name the items; no column names the models
+        A table with the columns item, model and score is an example, if its models are called 1, 2 and 3. Its column
+        `model` would be read as the scores of a model with the name "model".
+
+        item_columns : columns that name the items; no column names the models
 
         Raises: ImportFormatError [scores-columns] if a column of numbers is named `model`, items have several rows, and all
             rows of an item have different numbers in this column.
         """
-        item_ids = self.make_ids(items)
-        if len(set(item_ids)) == self.n_rows:
+        has_one_row_per_item = len(set(self.make_ids(item_columns))) == self.n_rows
+        if has_one_row_per_item:
             return
-        for name in self.numeric:
-            is_numbered = normalize_name(name) == "model" and len(set(self.make_ids([name, *items]))) == self.n_rows
-            if is_numbered:
+        number_columns = [name for name in self.numeric if normalize_name(name) == "model"]
+        for name in number_columns:
+            cell_ids = self.make_ids([name, *item_columns])
+            has_one_row_per_cell = len(set(cell_ids)) == self.n_rows
+            if has_one_row_per_cell:
                 problem = f"a column of models has numbers, and items have several rows: got {name!r}."
                 remedy = (
                     f"Set --column {quote(f'model={name}')}, or name all columns of scores by --column score=NAME,NAME."
                 )
                 raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
-    def make_unnamed_rows_error(self, text_columns: Sequence[str]) -> ImportFormatError:
-        """Make the error for a table in which no column names models or items; it proposes the first column of texts."""
-        problem = f"its columns do not state whether a row is a model or an item: got {_format_names(self.columns)}."
-        remedy = "Add a column `model` or `item` that names each row."
-        models = [name for name in self.columns if is_model_name(name)]
+    def make_unnamed_rows_error(self) -> ImportFormatError:
+        """Make the error [scores-columns] for a table without a column that contains the names of models or of items.
+
+        The remedy proposes the first column of texts for these names. If there is none, it proposes a column of numbers with
+        a name such as "model", or else a new column.
+        """
+        text_columns = [name for name in self.list_unassigned_columns() if name not in self.numeric]
+        model_columns = [name for name in self.columns if is_model_name(name)]
         if text_columns:
-            label = text_columns[0]
-            remedy = f"Set --column {quote(f'model={label}')} or --column {quote(f'item={label}')}."
-        elif models:
-            remedy = f"Set --column {quote(f'model={models[0]}')} if the numbers in this column name the models."
+            column = text_columns[0]
+            remedy = f"Set --column {quote(f'model={column}')} or --column {quote(f'item={column}')}."
+        elif model_columns:
+            remedy = f"Set --column {quote(f'model={model_columns[0]}')} if the numbers in this column name the models."
+        else:
+            remedy = "Add a column `model` or `item` that names each row."
+        problem = f"its columns do not state whether a row is a model or an item: got {format_names(self.columns)}."
         return import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
     def collect_long_scores(
-        self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
+        self,
+        model_columns: list[str],
+        item_columns: list[str],
+        score_columns: list[str],
+        score_range: tuple[float, float] | None,
     ) -> ScoreTable:
         """Return the scores of a long table, which has one row per score of a model on an item.
 
         Rows without a score are skipped, and several scores of a model on an item are averaged. The scores stay in the unit
         of the table.
 
-        models, items : columns that together name the model, or the item, of a row
-        scores : columns of scores; the score of a row is the first that is not blank
+        model_columns, item_columns : columns that together name the model, or the item, of a row
+        score_columns : columns of scores; the score of a row is the first that is not blank
         score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
 
         Raises: ImportFormatError; see `average_cells`.
         """
-        self.notes.append(f"models: {models[0]}; items: {' + '.join(items)}; scores: {', '.join(scores)}")
+        self.notes.append(
+            f"models: {model_columns[0]}; items: {' + '.join(item_columns)}; scores: {', '.join(score_columns)}"
+        )
         row_scores = np.full(self.n_rows, np.nan)
-        for name in scores:
+        for name in score_columns:
             row_scores = np.where(np.isnan(row_scores), self.numbers[name], row_scores)
-        model_ids, item_ids = self.make_ids(models), self.make_ids(items)
-        return self.average_cells(model_ids, item_ids, row_scores, score_range, columns=scores)
+        model_ids, item_ids = self.make_ids(model_columns), self.make_ids(item_columns)
+        return self.average_cells(model_ids, item_ids, row_scores, score_range, columns=score_columns)
 
-    def check_words(self, scores: Sequence[str], *, highest: float) -> None:
-        """Raise ImportFormatError [scores-scale] if there are words such as yes (1) and no (0), and a score may be above 1.
+    def check_words_fit_scores(self, score_columns: Sequence[str], *, highest: float) -> None:
+        """Check that no score exceeds 1 if columns contain words such as yes and no, which are read as 1 and 0.
 
         A word that is read as 0, such as "fail", is accepted in a column that also has numbers, because 0 is the same score
         as a fraction and as a percentage.
 
-        scores : columns of scores
-        highest : highest score, or highest possible score
+        score_columns : columns of scores
+        highest : highest possible score, if the user set it, or else the highest score
+
+        Raises: ImportFormatError [scores-scale] if `highest` is above 1, and a column contains such words.
         """
-        columns_of_words = [name for name in scores if self.columns[name].has_words_of_a_unit]
+        columns_of_words = [name for name in score_columns if self.columns[name].has_words_for_fractions]
         if not columns_of_words or highest <= 1:
             return
         name = columns_of_words[0]
-        words = _format_names(str(value) for value in self.columns[name].converted if is_word(value))
+        words = format_names(str(value) for value in self.columns[name].converted if is_word(value))
         problem = f"{name!r} has words, which are read as 0 to 1, and scores are up to {highest:g}: got {words}."
         remedy = "Write numbers of one unit"
-        if len(scores) > 1:
+        if len(score_columns) > 1:
             remedy += f", or set --column {quote(f'ignore={name}')}"
         raise import_error(self.source, f"{problem} {remedy}.", slug="scores-scale")
 
-    def check_columns_of_percentages(
-        self, scores: Sequence[str], *, highest: float, score_range: tuple[float, float] | None
+    def check_percent_signs_of_columns(
+        self, score_columns: Sequence[str], *, highest: float, score_range: tuple[float, float] | None
     ) -> None:
         """Check that the columns of scores have the same unit: percentages with a percent sign, or other numbers.
 
-        Percentages have been divided by 100. If other columns contain scores above 1, or if the range exceeds 1, these
-        numbers are probably percentages without a sign. The columns, or the scores and the range, would then have different
-        units.
+        Percentages with a sign have been divided by 100, so they are usually at most 1. A score or range above 1 is probably in
+        another unit, such as percent without a sign.
 
-        scores : columns of scores
+        score_columns : columns of scores
         highest : highest score, after division of percentages by 100
         score_range : lowest and highest possible score; None if the user did not set them
 
-        Raises ImportFormatError [scores-percent] if only some columns have percent signs, and a score or the range is above 1;
-            or if all columns have percent signs and no score is above 1, but the range is.
+        Raises: ImportFormatError [scores-percent] in two cases. Either some columns have percent signs and others do not,
+            and a score or the range is above 1. Or all columns have percent signs, and only the range is above 1.
         """
-        with_sign = [name for name in scores if any(map(is_percentage, self.columns[name].converted))]
-        without_sign = [name for name in scores if name not in with_sign]
-        high = 1.0 if score_range is None else score_range[1]
-        if not with_sign or max(highest, high) <= 1:
+        with_sign = [name for name in score_columns if any(map(is_percentage, self.columns[name].converted))]
+        if not with_sign:
             return
-
-        if without_sign:
+        without_sign = [name for name in score_columns if name not in with_sign]
+        end_of_range = 1.0 if score_range is None else score_range[1]
+        upper_bound = max(highest, end_of_range)
+        if without_sign and upper_bound > 1:
             problem = (
                 f"some columns, such as {with_sign[0]!r}, have percent signs, but others, such as {without_sign[0]!r}, have "
-                f"none, and the scores or the range go up to {max(highest, high):g}. Write all scores in the same way, with a "
+                f"none, and the scores or the range go up to {upper_bound:g}. Write all scores in the same way, with a "
                 "percent sign or without."
             )
             raise import_error(self.source, problem, slug="scores-percent")
-        if highest <= 1:
-            problem = f"scores with a percent sign are divided by 100, but their range is above 1: got up to {high:g}."
+        if highest <= 1 < end_of_range:
+            problem = f"scores with a percent sign are divided by 100, but their range is above 1: got up to {end_of_range:g}."
             remedy = "Set --range 0,1, or remove the percent signs."
             raise import_error(self.source, f"{problem} {remedy}", slug="scores-percent")
 
     def collect_wide_scores(
-        self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
+        self,
+        model_columns: list[str],
+        item_columns: list[str],
+        score_columns: list[str],
+        score_range: tuple[float, float] | None,
     ) -> ScoreTable:
         """Return the scores of a wide table, whose rows are models and whose columns are items, or the reverse.
 
         Empty cells are missing scores, and several rows with the same name are averaged. The scores stay in the unit of the
         table.
 
-        models, items : columns that together name the model, or the item, of a row; one of the two lists is empty
-        scores : columns of scores, one per item or per model
+        model_columns : columns that together name the model of a row; empty if the rows are items
+        item_columns : columns that together name the item of a row; empty if the rows are models
+        score_columns : columns of scores, each named after its item, or after its model if the rows are items
         score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
 
         Raises: ImportFormatError; see `average_cells`.
         """
-        row_role, column_role = ("models", "items") if models else ("items", "models")
-        self.notes.append(
-            f"rows are {row_role} ({' + '.join(models or items)}); {column_role}: {_format_names(scores)}"
-        )
+        # the table as a list of scores row by row, with the id of the row and the name of the column of each score
+        names_of_columns = np.array([make_id(name) for name in score_columns], dtype=object)
+        row_ids = np.repeat(self.make_ids(model_columns or item_columns), len(score_columns))
+        column_ids = np.tile(names_of_columns, self.n_rows)
+        values = np.column_stack([self.numbers[name] for name in score_columns]).ravel()
 
-        # cells row by row
-        row_ids = np.repeat(self.make_ids(models or items), len(scores))
-        column_ids = np.tile(np.array([make_id(name) for name in scores], dtype=object), self.n_rows)
-        cell_scores = np.column_stack([self.numbers[name] for name in scores]).ravel()
+        if model_columns:
+            self.notes.append(f"rows are models ({' + '.join(model_columns)}); items: {format_names(score_columns)}")
+            return self.average_cells(row_ids, column_ids, values, score_range, columns=score_columns)
+        self.notes.append(f"rows are items ({' + '.join(item_columns)}); models: {format_names(score_columns)}")
+        return self.average_cells(column_ids, row_ids, values, score_range, columns=score_columns)
 
-        model_ids, item_ids = (row_ids, column_ids) if models else (column_ids, row_ids)
-        return self.average_cells(model_ids, item_ids, cell_scores, score_range, columns=scores)
+    def choose_model_columns(self) -> list[str]:
+        """Choose the columns that contain the names of the models: those that the user set, or else one by its name.
 
-    def choose_model_columns(self, candidates: list[str]) -> list[str]:
-        """Choose the column of models by its name; raise ImportFormatError [scores-columns] if several are as reliable."""
+        The result is empty if the user set no column, and no column of texts has a name such as "model".
+
+        Raises: ImportFormatError [scores-columns] if several columns have equally good names.
+        """
+        given_columns = self.get_given_columns("model")
+        if given_columns:
+            return given_columns
+        text_columns = [name for name in self.list_unassigned_columns() if name not in self.numeric]
+        candidates = [name for name in text_columns if is_model_name(name)]
         priority = {name: get_name_priority(name, "agent") for name in candidates}
         best = [name for name in candidates if priority[name] == min(priority.values())]
         if len(best) > 1:
-            unclear = f"several columns may contain the models: got {_format_names(best)}. Set --column model=NAME."
-            raise import_error(self.source, unclear, slug="scores-columns")
+            problem = f"several columns may contain the models: got {format_names(best)}. Set --column model=NAME."
+            raise import_error(self.source, problem, slug="scores-columns")
         return best
+
+    def choose_item_columns(self, *, has_models: bool) -> list[str]:
+        """Choose the columns that contain the names of the items: those that the user set, or else by name and values.
+
+        If no column contains the models, each row of the table is an item, and only the first possible column is chosen.
+
+        has_models : whether the table has a column with the names of the models
+        """
+        given_columns = self.get_given_columns("item")
+        if given_columns:
+            return given_columns
+        possible_columns = [name for name in self.list_unassigned_columns() if self.may_be_item(name)]
+        return possible_columns if has_models else possible_columns[:1]
 
     def may_be_item(self, name: str) -> bool:
         """Return whether a column may identify items: by its name, and by values that are texts or whole numbers."""
@@ -444,99 +489,108 @@ class _TableReader:
         numbers = self.numbers[name][np.isfinite(self.numbers[name])]
         return has_name and not (numbers % 1).any() and not _NO_SCORE.fullmatch(normalize_name(name))
 
-    def choose_score_columns(self, labels: Sequence[str], *, is_long: bool) -> list[str]:
+    def choose_score_columns(self, name_columns: Sequence[str], *, is_long: bool) -> list[str]:
         """Choose the columns of scores (`list_score_candidates`), and add a note that lists the columns that are not used.
 
-        labels : columns that name models and items; the column of models is the first
+        name_columns : columns that name models and items; the column of models is the first
         is_long : whether the table has one row per model and item; otherwise its columns of scores are models or items
 
         Returns one column for a long table, and at least two for other tables.
 
         Raises: ImportFormatError [scores-columns] if it is unclear which columns have scores, or if the table has only one model.
         """
-        scores = self.list_score_candidates(labels, is_long=is_long)
-        not_used = [name for name in self.columns if name not in scores and name not in labels]
+        score_columns = self.list_score_candidates(name_columns, is_long=is_long)
+        not_used = [name for name in self.columns if name not in score_columns and name not in name_columns]
         if not_used:
             self.notes.append(f"columns not used: {', '.join(not_used)}")
 
         if not is_long:
-            self.check_wide_scores(scores, labels)
-            return scores
-        if len(scores) != 1:
-            raise self.make_unclear_scores_error(scores, option="score=NAME")
-        return scores
+            self.check_wide_scores(score_columns, name_columns)
+            return score_columns
+        if len(score_columns) != 1:
+            raise self.make_unclear_scores_error(score_columns, option="score=NAME")
+        return score_columns
 
-    def list_score_candidates(self, labels: Sequence[str], *, is_long: bool) -> list[str]:
+    def list_score_candidates(self, name_columns: Sequence[str], *, is_long: bool) -> list[str]:
         """List the columns of numbers that may have scores.
 
         Columns of other numbers, such as ranks, averages and prices, are left out. In a wide table, columns that equal the mean
-        or the sum of the others are left out, too. If exactly one column of a long table has a usual name, such as "score", and
-        no value of this column is missing, it is the only candidate.
+        or the sum of the others are left out, too. A long table may have exactly one column with a usual name, such as "score".
+        If no value of this column is missing, it is the only candidate.
 
-        labels : columns that name models and items, which have no scores
+        name_columns : columns that name models and items, which have no scores
         is_long : whether the table has one row per model and item; otherwise its columns of scores are models or items
         """
-        number_columns = [name for name in self.numeric if name not in labels]
+        number_columns = [name for name in self.numeric if name not in name_columns]
         candidates = [name for name in number_columns if not self.holds_no_scores(name)]
         if not candidates:
             return []
         if not is_long:
-            aggregates = find_aggregates(np.column_stack([self.numbers[name] for name in candidates]))
+            candidate_scores = np.column_stack([self.numbers[name] for name in candidates])
+            aggregates = find_aggregates(candidate_scores)
             return [name for position, name in enumerate(candidates) if position not in aggregates]
 
         usual_columns = [name for name in candidates if normalize_name(name) in _SCORE_NAMES]
-        complete_columns = [name for name in usual_columns if not np.isnan(self.numbers[name]).any()]
-        return complete_columns if len(usual_columns) == len(complete_columns) == 1 else candidates
+        if len(usual_columns) == 1:
+            is_missing = np.isnan(self.numbers[usual_columns[0]])
+            if not is_missing.any():
+                return usual_columns
+        return candidates
 
-    def check_wide_scores(self, scores: Sequence[str], labels: Sequence[str]) -> None:
-        """Check that a table with one column of scores per model or item has several of them.
+    def check_wide_scores(self, score_columns: Sequence[str], name_columns: Sequence[str]) -> None:
+        """Check that a wide table has at least two columns of scores, which are named after models or items.
 
-        No column may have a usual name of scores, such as "score". Such a column is not a model or an item, so the column of
-        models or items was not recognized.
+        A column with a general name, such as "score", is not named after a model or an item. The table is then probably long,
+        with a column of models or items that was not recognized.
 
-        scores : columns that may hold scores
-        labels : columns that name models or items
+        score_columns : columns that may hold scores
+        name_columns : columns that name models or items
 
-        Raises: ImportFormatError [scores-columns].
+        Raises: ImportFormatError [scores-columns] if there are fewer than two columns of scores, or if one has a general name.
         """
-        has_models = any(map(is_model_name, labels)) or "model" in self.given
-        if len(scores) == 1 and not has_models:
-            problem = (
-                f"it has the scores of one model: got one column of scores, {scores[0]!r}, and no column of models."
-            )
+        has_models = any(map(is_model_name, name_columns)) or "model" in self.given
+        if len(score_columns) == 1 and not has_models:
+            problem = f"it has the scores of one model: got one column of scores, {score_columns[0]!r}, and no column of models."
             remedy = "Pass one file per model, at least two, or add a column `model` with at least two models."
             raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
-        has_usual_name = any(normalize_name(name) in _SCORE_NAMES for name in scores)
-        if len(scores) < 2 or has_usual_name:
-            raise self.make_unclear_scores_error(scores, option="model=NAME, item=NAME or score=NAME,NAME")
+        has_general_name = any(normalize_name(name) in _SCORE_NAMES for name in score_columns)
+        if len(score_columns) < 2 or has_general_name:
+            raise self.make_unclear_scores_error(score_columns, option="model=NAME, item=NAME or score=NAME,NAME")
 
-    def make_unclear_scores_error(self, scores: Sequence[str], *, option: str) -> ImportFormatError:
+    def make_unclear_scores_error(self, score_columns: Sequence[str], *, option: str) -> ImportFormatError:
         """Return the error that the columns of scores are not clear [scores-columns].
 
-        scores : columns that may hold scores
+        score_columns : columns that may hold scores
         option : values of --column that resolve it, for the message
         """
-        received = f"got {_format_names(scores)}" if scores else f"got none except {_format_names(self.columns)}"
+        received = (
+            f"got {format_names(score_columns)}" if score_columns else f"got none except {format_names(self.columns)}"
+        )
         problem = f"its columns of scores are not clear: {received}. Set --column {option}."
         return import_error(self.source, problem, slug="scores-columns")
 
-    def check_single_metric(self, labels: Sequence[str]) -> None:
-        """Raise ImportFormatError [scores-columns] if the rows of a long table have scores of several metrics.
+    def check_single_metric(self, name_columns: Sequence[str]) -> None:
+        """Check that all scores of a long table have the same metric, so that their mean is meaningful.
 
-        A column with a name such as "metric" states the metric of each row. It may have several values only if it is a part
-        of the name of the model or item.
+        A column with a name such as "metric" states the metric of each row. It may have several values only if the user made
+        it a part of the names of models or items, as by the option `--column item=task+metric`.
 
-        labels : columns that name models and items; the column of models is the first
+        name_columns : columns that together name models and items; the column of models is the first
+
+        Raises: ImportFormatError [scores-columns] if a column of metrics that is not in `name_columns` has several values.
         """
-        for name, column in self.columns.items():
-            if name in labels or normalize_name(name) not in _METRICS:
-                continue
-            if len(column.unique_values) > 1:
-                metrics = _format_names(map(str, column.unique_values))
-                item_option = "+".join([*labels[1:], name])
-                problem = f"{name!r} has several metrics: got {metrics}. Keep one, or set --column item={item_option}."
-                raise import_error(self.source, problem, slug="scores-columns")
+        for name in self.list_metric_columns(name_columns):
+            metrics = self.columns[name].unique_values
+            if len(metrics) > 1:
+                item_option = "+".join([*name_columns[1:], name])
+                problem = f"{name!r} has several metrics: got {format_names(map(str, metrics))}."
+                remedy = f"Keep one, or set --column item={item_option}."
+                raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
+
+    def list_metric_columns(self, name_columns: Sequence[str]) -> list[str]:
+        """List the columns such as "metric", which state the metric of each row, unless they name models or items."""
+        return [name for name in self.columns if normalize_name(name) in _METRICS and name not in name_columns]
 
     def holds_no_scores(self, name: str) -> bool:
         """Return whether a column holds ranks, averages, row numbers, or other numbers that are no scores."""
@@ -545,19 +599,19 @@ class _TableReader:
         counts_rows = may_count_rows and bool((np.diff(numbers) == 1).all())
         return counts_rows or bool(_TOTAL.fullmatch(normalized) or _NO_SCORE.fullmatch(normalized))
 
-    def check_direction(self, scores: Sequence[str], *, is_given: bool) -> None:
-        """Check that higher values are better in columns of scores, by their names.
+    def check_direction(self, score_columns: Sequence[str], *, is_set_by_user: bool) -> None:
+        """Check that no column of scores seems to be a loss or an error rate, of which lower values are better.
 
-        scores : columns of scores
-        is_given : whether the user named these columns; a loss among them is then noted
+        score_columns : columns of scores
+        is_set_by_user : whether the user set these columns; the first loss among them is then noted and accepted
 
-        Raises: ImportFormatError [scores-direction] if a column that the user did not name seems to be a loss or an error
-            rate.
+        Raises: ImportFormatError [scores-direction] if a column seems to be a loss, and the user did not set the columns.
         """
-        loss = next((name for name in scores if is_loss(name, self.numbers[name])), None)
-        if loss is None:
+        losses = [name for name in score_columns if is_loss(name, self.numbers[name])]
+        if not losses:
             return
-        if is_given:
+        loss = losses[0]
+        if is_set_by_user:
             self.note_direction(loss)
             return
         problem = (
@@ -582,19 +636,18 @@ class _TableReader:
         if note not in self.notes:
             self.notes.append(note)
 
-    def check_metric_directions(self, scores: Sequence[str], labels: Sequence[str]) -> None:
+    def check_metric_directions(self, score_columns: Sequence[str], name_columns: Sequence[str]) -> None:
         """Check that higher values are better for the metrics that a column such as "metric" names.
 
         If the user named the columns of scores, a loss is noted instead.
 
-        scores : columns of scores
-        labels : columns that name models and items
+        score_columns : columns of scores
+        name_columns : columns that name models and items
 
         Raises: ImportFormatError [scores-direction] if a metric seems to be a loss or an error rate.
         """
-        values = np.concatenate([self.numbers[name] for name in scores])
-        metric_columns = [name for name in self.columns if normalize_name(name) in _METRICS and name not in labels]
-        for name in metric_columns:
+        values = np.concatenate([self.numbers[name] for name in score_columns])
+        for name in self.list_metric_columns(name_columns):
             losses = [metric for metric in map(str, self.columns[name].unique_values) if is_loss(metric, values)]
             if losses and self.given.get("score"):
                 self.note_direction(losses[0])
@@ -610,28 +663,34 @@ class _TableReader:
                 raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
 
     def check_item_directions(self, item_ids: Sequence[str], score: Floats) -> None:
-        """Check that higher scores are better on all items, by their names.
+        """Check that no item has the name of a loss or an error rate, of which lower scores are better.
 
-        If the user named the columns of scores, losses are noted instead.
+        If the user set the columns of scores, each such item is accepted, and a note is added. Otherwise, it is an error,
+        because the highest scores rank first.
 
+        item_ids : ids of the items
         score : float array (n_models, n_items); NaN if missing
 
-        Raises: ImportFormatError [scores-direction] if an item seems to be a loss or an error rate.
+        Raises: ImportFormatError [scores-direction] if an item seems to be a loss, and the user did not set the columns.
         """
-        losses = find_losses(item_ids, score)
-        if self.given.get("score"):
-            for loss in losses:
-                self.note_direction(loss)
-        elif losses:
-            problem = (
-                "lower scores seem to be better on an item, and an audit ranks the highest first: got the item "
-                f"{format_excerpt(losses[0])}."
-            )
-            remedy = (
-                "Change the sign of its scores, or leave out its rows. If higher scores are better, name all columns of scores "
-                "by --column score=NAME,NAME."
-            )
-            raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
+        loss_items = find_loss_items(item_ids, score)
+        if not loss_items:
+            return
+        are_columns_set_by_user = bool(self.given.get("score"))
+        if are_columns_set_by_user:
+            for item_id in loss_items:
+                self.note_direction(item_id)
+            return
+
+        problem = (
+            "lower scores seem to be better on an item, and an audit ranks the highest first: got the item "
+            f"{format_excerpt(loss_items[0])}."
+        )
+        remedy = (
+            "Change the sign of its scores, or leave out its rows. If higher scores are better, name all columns of scores "
+            "by --column score=NAME,NAME."
+        )
+        raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
 
     def check_scores(self, name: str) -> None:
         """Check that the values of a column can be converted to scores.
@@ -648,24 +707,28 @@ class _TableReader:
             raise import_error(self.locate(column, infinite[0]), problem, slug="scores-value")
 
         if any(map(is_percentage, column.converted)):
-            self.check_percentages(name)
+            self.check_percent_signs_of_values(name)
 
     def check_commas(self, name: str) -> None:
         """Check that no score has an ambiguous comma, as in 1,234, which is 1234 in some languages and 1.234 in others.
+
+        An error after the score, as in 1,234 ± 0.1, is ignored.
 
         name : column of scores
 
         Raises ImportFormatError [scores-value] for the first such score. The message states both ways to write it.
         """
         column = self.columns[name]
+        # plain numbers, which are not converted, have no comma
         for position in np.flatnonzero(column.is_converted).tolist():
             value = column.unique_values[position]
-            spellings = list_spellings(str(value).partition("±")[0])
+            score_text, _, _ = str(value).partition("±")
+            spellings = list_spellings(score_text)
             if spellings:
                 problem = f"{name} has an ambiguous comma: got {value!r}. Write {' or '.join(spellings)}."
                 raise import_error(self.locate(column, position), problem, slug="scores-value")
 
-    def check_percentages(self, name: str) -> None:
+    def check_percent_signs_of_values(self, name: str) -> None:
         """Check a column in which some scores have a percent sign: all its scores must have one.
 
         name : column of scores
@@ -692,7 +755,7 @@ class _TableReader:
         for conversion, is_converted in CONVERSIONS.items():
             converted = [name for name in names if any(map(is_converted, self.columns[name].converted))]
             if converted:
-                columns = _format_names(converted) if len(converted) < len(names) else "all columns of scores"
+                columns = format_names(converted) if len(converted) < len(names) else "all columns of scores"
                 self.notes.append(f"{conversion}: {columns}")
 
     def make_ids(self, names: Sequence[str]) -> NDArray[np.object_]:
@@ -737,12 +800,12 @@ class _TableReader:
         used_values = values[is_used]
         highest = float(used_values.max())
         highest_possible = highest if score_range is None else score_range[1]
-        self.check_words(columns, highest=highest_possible)
-        self.check_columns_of_percentages(columns, highest=highest, score_range=score_range)
+        self.check_words_fit_scores(columns, highest=highest_possible)
+        self.check_percent_signs_of_columns(columns, highest=highest, score_range=score_range)
         low, high = determine_range(self.source, used_values, score_range)
 
         shape = (len(model_ids), len(item_ids))
-        mean, n_scores = _average_by_cell(model_positions, item_positions, used_values, shape=shape)
+        mean, n_scores = average_by_cell(model_positions, item_positions, used_values, shape=shape)
         self.check_item_directions(item_ids.tolist(), mean)
         check_not_win_rates(self.source, mean, model_ids.tolist(), item_ids.tolist())
         self.note_averaged_cells(n_scores)
@@ -795,39 +858,14 @@ class _TableReader:
         """
         n_models, n_items = len(model_ids), len(item_ids)
         if n_models < 2 or n_items < 2:
-            got = f"got {format_count(n_models, 'model')} and {format_count(n_items, 'item')}"
-            problem = f"it has scores of fewer than 2 models or on fewer than 2 items: {got}."
-            raise import_error(self.source, f"{problem} Add scores, or set --column ROLE=NAME.", slug="scores-size")
+            numbers = f"{format_count(n_models, 'model')} and {format_count(n_items, 'item')}"
+            problem = f"it has scores of fewer than 2 models or on fewer than 2 items: got {numbers}."
+            remedy = "Add scores, or set --column ROLE=NAME."
+            raise import_error(self.source, f"{problem} {remedy}", slug="scores-size")
+
         for name in (*model_ids, *item_ids):
-            fault = find_name_fault(name) if name else "of a model or item is blank. Fill in the cell."
-            if fault:
+            fault = find_name_fault(name)
+            if name == "":
+                fault = "of a model or item is blank. Fill in the cell."
+            if fault is not None:
                 raise import_error(self.source, f"the name {format_excerpt(name)} {fault}", slug="scores-id")
-
-
-def _average_by_cell(
-    model: Positions, item: Positions, scores: Floats, *, shape: tuple[int, int]
-) -> tuple[Floats, Positions]:
-    """Average the scores of each cell (a model on an item), because a table may have several scores of the same cell.
-
-    model, item : int arrays (n_scores,), position of the model and of the item of each score
-    scores : float array (n_scores,)
-    shape : numbers of models and items
-
-    Returns the mean score of each cell, NaN if it has no score, and its number of scores: arrays (n_models, n_items).
-    """
-    n_models, n_items = shape
-    n_cells = n_models * n_items
-
-    # number the cells row by row
-    cell = model * n_items + item
-    n_scores = np.bincount(cell, minlength=n_cells)
-    total = np.bincount(cell, scores, minlength=n_cells)
-    mean = np.divide(total, n_scores, out=np.full(n_cells, np.nan), where=n_scores > 0)
-    return mean.reshape(shape), n_scores.reshape(shape)
-
-
-def _format_names(names: Iterable[str]) -> str:
-    """Format the first `_MAX_NAMES` names for a message, each once."""
-    distinct = list(dict.fromkeys(names))
-    ellipsis = ", …" if len(distinct) > _MAX_NAMES else ""
-    return ", ".join(map(format_excerpt, distinct[:_MAX_NAMES])) + ellipsis if distinct else "none"

@@ -38,7 +38,7 @@ class AgentCounts:
     def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Add a chunk of the trials of the run.
 
-        Follow-ups, which serve only to flag groups of agents, are not counted.
+        Follow-ups are not counted. They are additional trials that serve only to flag suspicious groups of agents.
 
         columns : arrays (n_trials,) by name of the column, as in verdicts.parquet
         """

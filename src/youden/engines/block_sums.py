@@ -34,25 +34,24 @@ class PairSums:
         self._has_own_rates = own_rates
         self.totals = PairTotals(n_agents)
 
-        # by ordered pair of agents: sum of TPR − FPR over items, and the number of items that were compared
-        self._difference_sums, self._n_items = np.zeros((2, n_agents, n_agents))
+        # by ordered pair of agents: sum over items of TPR − FPR (TPR without own rates), and number of compared items
+        self._agreement_sums = np.zeros((n_agents, n_agents))
+        self._n_items = np.zeros((n_agents, n_agents))
         self._n_compared_pairs = 0
         self._n_compared_cells = 0
 
     def add(self, chunk: RateChunk, *, n_cells: int) -> None:
-        """Add the rates of pairs of agents on the items of a chunk to all sums, in place.
+        """Add the rates of pairs of agents on the items of a chunk to all sums of this object.
 
         chunk : the rates; pairs without a rate (NaN) are ignored. All pairs on an item must be in one chunk.
         n_cells : number of cells (agent, item) of the chunk that have an answered paired trial
         """
         rates = chunk.rates
-        difference = rates.tpr
-        if self._has_own_rates:  # each pair of agents has a false-positive rate of its own
-            difference = rates.tpr - rates.fpr
-        observed = ~np.isnan(difference)
+        agreement = rates.tpr - rates.fpr if self._has_own_rates else rates.tpr
+        is_observed = ~np.isnan(agreement)
 
-        self._difference_sums += _sum_by_pair(rates, observed, difference)
-        self._n_items += _sum_by_pair(rates, observed)
+        self._agreement_sums += _sum_by_pair(rates, is_observed, agreement)
+        self._n_items += _sum_by_pair(rates, is_observed)
         self.totals.add(chunk.answers)
         self._n_compared_pairs += _count_compared_pairs(rates)
         self._n_compared_cells += n_cells
@@ -64,34 +63,34 @@ class PairSums:
         ability : float array (n_agents,), abilities of the additive fit, which are copied to the result
 
         Returns `Pairs`. Its arrays have shape (n_agents, n_agents) and NaN for pairs that cannot be compared:
-            agreement : mean over items of TPR − FPR if `own_rates`, else of TPR. The response of the agent of the row comes
-                first.
+            agreement : mean of TPR − FPR over items, or of TPR if `own_rates` is False. The response of the agent of the row
+                comes first.
             mean, std_error, n : mean answer over both orders, its standard error, and the number of answers (0 if none)
             significantly_better : 1 if the agent of the row is significantly better than the agent of the column, else 0
-            partners_seen : fraction of the other agents with which a cell (agent, item) was compared, averaged over the compared
-                cells; None if no cell was compared
+            partners_seen : a float, not an array. A response to an item was compared with the responses of some fraction of the
+                other agents; this is the mean fraction over the compared responses. None if no response was compared.
             own_rates : whether each pair has its own false-positive rate
         """
         # mean over items, NaN for pairs that were never compared
         is_compared = self._n_items > 0
         agreement = np.full(is_compared.shape, np.nan)
-        np.divide(self._difference_sums, self._n_items, out=agreement, where=is_compared)
+        np.divide(self._agreement_sums, self._n_items, out=agreement, where=is_compared)
 
         is_unknown = np.isnan(differences.std_error)
         significantly_better = np.where(is_unknown, np.nan, differences.significantly_better)
-        means = self.totals.means
+        answers_of_pairs = self.totals.means
         return Pairs(
             agreement=agreement,
-            mean=means.mean,
-            std_error=means.std_error,
-            n=means.n,
+            mean=answers_of_pairs.mean,
+            std_error=answers_of_pairs.std_error,
+            n=answers_of_pairs.n,
             significantly_better=significantly_better,
             ability=ability,
-            partners_seen=self._compute_partners_seen(len(ability)),
+            partners_seen=self._compute_mean_partner_fraction(len(ability)),
             own_rates=self._has_own_rates,
         )
 
-    def _compute_partners_seen(self, n_agents: int) -> float | None:
+    def _compute_mean_partner_fraction(self, n_agents: int) -> float | None:
         """Return the mean fraction of the other agents with which a compared cell (agent, item) was compared."""
         if not self._n_compared_pairs or n_agents < 2:
             return None
@@ -116,7 +115,8 @@ def _sum_by_pair(rates: Rates, selected: Bools, values: Floats | None = None) ->
 def _count_compared_pairs(rates: Rates) -> int:
     """Count the pairs of agents that were compared on each item, and return the sum over items.
 
-    A pair was compared on an item if a paired trial of it has an answer. Both orders of its agents count as one pair.
+    Two agents were compared on an item if at least one of their paired trials on the item has an answer. The order of the two
+    agents does not matter: (a, b) and (b, a) are one pair.
     """
     answered = ~np.isnan(rates.tpr)
     item, first, second = rates.item[answered], rates.first[answered], rates.second[answered]
@@ -168,7 +168,7 @@ class ChunkSums:
         for chunk in chunks:
             rates = chunk.rates
             for collector in (row, symmetric):
-                collector.add(chunk, chunk.clean.training_scores(kind=collector.kind))
+                collector.add(chunk, chunk.training_rates.training_scores(kind=collector.kind))
             if holdout is not None:
                 holdout.add(chunk, rates.holdout_scores())
 
@@ -177,7 +177,7 @@ class ChunkSums:
             self.n_trials_by_item[chunk.items] = n_trials.sum(axis=0) / 2
             self.pairs.add(chunk, n_cells=int((n_trials > 0).sum()))
 
-        # a pooled rate is not known before all chunks are summed; the rates of single pairs are subtracted already
+        # a pooled rate is known only after all chunks are summed; if each pair has its own rate, it is subtracted already
         training_rate = holdout_rate = 0.0
         if source.independent == "pooled":
             training_rate = false_positives.training_rate
@@ -189,9 +189,7 @@ class ChunkSums:
 
 
 def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
-    """Compute the symmetric training scores of a run.
-
-    `ChunkSums.symmetric` has the same scores; this function computes no other results.
+    """Compute the symmetric training scores of a run. To save time, the other sums of `ChunkSums` are not computed.
 
     Parameters
     ----------
@@ -205,10 +203,10 @@ def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
     """
     collector = _ScoreCollector(trials.plan, "symmetric")
     for chunk in trials.iter_rates():
-        scores = chunk.clean.training_scores(kind=collector.kind)
+        scores = chunk.training_rates.training_scores(kind=collector.kind)
         collector.add(chunk, scores)
 
-    # With pooled independent trials, all pairs share one FPR, which is not subtracted yet. With matched ones, the scores
+    # With pooled independent trials, all pairs share one FPR, which is not subtracted yet. With matched trials, the scores
     # of the chunks are TPR − FPR already.
     false_positive_rate = 0.0
     if trials.plan.independent == "pooled":
@@ -217,7 +215,7 @@ def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
 
 
 def sum_by_cell(rates: Rates, values: Floats | Ids) -> Floats:
-    """Sum one value per row of `rates` by cell, that is, by agent and item: float array (n_agents, n_items).
+    """Sum the values of the rows of `rates` by agent and item: float array (n_agents, n_items).
 
     A row compares two agents on an item. Its value is added to the cells of both agents.
 
@@ -293,9 +291,9 @@ class CallCounts:
     def add_rows(self, read_rows: Callable[[], Iterable[Mapping[str, NDArray[Any]]]]) -> None:
         """Add all rows of a run, and count the answers that are reused from earlier runs.
 
-        Rows with equal requests share one call. Only one of the rows has the cost and the duration of the call. If no row has a
-        cost and a duration, the answer is reused from an earlier run. The row with the call may come after the other rows.
-        Therefore, if a row without a call occurs, all rows are read a second time.
+        Trials with equal requests share one call to the judge, and only one of their rows has the cost and the duration of the
+        call. If no row has them, this run made no call: the answer is reused from an earlier run. The row with the call may come
+        after the other rows. Therefore, if any row has no call, all rows are read a second time.
 
         Parameters
         ----------
@@ -308,14 +306,15 @@ class CallCounts:
         if not self._hashes_without_call:
             return
 
+        # if another row of the run has a call with the same request, the answer is not reused
         for columns in read_rows():
             has_call = self._has_call(columns)
             if has_call.any():
                 hashes_with_call = columns["request_hash"][has_call]
-                self._remove_hashes(hashes_with_call)
+                self._remove_from_hashes_without_call(hashes_with_call)
 
-    def _remove_hashes(self, hashes_with_call: NDArray[Any]) -> None:
-        """Remove the request hashes for which another row has a call, bytes array (n_calls,), from the recorded ones."""
+    def _remove_from_hashes_without_call(self, hashes_with_call: NDArray[Any]) -> None:
+        """Remove the request hashes of calls, bytes array (n_calls,), from the recorded hashes of answers without a call."""
         remaining = []
         for hashes in self._hashes_without_call:
             has_call = np.isin(hashes, hashes_with_call)
@@ -325,27 +324,28 @@ class CallCounts:
     def _add_chunk(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Add a chunk of rows to all counts and sums.
 
-        columns : array (n_rows,) by name: "item", "first", "second", "trial_type", "missing_reason", and the columns that
-            the parameter `measured` of the constructor lists
+        columns : array (n_rows,) by name. The names are "item", "first", "second", "trial_type", "missing_reason", and the names
+            that were passed to the constructor as `measured`
         """
         self._count_calls(columns)
         for name in self._measured & self._sums.keys():
             self._sums[name] += float(columns[name].sum())
-        if "seconds" not in self._measured:
-            return
 
-        seconds = columns["seconds"]
-        measured_seconds = seconds[seconds > 0]
-        self._seconds += float(measured_seconds.sum())
-        self._n_timed += len(measured_seconds)
-        if "request_hash" in self._measured:
+        if "seconds" in self._measured:
+            seconds = columns["seconds"]
+            seconds_of_calls = seconds[seconds > 0]
+            self._seconds += float(seconds_of_calls.sum())
+            self._n_timed += len(seconds_of_calls)
+
+        # without durations, rows with and without a call cannot be distinguished
+        if {"seconds", "request_hash"} <= self._measured:
             self._record_hashes_without_call(columns)
 
     def _count_calls(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Count the trials of a chunk of rows, and mark the cells that they compare.
+        """Count the trials of a chunk of rows, and mark the responses that paired trials compare.
 
-        The counts are kept by trial type (paired, independent, self) and by the reason why an answer is missing. A cell is an
-        agent and an item. A paired trial compares two cells, the responses of its two agents to its item.
+        The counts are kept by trial type (paired, independent, self) and by the reason why an answer is missing. A paired trial
+        compares two responses: those of its first and its second agent to its item.
 
         columns : array (n_rows,) by name: "item", "first", "second" (positions of the item and of the two agents),
             "trial_type", and "missing_reason" (a code; 0 if the trial was answered)
@@ -353,8 +353,8 @@ class CallCounts:
         trial_type = columns["trial_type"]
         is_paired = trial_type == PAIRED
         paired_items = columns["item"][is_paired]
-        for position in ("first", "second"):
-            self._is_compared[columns[position][is_paired], paired_items] = True
+        for agents in (columns["first"], columns["second"]):
+            self._is_compared[agents[is_paired], paired_items] = True
 
         for type_number in range(len(self._n_calls)):
             reasons_of_type = columns["missing_reason"][trial_type == type_number]
@@ -432,8 +432,8 @@ def count_calls(result: Verdicts) -> CallFacts:
     Returns
     -------
     CallFacts
-        Numbers of calls by trial type and reason of a missing answer, tokens, USD and mean seconds per call. Quantities
-        that the judge did not report are None.
+        Numbers of calls by trial type, numbers of missing answers by reason, tokens, USD, and mean seconds per call. A quantity
+        is None if the judge did not report it.
     """
     plan = result.plan
     measured_columns = {}

@@ -75,15 +75,15 @@ class RayPlacement:
 def run_on_ray(work: Callable[[], T], placement: RayPlacement) -> T:
     """Run a function on every worker of a Ray cluster, and return the first result.
 
-    The cluster is the one in RAY_ADDRESS; without that variable, one is started on this machine.
+    The environment variable RAY_ADDRESS sets the cluster. If it is not set, a cluster is started on this machine.
 
     Parameters
     ----------
     work : callable
         Picklable function without arguments, which each worker calls.
     placement : RayPlacement
-        Number and resources of the workers, where they run, a function that receives status messages, and one that is
-        called every second.
+        Number and resources of the workers, whether all must be on this machine, and the grace period of calls in flight. Also
+        two functions: one receives status messages, and one is called every second.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def run_on_ray(work: Callable[[], T], placement: RayPlacement) -> T:
     IncompleteRunError
         [ray-workers]: if all workers are lost.
     YoudenError
-        The first that `work` raises on a worker, after the other workers have stopped.
+        The first error that `work` raises on a worker. It is raised after the other workers have stopped.
     """
     ray = _import_ray()
     with _connect_to_cluster(ray):
@@ -145,13 +145,15 @@ class _Worker:
         return node
 
     def run(self, work: Callable[[], Any], version: str, stop_event: Any) -> Any:
-        """Call `work`, and return its result. If it raises a YoudenError, return the error.
+        """Call the function `work` on this node, and return its result.
+
+        Errors of youden are returned as results, because Ray would wrap a raised error in an error of its own. These are a
+        YoudenError that `work` raises, and ConfigError [ray-package] if the versions of youden differ.
 
         work : function without arguments
-        version : version of youden that started the run. If this node has another version, the function returns
-            ConfigError [ray-package].
-        stop_event : actor with a method `wait`. When it is set, this process gets SIGTERM, and the work ends with
-            IncompleteRunError [stopped].
+        version : version of youden on the machine that started the run, which this node must have, too
+        stop_event : `_StopEvent`, the Ray actor that signals the workers to stop. This process then gets SIGTERM, and `work` ends
+            with IncompleteRunError [stopped].
         """
         if version != __version__:
             return ConfigError(
@@ -209,8 +211,8 @@ class _WorkerGroup(Generic[T]):
     async def run(self) -> T:
         """Return the result of the first worker that ends, or raise its YoudenError. Then stop all workers.
 
-        When the workers are stopped, they have a grace period to store the answers of calls in flight. After a result, this
-        period is at most `MAX_REMAINING_SECONDS`, because no further answer is needed.
+        After the signal to stop, the workers have a grace period to store the answers of calls in flight. If there is a result,
+        no further answer is needed, and the period is at most `MAX_REMAINING_SECONDS`.
         """
         tasks = []
         for number, worker in enumerate(self._workers, 1):
@@ -249,7 +251,7 @@ class _WorkerGroup(Generic[T]):
     async def _run_worker(self, number: int, worker: Any) -> T | YoudenError:
         """Run the work on a worker.
 
-        When Ray has selected a node for the worker, the worker is counted as placed, and its node is reported by `on_status`.
+        When Ray has selected a node for the worker, the worker is counted as placed, and a status message names the node.
 
         number : number of the worker in messages, from 1
         worker : handle of the Ray actor, an object with the remote methods `node_id` and `run`
@@ -293,7 +295,7 @@ class _WorkerGroup(Generic[T]):
 
 
 def _make_lost_error(losses: Sequence[Exception]) -> YoudenError:
-    """Return the error for a run whose workers were all lost, by `losses` in order of time."""
+    """Return the error for a run that lost all its workers; `losses` has the error of each worker, in order of time."""
     if any(_NO_PACKAGE in str(error) for error in losses):
         return ConfigError(
             "The nodes of the Ray cluster have no youden. Install the same packages there as here: "
@@ -321,8 +323,9 @@ def _import_ray() -> Any:
 def _connect_to_cluster(ray: Any) -> Iterator[None]:
     """Connect to a Ray cluster on entry to the context, and disconnect on exit.
 
-    RAY_ADDRESS is the address of the cluster; if it is not set, Ray starts one on this machine. If this process was connected
-    before, its connection is used and stays open. The handler of SIGTERM is kept, so that a signal still stops the run.
+    RAY_ADDRESS is the address of the cluster; if it is not set, Ray starts one on this machine. If this process is already
+    connected, this connection is used, and stays open on exit. Ray replaces the handler of SIGTERM. The old handler is restored,
+    so that a signal still stops the run.
 
     ray : the package `ray`, which is imported only if it is needed
 
@@ -361,7 +364,7 @@ def _initialize(ray: Any) -> None:
 
 
 def _make_unreachable_error(error: Exception) -> ConfigError:
-    """Return the error [ray-unreachable] for an error of the connection to the cluster."""
+    """Return the error [ray-unreachable], which reports why the connection to the cluster failed."""
     address = os.environ.get("RAY_ADDRESS") or "this machine"
     reason = " ".join(str(error).split())[:300]
     return ConfigError(

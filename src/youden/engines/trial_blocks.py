@@ -58,8 +58,8 @@ class RateChunk(NamedTuple):
     """Position of the first item in the run."""
     rates: Rates
     """Rates, with items numbered from 0 and the run's split on these items."""
-    clean: Rates
-    """The same rows, with FPRs from only those independent trials that training scores may use."""
+    training_rates: Rates
+    """The same rows, but the FPRs are computed without independent trials that contain a held-out response."""
 
     @property
     def items(self) -> slice:
@@ -70,6 +70,19 @@ class RateChunk(NamedTuple):
     def answers(self) -> PairChunk:
         """Answers of pairs that touch no held-out cell (agent, item), minus the pair's own FPR if it has one."""
         return select_paired_answers(self.rates)
+
+
+class _ExtensionColumns(NamedTuple):
+    """Columns that say how extensions of the plan added some trials: arrays (n_trials,)."""
+
+    step: Ids
+    """Extension that added the trial, from 1; 0 for the first plan."""
+    in_complete_block: Bools
+    """Whether the trial is in a block that compares all agents of the first plan."""
+    counts_for_first: Bools
+    """Whether the trial counts for the ability of its first agent."""
+    counts_for_second: Bools
+    """Whether the trial counts for the ability of its second agent."""
 
 
 class ItemChunk(NamedTuple):
@@ -130,14 +143,14 @@ class ItemChunk(NamedTuple):
             Whether the fit has one effect per block of a cyclic plan, instead of one per item. A block is a set of trials of one
             item, in which each agent appears once as the first and once as the second text.
         weight_by_agent : bool, default False
-            Whether a trial counts only for the agents that `counts_for_first` and `counts_for_second` name. By default,
-            it counts for both of its agents.
+            Whether to use the fields `counts_for_first` and `counts_for_second`, which state for each of its agents whether a
+            trial counts. If False, a trial counts for both agents.
 
         Returns
         -------
         PairChunk
-            All trials, each of weight 1. With `weight_by_agent`, a trial also has a weight of 1 or 0 for each of its two
-            agents. If `by_block` is True, the trials without a block share one effect.
+            All trials, each of weight 1. If `weight_by_agent` is True, a trial also has a weight of 1 or 0 for each of its two
+            agents. If `by_block` is True, all trials without a block share one effect.
 
         Raises
         ------
@@ -199,8 +212,8 @@ class TrialsByItem:
         self.agent_counts = AgentCounts(plan)
         self.yes_counts = YesCounts(plan.n_agents)
         self.independent = ItemTotals(plan.n_items)
-        # sums of independent trials by step, and by whether they belong to complete blocks of the anchors
-        self._totals = dict[tuple[int, bool], IndependentTotals]()
+        # sums of independent trials by extension step, and by whether they belong to complete blocks of the anchors
+        self._totals_by_group = dict[tuple[int, bool], IndependentTotals]()
         self._rows = rows
         self._directory = directory
         # records of trials by name of their partition
@@ -211,7 +224,8 @@ class TrialsByItem:
         self._items_per_partition = max(1, -(-plan.n_items // n_partitions))
         self.has_follow_ups = False
         self.has_self_trials = plan.is_self_plan
-        self._is_repeated = False  # whether a pair may have several paired trials on an item
+        self._has_repeated_pairs = False  # whether a pair may have several paired trials on an item
+        # whether an extension or a later round added trials to the first plan
         self._was_extended = plan.rounds is not None or plan.extensions is not None
 
         for columns in rows():
@@ -224,7 +238,7 @@ class TrialsByItem:
     def _add_rows(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Append a chunk of rows to the partitions, count them, and record which kinds of trials occur.
 
-        Sets `n`, `has_follow_ups`, `has_self_trials`, `_is_repeated`, and all totals of independent trials.
+        Sets `n`, `has_follow_ups`, `has_self_trials`, `_has_repeated_pairs`, and all totals of independent trials.
 
         columns : arrays (n_rows,) by name
         """
@@ -238,7 +252,7 @@ class TrialsByItem:
         # A pair has several paired trials on an item if trials are replicated, or if agents responded repeatedly.
         is_paired = (columns["trial_type"] == PAIRED) & ~is_follow_up
         has_replicates = bool((columns["replicate"][is_paired] > 0).any())
-        self._is_repeated |= has_replicates or "first_repeat" in columns
+        self._has_repeated_pairs |= has_replicates or "first_repeat" in columns
         self._append_to_partitions("paired", columns, is_paired)
 
         self._add_independent(columns)
@@ -312,7 +326,8 @@ class TrialsByItem:
     def false_positives_until(self, step: int) -> IndependentTotals:
         """Sum the independent trials that were planned up to a step, without probes.
 
-        Step 0 is the first plan; each extension or round is one more step.
+        Step 0 is the first plan, and each extension or round adds a step. Probes are left out because they compare unusually
+        similar texts.
 
         Parameters
         ----------
@@ -335,27 +350,26 @@ class TrialsByItem:
     def _sum_independent(self, select: Callable[[int, bool], bool]) -> IndependentTotals:
         """Sum the trials that a function selects by their step, and by whether they belong to complete blocks."""
         totals = IndependentTotals(self.plan.n_agents, self.plan.n_items)
-        for (step, in_complete_block), part in sorted(self._totals.items()):
+        for (step, in_complete_block), group_totals in sorted(self._totals_by_group.items()):
             if select(step, in_complete_block):
-                totals = totals.merged(part)
+                totals = totals.merged(group_totals)
         return totals
 
     def iter_chunks(self) -> Iterator[ItemChunk]:
-        """Iterate over the paired trials in chunks, in the order of items."""
+        """Iterate over the paired trials in chunks of consecutive items, in the order of items."""
         for start, stop in self._compute_chunk_bounds(("paired",)):
             columns = self._read_trials("paired", start, stop)
             n_trials = len(columns["answer"])
             counts_for_all = np.ones(n_trials, dtype=np.bool_)
 
-            # values of the fields that are kept only for extended plans and juries
-            defaults: Columns = {
-                "step": np.zeros(n_trials, dtype=np.int32),
-                "role": np.full(n_trials, MAIN, dtype=np.int8),
-                "votes": np.empty((n_trials, 0)),
-                "counts_for_first": counts_for_all,
-                "counts_for_second": counts_for_all,
-            }
-            yield ItemChunk(start, stop - start, **defaults | columns)
+            # Only extended plans and juries have the following fields; other trials get these default values.
+            # By default, a trial belongs to the first plan, counts for both of its agents, and has no votes.
+            columns.setdefault("step", np.zeros(n_trials, dtype=np.int32))
+            columns.setdefault("role", np.full(n_trials, MAIN, dtype=np.int8))
+            columns.setdefault("votes", np.empty((n_trials, 0)))
+            columns.setdefault("counts_for_first", counts_for_all)
+            columns.setdefault("counts_for_second", counts_for_all)
+            yield ItemChunk(start, stop - start, **columns)
 
     def read_self_trials(self) -> Columns:
         """Read all self-trials (comparisons of two responses of one agent), paired and independent ones.
@@ -363,33 +377,35 @@ class TrialsByItem:
         Returns the columns item, other_item, first and answer: arrays (n_trials,). `first` is the agent. `item` and
         `other_item` are the items of its two responses; `other_item` is −1 for paired trials, which have only one item.
         """
-        kinds = ("paired", "independent") if self.plan.is_self_plan else ("self",)
+        trial_kinds = ("paired", "independent") if self.plan.is_self_plan else ("self",)
         chunks: list[Columns] = []
-        for start, stop in self._compute_chunk_bounds(kinds):
-            chunks += [self._read_self_chunk(kind, start, stop) for kind in kinds]
+        for start, stop in self._compute_chunk_bounds(trial_kinds):
+            chunks += [self._read_self_trials_on_items(trial_kind, start, stop) for trial_kind in trial_kinds]
 
         names = ("item", "other_item", "first", "answer")
         return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in names}
 
-    def _read_self_chunk(self, kind: str, start: int, stop: int) -> Columns:
-        """Read the self-trials on consecutive items, with the columns that `read_self_trials` returns.
+    def _read_self_trials_on_items(self, trial_kind: str, start: int, stop: int) -> Columns:
+        """Read the self-trials on the items `start` to `stop` − 1.
 
         A self-trial compares two responses of one agent: to the same item (paired) or to two items (independent).
 
-        kind : which trials to read: "paired" or "independent" if all trials of the run are self-trials, otherwise "self"
-        start, stop : positions of the first item and of the item after the last one
+        trial_kind : which partitions to read. If all trials of the run are self-trials, pass "paired" or "independent". If only
+            some trials are self-trials, pass "self": these partitions contain both paired and independent self-trials.
+        start : position of the first item
+        stop : position of the item after the last one
 
-        Returns arrays (n_trials,) by column. The column `other_item` is −1 for a paired trial.
+        Returns the columns that `read_self_trials` returns. `other_item` is −1 for a paired trial.
         """
-        trials = self._read_trials(kind, start, stop)
-        trials["item"] += np.int32(start)  # the items of a chunk are numbered from 0
+        trials = self._read_trials(trial_kind, start, stop)
+        trials["item"] += np.int32(start)  # `_read_trials` numbers the items from 0
 
-        if "other_item" not in trials:  # paired trials
+        if trial_kind == "paired":
             trials["other_item"] = np.full(len(trials["item"]), -1, dtype=np.int32)
-
-        # in trials of the kind "self", `other_item` equals `item` if the trial is paired
-        is_paired = trials["other_item"] == trials["item"]
-        trials["other_item"][is_paired] = -1
+        elif trial_kind == "self":
+            # the two items of a paired trial are the same
+            is_paired = trials["other_item"] == trials["item"]
+            trials["other_item"][is_paired] = -1
         return trials
 
     def iter_answered(self) -> Iterator[ItemChunk]:
@@ -404,7 +420,7 @@ class TrialsByItem:
     def iter_rates(self, *, with_follow_ups: bool = False) -> Iterator[RateChunk]:
         """Compute the true- and false-positive rates of all pairs of agents, one chunk of items after another.
 
-        The field `detail` of the rates (independent trials by their other item) is None.
+        To save memory, the field `detail` of the rates, which would count independent trials by their second item, is None.
 
         Parameters
         ----------
@@ -414,15 +430,16 @@ class TrialsByItem:
         Yields
         ------
         RateChunk
-            Rates of the pairs on the items of a chunk: from all trials, and only from the trials that training may use.
+            Rates of the pairs on the items of a chunk, in two versions: from all trials, and from the trials that training may
+            use.
         """
-        kinds = ["paired"]
+        trial_kinds = ["paired"]
         if self.plan.independent == "matched":
-            kinds.append("independent")
+            trial_kinds.append("independent")
         if with_follow_ups:
-            kinds.append("follow-up")
-        for start, stop in self._compute_chunk_bounds(kinds):
-            yield self._read_rates(start, stop, kinds)
+            trial_kinds.append("follow-up")
+        for start, stop in self._compute_chunk_bounds(trial_kinds):
+            yield self._compute_rate_chunk(start, stop, trial_kinds)
 
     def find_alarms(self) -> list[Finding]:
         """Return a finding "alarm" for each agent or pair with too many false positives.
@@ -432,7 +449,9 @@ class TrialsByItem:
         return [self._make_alarm_finding(alarm) for alarm in self.yes_counts.find_alarms()]
 
     def _make_alarm_finding(self, alarm: Alarm) -> Finding:
-        """Write the warning about an agent or a pair whose responses to different items were often called the same source.
+        """Write the warning about an agent or a pair with too many false positives.
+
+        A false positive is the judge's answer that responses to two different items have the same source.
 
         alarm : the agent or the two agents, with the numbers of their yes answers and of their independent trials, and the
             rate of yes answers to all other independent trials
@@ -454,19 +473,19 @@ class TrialsByItem:
         facts: dict[str, Fact] = {"n_yes": alarm.n_yes, "n": alarm.n, "rate_of_others": alarm.rate}
         return Finding("alarm", message, agents=agents, facts=facts)
 
-    def _compute_chunk_bounds(self, kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
+    def _compute_chunk_bounds(self, trial_kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Group the items into chunks of limited size, and yield the start and the stop position of each chunk.
 
         A chunk consists of whole partitions. A partition holds all trials on some consecutive items.
 
-        kinds : kinds of trials that will be read, of "paired", "independent" and "follow-up"
+        trial_kinds : kinds of trials that will be read, of "paired", "independent" and "follow-up"
         """
         n_items = self.plan.n_items
         chunk_start = 0
         filled = 0.0  # fraction of the chunk's capacity that its partitions take so far
         for first_item in range(0, n_items, self._items_per_partition):
             n_cells = self.plan.n_agents * min(self._items_per_partition, n_items - first_item)
-            n_trials = sum(self._count_in_partition(kind, first_item) for kind in kinds)
+            n_trials = sum(self._count_in_partition(trial_kind, first_item) for trial_kind in trial_kinds)
             size = max(n_cells / MAX_CELLS_PER_CHUNK, n_trials / MAX_TRIALS_PER_CHUNK)
 
             # a partition is never divided, even if it is larger than a chunk should be
@@ -477,32 +496,32 @@ class TrialsByItem:
             filled += size
         yield chunk_start, n_items
 
-    def _read_rates(self, start: int, stop: int, kinds: Sequence[str]) -> RateChunk:
+    def _compute_rate_chunk(self, start: int, stop: int, trial_kinds: Sequence[str]) -> RateChunk:
         """Compute the true- and false-positive rates of pairs of agents on the items `start` to `stop` − 1.
 
-        kinds : kinds of trials to use: "paired", and optionally "independent" and "follow-up"
+        trial_kinds : kinds of trials to use: "paired", and optionally "independent" and "follow-up"
 
-        The result has two sets of rates. `rates` uses all independent trials, and `clean` only those that training scores
-        may use. The two are the same object if no cell (an agent on an item) is held out, or if `kinds` does not contain
-        "independent".
+        The result has two sets of rates. `rates` uses all independent trials. `training_rates` uses only the independent trials
+        that training may use, given the held-out responses. If the plan holds out no responses, or if `trial_kinds` does not
+        contain "independent", the two sets are the same object.
         """
         items = slice(start, stop)
-        with_follow_ups = "follow-up" in kinds
+        with_follow_ups = "follow-up" in trial_kinds
         paired = self._read_paired(start, stop, with_follow_ups=with_follow_ups)
-        if "independent" not in kinds:
-            # a follow-up repeats a pair on an item
-            is_repeated = self._is_repeated or with_follow_ups
-            rates = self._compute_rates(paired, items, is_repeated=is_repeated)
-            return RateChunk(start, rates, clean=rates)
+        if "independent" not in trial_kinds:
+            # a follow-up compares a pair on the same item again
+            has_repeated_pairs = self._has_repeated_pairs or with_follow_ups
+            rates = self._compute_true_positive_rates(paired, items, has_repeated_pairs=has_repeated_pairs)
+            return RateChunk(start, rates, training_rates=rates)
 
         independent = self._read_trials("independent", start, stop)
         rates = self._average_by_pair(paired, independent, items)
         if not self.plan.split.n_holdout:
-            return RateChunk(start, rates, clean=rates)
+            return RateChunk(start, rates, training_rates=rates)
 
         training_independent = self._select_for_training(independent, start)
         training_rates = self._average_by_pair(paired, training_independent, items)
-        return RateChunk(start, rates, clean=training_rates)
+        return RateChunk(start, rates, training_rates=training_rates)
 
     def _read_paired(self, start: int, stop: int, *, with_follow_ups: bool) -> Columns:
         """Read the paired trials on the items `start` to `stop` − 1 as columns, with items numbered from 0.
@@ -516,10 +535,10 @@ class TrialsByItem:
         return {name: np.concatenate([column, follow_ups[name]]) for name, column in paired.items()}
 
     def _select_for_training(self, independent: Columns, start: int) -> Columns:
-        """Return the independent trials that training scores may use, which depends on the held-out cells of the plan.
+        """Select the independent trials that training scores may use, given the held-out cells of the plan.
 
-        independent : columns of the trials that `_read_trials` returns: `item`, the item of the first text, is numbered
-            from 0 in the chunk, and `other_item`, the item of the second text, in the run
+        independent : columns of the trials, as `_read_trials` returns them. `item` is the item of the first text, numbered from 0
+            in the chunk. `other_item` is the item of the second text, by its position in the run
         start : position of the first item of the chunk in the run
         """
         is_training = self.plan.split.allows_training(
@@ -530,20 +549,23 @@ class TrialsByItem:
         )
         return {name: column[is_training] for name, column in independent.items()}
 
-    def _split_of(self, items: slice) -> Split:
-        """Return the split of the plan into training and held-out cells, for some items."""
+    def _select_split(self, items: slice) -> Split:
+        """Return the plan's split into training and held-out responses, for only some items.
+
+        items : positions of consecutive items in the run
+        """
         split = self.plan.split
         return replace(split, train=split.train[:, items], holdout=split.holdout[:, items])
 
-    def _compute_rates(self, paired: Columns, items: slice, *, is_repeated: bool) -> Rates:
-        """Compute the true-positive rate of each ordered pair of agents on each item; false-positive rates are NaN.
+    def _compute_true_positive_rates(self, paired: Columns, items: slice, *, has_repeated_pairs: bool) -> Rates:
+        """Compute the true-positive rate of each ordered pair of agents on each item. False-positive rates are NaN.
 
-        paired : columns of the paired trials, which `_read_trials` returns, with items numbered from 0
-        items : positions of the items in the run
-        is_repeated : whether a pair may have several paired trials on an item
+        paired : columns of the paired trials on these items, as `_read_trials` returns them; 0 is the first of these items
+        items : positions of these items in the run
+        has_repeated_pairs : whether a pair may have several paired trials on an item
         """
-        if is_repeated:
-            return self._average_by_pair(paired, None, items)
+        if has_repeated_pairs:
+            return self._average_by_pair(paired, independent=None, items=items)
 
         # each pair has at most one trial on an item, so its true-positive rate is the answer
         answer = paired["answer"]
@@ -560,26 +582,27 @@ class TrialsByItem:
             independent=self.plan.independent,
             agent_ids=self.plan.agent_ids,
             item_ids=self.plan.item_ids[items],
-            split=self._split_of(items),
+            split=self._select_split(items),
         )
 
     def _average_by_pair(self, paired: Columns, independent: Columns | None, items: slice) -> Rates:
-        """Compute the rates of each ordered pair of agents on each item.
+        """Compute the true- and false-positive rate of each ordered pair of agents on each item.
 
         The true-positive rate is the mean answer to the pair's paired trials on the item. The false-positive rate is the
-        mean answer to its independent trials. The means are computed by `Verdicts.rates`, for a plan of only these trials.
+        mean answer to its independent trials. `Verdicts.rates` computes these means, for a plan that has only these trials.
 
-        paired : columns of the paired trials from `_read_trials`
+        paired : columns of the paired trials, as `_read_trials` returns them
         independent : columns of the independent trials; None to return NaN as false-positive rates
         items : positions of the items in the run
         """
         trials = Trials.paired(paired["item"], paired["first"], paired["second"])
         answer = paired["answer"]
         if independent is not None:
-            # rates use only the item of the first response; the item of the second may be outside `items`, so it is set to 0
-            unused_items = np.zeros_like(independent["item"])
+            # Rates are grouped by the item of the first response only. The item of the second response may be outside
+            # `items`, and the plan below does not contain such items. Therefore, it is replaced by 0.
+            second_item = np.zeros_like(independent["item"])
             independent_trials = Trials.independent(
-                independent["item"], independent["first"], independent["second"], unused_items
+                independent["item"], independent["first"], independent["second"], second_item
             )
             trials = Trials.concat([trials, independent_trials])
             answer = np.append(answer, independent["answer"])
@@ -588,19 +611,22 @@ class TrialsByItem:
             self.plan,
             trials=trials,
             item_ids=self.plan.item_ids[items],
-            split=self._split_of(items),
+            split=self._select_split(items),
             source=None,
         )
         missing_reason = np.where(np.isnan(answer), _NOT_ASKED, 0).astype(np.int8)
         verdicts = Verdicts(plan, answer, hard_answer=answer, missing_reason=missing_reason, judge={})
+
+        # `detail` counts independent trials by the item of their second response, which was replaced
         return replace(verdicts.rates(), detail=None)
 
     def _add_independent(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Add the independent trials of a chunk of rows to `yes_counts` and to the totals of false-positive rates.
 
+        Probes are added only to `yes_counts`. They compare unusually similar responses, and would bias the false-positive rates.
+
         If the plan has one independent trial per paired trial ("matched"), each pair of agents gets its own false-positive
-        rate. Its single trials are then also kept in the partitions. Probes are only counted: they compare responses that
-        are unusually similar, and would bias the rates.
+        rate. The trials, with and without an answer, are then also written to the partitions.
 
         columns : array (n_rows,) by name of the column, all columns of verdicts.parquet that describe trials and answers
         """
@@ -612,120 +638,119 @@ class TrialsByItem:
         self.yes_counts.add(columns["first"][is_answered], columns["second"][is_answered], is_yes)
 
         is_probe = columns["role"] == PROBE
-        self._add_to_totals(columns, is_answered & ~is_probe)
+        self._add_to_rate_totals(columns, is_answered & ~is_probe)
         if self.plan.independent == "matched":
             self._append_to_partitions("independent", columns, is_independent & ~is_probe)
 
-    def _add_to_totals(self, columns: Mapping[str, NDArray[Any]], is_added: Bools) -> None:
+    def _add_to_rate_totals(self, columns: Mapping[str, NDArray[Any]], is_selected: Bools) -> None:
         """Add answered independent trials to the totals from which false-positive rates are estimated.
 
-        Two kinds of totals are changed: by item (`independent`), and by group (`_totals`). An extension step adds trials to a
-        plan. The trials of a step form two groups: trials in complete blocks, which compare all agents of the first plan, and
-        other trials.
+        The trials are added to two attributes: `independent` has totals by item, and `_totals_by_group` has totals by group of
+        trials. Each step that added trials to the plan has two groups: its trials in complete blocks, which compare all agents of
+        the first plan, and its other trials.
 
         columns : array (n_rows,) by name of the column: `_INDEPENDENT_COLUMNS` and, for an extended plan, the columns that
             `_get_extension_columns` reads
-        is_added : bool array (n_rows,), whether a row is added
+        is_selected : bool array (n_rows,), whether the trial of a row is added
         """
-        first, item, second, other_item, answer = [columns[name][is_added] for name in _INDEPENDENT_COLUMNS]
+        first, item, second, other_item, answer = [columns[name][is_selected] for name in _INDEPENDENT_COLUMNS]
         is_training = self.plan.split.allows_training(first, item, second, other_item)
         self.independent.add(answer[is_training], item[is_training], other_item[is_training])
 
-        step, in_complete_block, counts_for_first, counts_for_second = self._get_extension_columns(columns, is_added)
-        groups = set(zip(step.tolist(), in_complete_block.tolist(), strict=True))
+        extension = self._get_extension_columns(columns, is_selected)
+        groups = set(zip(extension.step.tolist(), extension.in_complete_block.tolist(), strict=True))
         for group in sorted(groups):
-            group_step, group_is_in_block = group
-            rows = (step == group_step) & (in_complete_block == group_is_in_block)
-            if group not in self._totals:
-                self._totals[group] = IndependentTotals(self.plan.n_agents, self.plan.n_items)
-            self._totals[group].add(
-                first[rows],
-                second[rows],
-                answer[rows],
-                item=item[rows],
-                other_item=other_item[rows],
-                is_training=is_training[rows],
-                counts_for=(counts_for_first[rows], counts_for_second[rows]),
+            step, in_complete_block = group
+            is_in_group = (extension.step == step) & (extension.in_complete_block == in_complete_block)
+            if group not in self._totals_by_group:
+                self._totals_by_group[group] = IndependentTotals(self.plan.n_agents, self.plan.n_items)
+            self._totals_by_group[group].add(
+                first[is_in_group],
+                second[is_in_group],
+                answer[is_in_group],
+                item=item[is_in_group],
+                other_item=other_item[is_in_group],
+                is_training=is_training[is_in_group],
+                counts_for=(extension.counts_for_first[is_in_group], extension.counts_for_second[is_in_group]),
             )
 
-    def _get_extension_columns(
-        self, columns: Mapping[str, NDArray[Any]], selected: Bools
-    ) -> tuple[Ids, Bools, Bools, Bools]:
-        """Return the columns of selected rows that describe extensions, which add trials to a plan.
+    def _get_extension_columns(self, columns: Mapping[str, NDArray[Any]], is_selected: Bools) -> _ExtensionColumns:
+        """Return which step added each selected trial to the plan, and for which of its agents the trial counts.
 
         columns : array (n_rows,) by name of the column. Only an extended plan needs "first", "second", "role", "step",
             "weight_first" and "weight_second".
-        selected : bool array (n_rows,)
-
-        Returns four arrays (n_selected,):
-            step : extension that added the trial, from 1; 0 for the first plan
-            in_complete_block : whether the trial is in a block that compares all agents of the first plan
-            counts_for_first, counts_for_second : whether the trial counts for its first agent, and for its second
+        is_selected : bool array (n_rows,)
         """
         if not self._was_extended:
-            n_selected = int(selected.sum())
+            n_selected = int(is_selected.sum())
             all_true = np.ones(n_selected, dtype=np.bool_)
-            return np.zeros(n_selected, dtype=np.int32), all_true, all_true, all_true
+            return _ExtensionColumns(np.zeros(n_selected, dtype=np.int32), all_true, all_true, all_true)
 
         n_anchors = get_extensions(self.plan).anchors  # anchors are the agents of the first plan
-        step = columns["step"][selected]
-        in_complete_block = is_in_complete_block(columns, n_anchors)[selected]
-        counts_for_first = columns["weight_first"][selected] > 0
-        counts_for_second = columns["weight_second"][selected] > 0
-        return step, in_complete_block, counts_for_first, counts_for_second
+        return _ExtensionColumns(
+            step=columns["step"][is_selected],
+            in_complete_block=is_in_complete_block(columns, n_anchors)[is_selected],
+            counts_for_first=columns["weight_first"][is_selected] > 0,
+            counts_for_second=columns["weight_second"][is_selected] > 0,
+        )
 
-    def _trial_dtype(self, kind: str) -> np.dtype[Any]:
-        """Return the NumPy type of the records of one kind of trials: a structured type with named fields.
+    def _make_record_dtype(self, trial_kind: str) -> np.dtype[Any]:
+        """Return the NumPy type of the records in a partition: a structured type with one field per value of a trial.
 
-        kind : "paired"; "follow-up" (additional paired trials that serve only to flag groups of agents); "independent";
-            or "self" (comparisons of two responses of one agent)
+        trial_kind : which trials the partition contains: "paired"; "follow-up" (additional paired trials that serve only to flag
+            groups of agents); "independent"; or "self" (comparisons of two responses of one agent)
         """
         # the two responses of these trials can belong to different items
-        if kind in ("independent", "self"):
+        if trial_kind in ("independent", "self"):
             return _INDEPENDENT_DTYPE
 
         # paired trials and follow-ups have the same fields
         fields: list[Any] = [*_TRIAL_FIELDS, ("block", "i4")]
         if self._was_extended:
-            # trials that were added to the first plan differ in their role, and some count for only one of their agents
+            # the extension that added the trial, the purpose of the trial, and the agents for whose ability it counts
             fields += [("step", "i4"), ("role", "i1"), ("counts_for_first", "?"), ("counts_for_second", "?")]
         if self.n_votes:
             # one vote per judge of a jury
             fields.append(("votes", "f8", (self.n_votes,)))
         return np.dtype(fields)
 
-    def _append_to_partitions(self, kind: str, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
+    def _append_to_partitions(self, trial_kind: str, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
         """Append selected trials to the partitions of their items.
 
-        Partition p holds the trials of the items from p·n up to (p + 1)·n − 1, with n items per partition.
+        A partition holds the trials on n consecutive items. For example, if n = 100, partition 2 holds the trials on items 200 to
+        299.
 
-        kind : "paired", "follow-up", "independent" or "self"
+        trial_kind : "paired", "follow-up", "independent" or "self"
         columns : columns of a chunk of rows
         mask : bool array (n_rows,), rows to append
         """
         # sort the rows by partition; rows of one partition keep their order
-        unsorted_rows = np.flatnonzero(mask)
-        unsorted_partition = columns["item"][unsorted_rows] // self._items_per_partition
-        order = np.argsort(unsorted_partition, kind="stable")
-        rows, partition = unsorted_rows[order], unsorted_partition[order]
+        rows = np.flatnonzero(mask)
+        partition_of_row = columns["item"][rows] // self._items_per_partition
+        order = np.argsort(partition_of_row, kind="stable")
+        sorted_rows = rows[order]
+        sorted_partitions = partition_of_row[order]
 
-        records = np.empty(len(rows), dtype=self._trial_dtype(kind))
+        records = np.empty(len(sorted_rows), dtype=self._make_record_dtype(trial_kind))
         for name in records.dtype.names or ():
-            records[name] = self._compute_record_field(columns, name)[rows]
+            records[name] = self._compute_record_field(columns, name)[sorted_rows]
 
-        # positions at which the partition changes, with 0 and the number of rows (−1 is no partition)
-        edges = np.flatnonzero(np.diff(partition, prepend=-1, append=-1)).tolist()
-        for start, stop in pairwise(edges):
-            first_item = int(partition[start]) * self._items_per_partition
-            self._append_records(f"{kind}-{first_item}", records[start:stop])
+        # A partition begins where its number differs from the number before. The added −1, which is no partition, makes the
+        # first row and the end of the last row count as such positions too.
+        bounds = np.flatnonzero(np.diff(sorted_partitions, prepend=-1, append=-1)).tolist()
+        for start, stop in pairwise(bounds):
+            first_item = int(sorted_partitions[start]) * self._items_per_partition
+            self._append_records(f"{trial_kind}-{first_item}", records[start:stop])
 
     def _compute_record_field(self, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
         """Compute one field of the records of trials from the columns of verdicts.parquet.
 
-        Missing answers are NaN. A trial counts for an agent if its weight is positive. Other fields are columns.
+        The field "answer" is NaN for a missing answer. The fields "counts_for_first" and "counts_for_second" state whether the
+        weight of the agent is positive. "votes" has the votes of the judges. Any other field is a copy of the column with its
+        name.
 
         columns : columns of a chunk of rows
-        name : field of `_trial_dtype`
+        name : field of `_make_record_dtype`
 
         Returns an array (n_rows,), or (n_rows, n_votes) for the field "votes".
         """
@@ -756,13 +781,13 @@ class TrialsByItem:
         with (self._partitions / partition).open("ab") as file:
             records.tofile(file)
 
-    def _count_in_partition(self, kind: str, first_item: int) -> int:
+    def _count_in_partition(self, trial_kind: str, first_item: int) -> int:
         """Count the trials in one partition: the trials of one kind on some consecutive items.
 
-        kind : "paired", "independent", "follow-up" or "self"
+        trial_kind : "paired", "independent", "follow-up" or "self"
         first_item : position of the first item of the partition in the run
         """
-        name = f"{kind}-{first_item}"
+        name = f"{trial_kind}-{first_item}"
         if self._partitions is None:
             chunks = self._in_memory.get(name, [])
             return sum(map(len, chunks))
@@ -770,22 +795,22 @@ class TrialsByItem:
         file = self._partitions / name
         if not file.exists():
             return 0
-        bytes_per_trial = self._trial_dtype(kind).itemsize
+        bytes_per_trial = self._make_record_dtype(trial_kind).itemsize
         return file.stat().st_size // bytes_per_trial
 
-    def _read_trials(self, kind: str, start: int, stop: int) -> Columns:
+    def _read_trials(self, trial_kind: str, start: int, stop: int) -> Columns:
         """Read trials of one kind on the items `start` to `stop` − 1 as columns, with items numbered from 0.
 
-        kind : "paired", "independent", "follow-up" or "self"
+        trial_kind : "paired", "independent", "follow-up" or "self"
         start : position of the first item, which must be the first one of a partition
         stop : position after the last item
 
-        Returns arrays (n_trials,) by the names of the fields in `_trial_dtype`.
+        Returns arrays (n_trials,) by the names of the fields in `_make_record_dtype`.
         """
-        dtype = self._trial_dtype(kind)
+        dtype = self._make_record_dtype(trial_kind)
         chunks = [np.empty(0, dtype=dtype)]
         for first_item in range(start, stop, self._items_per_partition):
-            name = f"{kind}-{first_item}"
+            name = f"{trial_kind}-{first_item}"
             if self._partitions is None:
                 chunks += self._in_memory.get(name, ())
             elif (self._partitions / name).exists():
@@ -862,13 +887,15 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
     Raises
     ------
     RunFolderError
-        [disk-full]: if the disk is full. The run is not changed. Other OSErrors are raised unchanged.
+        [disk-full]: if the disk is full. The run is not changed. An OSError with another cause is raised unchanged.
     """
     try:
         with scratch_directory(directory) as scratch:
             yield TrialsByItem(rows, plan, scratch, votes=votes)
     except OSError as error:
-        if error.errno not in (None, ENOSPC):  # numpy sets no errno if a disk is full
+        # NumPy reports a full disk by an OSError without a number
+        is_disk_full = error.errno in (None, ENOSPC)
+        if not is_disk_full:
             raise
         raise RunFolderError(
             f"The fit cannot write its temporary files in {directory}: {error}. They take 24 bytes per "
@@ -889,8 +916,8 @@ def select_paired_answers(rates: Rates) -> PairChunk:
     Returns
     -------
     PairChunk
-        TPR of each pair and item, minus the pair's own FPR if it has one, weighted by the number of
-        answered paired trials.
+        TPR of each pair on each item, weighted by the number of answered paired trials. If the pair has an FPR of its own, the
+        value is TPR − FPR.
     """
     is_training_cell = rates.split.train
     first_in_training = is_training_cell[rates.first, rates.item]

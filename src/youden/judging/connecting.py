@@ -75,14 +75,16 @@ def _make_judge(config: JudgeConfig, environment: Mapping[str, str], jury: Seque
     """Make the judge that sends requests to the server of a config, or to its several servers in turn.
 
     environment : environment variables, which may contain the API key
-    jury : all judges of the jury that the judge belongs to; empty without a jury
+    jury : all judges of the jury, if the judge belongs to one, else empty
 
     Raises: ConfigError if the API key of a judge of the jury may not be sent to its server.
     """
     check_trust(jury, environment)
-    judges = {}
-    for server in config.servers:
-        judges[server.address] = make_calling_judge(server.backend, server.connection(environment))
-    if len(judges) > 1:
-        return RoundRobin(judges)
-    return judges[config.address]
+    clients: dict[str, Judge] = {}  # by address
+    for server_config in config.servers:
+        connection = server_config.connection(environment)
+        clients[server_config.address] = make_calling_judge(server_config.backend, connection)
+    if len(clients) > 1:
+        return RoundRobin(clients)
+    (only_client,) = clients.values()
+    return only_client

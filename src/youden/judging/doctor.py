@@ -58,7 +58,7 @@ def diagnose(config: JudgeConfig, *, environment: Mapping[str, str]) -> list[Dia
     Parameters
     ----------
     config : JudgeConfig
-        The judge.
+        Config of the judge that is tested.
     environment : mapping
         Environment variables with the API keys.
 
@@ -238,9 +238,9 @@ def _check_parsing(config: JudgeConfig, completion: Completion) -> Finding:
 
     answer_text, has_reasoning = split_reasoning(completion.text)
     if not has_reasoning:
-        return _make_finding("parse", "ok", f"{_excerpt(completion.text)} reads as {reading.answer:.3g}")
+        return _make_finding("parse", "ok", f"{_format_excerpt(completion.text)} reads as {reading.answer:.3g}")
 
-    answer_excerpt = _excerpt((answer_text or "").strip())
+    answer_excerpt = _format_excerpt((answer_text or "").strip())
     message = (
         f"{answer_excerpt} reads as {reading.answer:.3g}, but the reply contains reasoning before it: "
         f"{completion.tokens_out:,} tokens are paid for. {_NO_REASONING}"
@@ -252,17 +252,17 @@ def _describe_missing_answer(completion: Completion, missing_reason: str) -> str
     """Describe why the parser finds no answer in a reply, and the remedy."""
     if missing_reason == "unfinished_reasoning":
         return (
-            f"{_excerpt(completion.text)} is reasoning that does not end, so there is no answer (finish reason "
+            f"{_format_excerpt(completion.text)} is reasoning that does not end, so there is no answer (finish reason "
             f"'{completion.finish_reason}', {completion.tokens_out:,} tokens). {_NO_REASONING} Or raise max_tokens, so that "
             "the reasoning can end."
         )
     return (
-        f"{_excerpt(completion.text)} is {missing_reason} (finish reason '{completion.finish_reason}'). "
+        f"{_format_excerpt(completion.text)} is {missing_reason} (finish reason '{completion.finish_reason}'). "
         "Raise max_tokens, change the prompt or `decision`, or set another model."
     )
 
 
-def _excerpt(text: str) -> str:
+def _format_excerpt(text: str) -> str:
     """Return the beginning of a text in quotation marks, with escaped control characters."""
     return repr(text[:_MAX_DISPLAYED_CHARACTERS])
 

@@ -107,8 +107,8 @@ class JudgedTrials:
         self._request_hashes = np.zeros(n_trials, dtype="S64")
         self._counts: Counter[str] = Counter()  # trials done by outcome: "answered", or the reason of a missing answer
 
-    def outcomes(self, config: JudgeConfig, backend: Backend, store: Store) -> Outcomes:
-        """Return the handler of the outcomes of calls for these trials."""
+    def make_outcome_handler(self, config: JudgeConfig, backend: Backend, store: Store) -> Outcomes:
+        """Make the object that stores the outcomes of the calls for these trials, and their costs."""
         account, retry_failed = self._options.account, self._options.retry_failed
         return Outcomes(self, config, backend, store, self.stop, self._log, account, retry_failed)
 
@@ -123,21 +123,25 @@ class JudgedTrials:
         """
         n_trials = len(self._plan)
         paired_rows = np.flatnonzero(self._plan.trial_type == PAIRED)
-        n_first = int(paired_rows[-1]) + 1 if len(paired_rows) else 0  # number of rows up to the last paired trial
-        first_rows = self._iter_cyclic(0, n_first)
-        last_rows = self._iter_cyclic(n_first, n_trials)
-        for row, key in _interleave(last_rows, n_trials - n_first, others=first_rows, n_others=n_first):
+        n_first_rows = int(paired_rows[-1]) + 1 if len(paired_rows) else 0  # number of rows up to the last paired trial
+        n_last_rows = n_trials - n_first_rows
+        first_rows = self._iter_from_start_position(0, n_first_rows)
+        last_rows = self._iter_from_start_position(n_first_rows, n_trials)
+        for row, key in _insert_evenly(last_rows, n_last_rows, base=first_rows, n_base=n_first_rows):
             self._request_hashes[row] = key
             yield row, key
 
-    def _iter_cyclic(self, begin: int, end: int) -> Iterator[RowKey]:
-        """Yield row and request hash of the trials in `range(begin, end)`, in cyclic order from the start position."""
+    def _iter_from_start_position(self, begin: int, end: int) -> Iterator[RowKey]:
+        """Yield row and request hash of all trials in `range(begin, end)`, beginning at the start position of this process.
+
+        After the last trial of the range, the trials before the start position follow.
+        """
         start = begin + int(self._start_fraction * (end - begin))
         iter_keys = partial(self._options.keys, self._questions, self._plan)
         yield from islice(iter_keys(start=start), end - start)
         yield from islice(iter_keys(start=begin), start - begin)
 
-    def answers(self, store: Store) -> PlanAnswers:
+    def read_answers(self, store: Store) -> PlanAnswers:
         """Read the answers to all trials from the store. Call this after `iter_row_keys` has yielded all trials."""
         keys = ((row, self._request_hashes.item(row).decode()) for row in range(len(self)))
         return read_answers(self._questions, self._plan, store, keys, is_new=self.costs.is_new)
@@ -212,19 +216,19 @@ class JudgedTrials:
         )
 
 
-def _interleave(rows: Iterator[RowKey], n_rows: int, *, others: Iterator[RowKey], n_others: int) -> Iterator[RowKey]:
-    """Merge two iterators: yield `others` in order, and insert the elements of `rows` at equal distances.
+def _insert_evenly(rows: Iterator[RowKey], n_rows: int, *, base: Iterator[RowKey], n_base: int) -> Iterator[RowKey]:
+    """Merge two iterators: yield the elements of `base` in order, and insert those of `rows` at equal distances.
 
-    n_rows, n_others : number of elements of `rows` and of `others`
+    n_rows, n_base : number of elements of `rows` and of `base`
     """
     n_inserted = 0
-    for n_others_yielded, element in enumerate(others, 1):
+    for n_yielded, element in enumerate(base, 1):
         yield element
-        # insert the same fraction of `rows` as of `others`, rounded down
-        n_due = n_others_yielded * n_rows // n_others
+        # after a fraction of `base`, the same fraction of `rows` must have been inserted, rounded down
+        n_due = n_yielded * n_rows // n_base
         yield from islice(rows, n_due - n_inserted)
         n_inserted = n_due
-    yield from rows  # all rows if there are no others; otherwise none are left
+    yield from rows  # all rows if `base` is empty; none if it is not
 
 
 async def judge_plan(
@@ -242,7 +246,7 @@ async def judge_plan(
     Parameters
     ----------
     plan : Plan
-        The plan, with its pool.
+        Trials to be judged, with the pool of their texts.
     config : JudgeConfig
         The judge. A jury sends the requests of its judges one judge after the other.
     options : JudgingOptions, optional
@@ -299,21 +303,19 @@ async def _run_judge(run: _Run, config: JudgeConfig, judge: Judge | None) -> Ver
     are sent as single calls or in batches.
 
     run : plan, store, options, budget and log, which all judges of a jury share
-    config : the judge
-    judge : judge that answers the calls; None to connect to the server of `config`
+    config : config of the judge
+    judge : object that answers requests in place of the server of `config`, and that the caller closes; None to connect to
+        the server
     """
     run.log.start(len(run.plan), what=f"judging by {config.name}")
     try:
-        # no requests are sent
         if config.backend == REPLAY:
             return _read_replayed_verdicts(run, config)
         if run.options.stored_only and config.makes_calls:
-            return _read_stored(run, config)
-
-        # the caller of this function closes a judge that it passes
+            return _read_stored_verdicts(run, config)
         if judge is not None:
-            backend_of_judge = Backend(lambda: judge)
-            return await _run_calls(run, config, backend_of_judge)
+            backend = Backend(lambda: judge)
+            return await _run_calls(run, config, backend)
         if not config.makes_calls:
             return _judge_whole_plan(run, config)
         return await _connect_and_run(run, config)
@@ -322,9 +324,10 @@ async def _run_judge(run: _Run, config: JudgeConfig, judge: Judge | None) -> Ver
 
 
 async def _connect_and_run(run: _Run, config: JudgeConfig) -> Verdicts:
-    """Send the requests of a judge in batches if the options set them, otherwise as single calls; return the verdicts.
+    """Connect to the server of a judge, send the requests in batches or as single calls, and return the verdicts.
 
-    If a cassette (a file of recorded requests and answers) answers the requests, they are always sent as single calls.
+    Batches are used if the options contain settings of batches and the backend allows them. A cassette, which is a file of
+    recorded requests and answers, allows only single calls.
     """
     backend = connect(config, run.environment, jury=run.jury)
     batching = run.options.batching
@@ -355,7 +358,7 @@ def _judge_whole_plan(run: _Run, config: JudgeConfig) -> Verdicts:
 
 
 def _read_replayed_verdicts(run: _Run, config: JudgeConfig) -> Verdicts:
-    """Return the verdicts on a plan that repeat the stored answers of another judge, without requests and costs.
+    """Return the verdicts of a replay, which repeat the stored answers of another judge. Nothing is sent or paid for.
 
     run : plan, store, options and log
     config : judge with the backend "replay". Its key `replay_of` names the judge whose answers are repeated; by default, it is
@@ -382,7 +385,7 @@ def _read_replayed_verdicts(run: _Run, config: JudgeConfig) -> Verdicts:
     return answers.to_verdicts(replayed_judge.describe(), warnings=_find_shortened_texts(questions, run))
 
 
-def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
+def _read_stored_verdicts(run: _Run, config: JudgeConfig) -> Verdicts:
     """Return the verdicts of a judge from its answers in the store, without sending a request.
 
     A trial without a stored answer is "pending" if the option `allows_pending` is set.
@@ -430,7 +433,7 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
 
     # the caller sends requests, and the handler stores their outcomes
     caller = Caller(backend, config, run.budget)
-    outcome_handler = trials.outcomes(config, backend, store)
+    outcome_handler = trials.make_outcome_handler(config, backend, store)
     request_loop = RequestLoop(outcome_handler, caller=caller, workers=workers)
     try:
         store.remember_judge(config.public())
@@ -438,7 +441,7 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
     finally:
         store.flush()  # also if the run fails: its answers are paid for
 
-    answers = trials.answers(store)
+    answers = trials.read_answers(store)
     return _make_verdicts(run, config, store, answers, trials.costs, warnings=backend.warnings())
 
 
@@ -457,8 +460,10 @@ async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batchin
     """
     store = _require_store(run.store, config)
     _check_single_server(config)
+
+    # the runner sends the requests of the trials, and the handler stores their outcomes
     trials = JudgedTrials(run, config.questions())
-    outcome_handler = trials.outcomes(config, backend, store)
+    outcome_handler = trials.make_outcome_handler(config, backend, store)
     make_provider = partial(_make_provider, run, config, store, batching)
     runner = BatchRunner(outcome_handler, make_provider=make_provider, budget=run.budget, batching=batching)
 
@@ -469,7 +474,7 @@ async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batchin
         finally:
             store.flush()  # also if the run fails: its answers are paid for
 
-    answers = trials.answers(store)
+    answers = trials.read_answers(store)
     return _make_verdicts(run, config, store, answers, trials.costs)
 
 
@@ -486,17 +491,19 @@ def _check_single_server(config: JudgeConfig) -> None:
 def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
     """Make the provider of a judge's batches: a Batch API, or a folder for the exchange with an external engine.
 
-    The path of the folder is reported to the user. For a Batch API, the API keys of all judges of the jury are checked first.
+    The path of the folder is shown to the user. Before a Batch API is used, it is checked that the API keys of all judges of
+    the jury may be sent to their hosts.
 
     run : plan, store, options, budget and log, which all judges of a jury share
     config : judge with one server
     store : store of the answers; if it is a file, the folder is next to it
     batching : how to send and poll batches
 
-    Raises: ConfigError or JudgeError if the folder is not known, or an API key is missing or may not be sent.
+    Raises: ConfigError [batch-place] if the folder is not known; ConfigError or JudgeError if an API key is missing or may not
+    be sent.
     """
-    name = config.batch_provider or config.backend
-    if name == FOLDER:
+    provider_name = config.batch_provider or config.backend
+    if provider_name == FOLDER:
         folder = _get_batch_folder(store, batching)
         batching.say(f"batches go to {folder}: put the results of requests-….jsonl there as answers-….jsonl")
         return FolderBatches(folder)
@@ -504,7 +511,7 @@ def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batch
     check_trust(run.jury, run.environment)
     connection = config.connection(run.environment)
     policy = RetryPolicy(config.max_tries, config.backoff)
-    return batch_provider(name, connection, policy)
+    return batch_provider(provider_name, connection, policy)
 
 
 def batch_provider(backend: str, connection: Connection, policy: RetryPolicy) -> BatchProvider:
@@ -523,9 +530,9 @@ def _make_verdicts(
 ) -> Verdicts:
     """Convert answers to verdicts, with costs and with findings (messages for the user) about the answers.
 
-    If the options have a cost account, under which the store keeps the costs of all invocations of a run, the verdicts get
-    these costs, otherwise those of this invocation. The names of the models that answered are added to the store, unless it
-    is only read.
+    The store keeps the costs of all invocations of a run under its cost account. If the options have such an account, the
+    verdicts get these costs. Without an account, they get the costs of this invocation. The names of the models that answered
+    are added to the store, unless it is only read.
 
     run : plan, options and budget
     config : judge that gave the answers
@@ -534,25 +541,26 @@ def _make_verdicts(
     costs : costs of the calls of this invocation
     warnings : findings about the judge's servers, for example that one of them failed
     """
-    findings = (
-        *run.budget.uncertain[config.name].findings(config.name),  # on calls whose cost is not certain
-        *warnings,
-        *_record_answering_models(run, config, store, answers),
-        *_find_shortened_texts(config.questions(), run),
-    )
+    cost_findings = run.budget.uncertain[config.name].findings(config.name)
+    model_findings = _record_answering_models(run, config, store, answers)
+    text_findings = _find_shortened_texts(config.questions(), run)
+    findings = (*cost_findings, *warnings, *model_findings, *text_findings)
+
     account = run.options.account
     if account is None:
         return answers.to_verdicts(config.describe(), costs, warnings=findings)
 
-    costs_of_account = costs.from_ledger(answers.key, store.paid(account))
+    payments = store.read_payments(account)
+    costs_of_account = costs.with_stored_payments(answers.request_hashes, payments)
     usd_calibration = _sum_calibration_costs(store, account, answers)
     return answers.to_verdicts(config.describe(), costs_of_account, usd_calibration=usd_calibration, warnings=findings)
 
 
 def _record_answering_models(run: _Run, config: JudgeConfig, store: Store, answers: PlanAnswers) -> tuple[Finding, ...]:
-    """Add the names of the models that answered to the store, unless the store is only read, and report a changed model.
+    """Compare the models that gave the answers with those of earlier runs, and write their names to the store.
 
-    A provider can replace a model by another version, which may change its answers.
+    A provider can replace a model by another version, which may change its answers. If the store is only read, the names are
+    not written.
 
     run : options of the run
     config : judge that gave the answers
@@ -562,21 +570,26 @@ def _record_answering_models(run: _Run, config: JudgeConfig, store: Store, answe
     Returns a finding if a model answered that did not answer in earlier runs, else an empty tuple.
     """
     judge = config.public()
-    changes = answers.served.changes_since(store.served(judge))  # compared before the new names are added
+    earlier_names = store.read_response_models(judge)
+    findings = answers.answering_models.find_changes_since(earlier_names)
     if not run.options.read_only:
-        store.remember_served(judge, answers.served.new_names())
-    return changes
+        store.add_response_models(judge, answers.answering_models.list_new_names())
+    return findings
 
 
 def _sum_calibration_costs(store: Store, account: str, answers: PlanAnswers) -> float:
-    """Sum what the calibration of the judge paid for answers that the plan reuses, in USD; NaN if a cost is unknown.
+    """Sum the costs of the answers that the calibration of the judge has paid for, and that the plan reuses.
 
-    account : cost account of the run, which has a separate account for its calibration
+    A calibration tests a judge on trials whose correct answers are known. Its payments have a separate cost account.
+
+    account : cost account of the run
+
+    Returns the sum in USD; NaN if a cost is unknown.
     """
-    payments = store.paid(calibration_account(account))
+    payments = store.read_payments(calibration_account(account))
     if not payments:
         return 0.0
-    request_hashes = set(answers.key.tolist())
+    request_hashes = set(answers.request_hashes.tolist())
     return sum([payment.usd for key, payment in payments.items() if key.encode() in request_hashes])
 
 

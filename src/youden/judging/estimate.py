@@ -143,24 +143,24 @@ _ENCODINGS = "https://openaipublic.blob.core.windows.net/encodings"
 
 
 def estimate_for_judge(plan: Plan, judge: JudgeLike) -> Cost:
-    """Estimate the cost of judging a plan; a judge that is a function costs 0.
+    """Estimate the cost of judging a plan by any judge; a judge that is a function costs 0.
 
     Parameters
     ----------
     plan : Plan
-        The plan.
+        Trials to be judged.
     judge : str, Path, mapping, JudgeConfig or callable
-        The judge.
+        Name, file or config of the judge, or a function of two texts.
 
     Returns
     -------
     Cost
-        The estimate.
+        Estimated numbers of calls and tokens, and their cost in USD.
     """
     config = resolve_judge(judge)
-    if not isinstance(config, JudgeConfig):
-        return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=0, tokens_out=0, usd=0.0)
-    return estimate(plan, config)
+    if isinstance(config, JudgeConfig):
+        return estimate(plan, config)
+    return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=0, tokens_out=0, usd=0.0)
 
 
 def estimate_by_characters(plan: Plan, config: JudgeConfig) -> Cost:
@@ -169,19 +169,19 @@ def estimate_by_characters(plan: Plan, config: JudgeConfig) -> Cost:
     Parameters
     ----------
     plan : Plan
-        The plan.
+        Trials to be judged, with the total number of characters of their texts.
     config : JudgeConfig
-        The judge.
+        Config of the judge, with its prices.
 
     Returns
     -------
     Cost
-        The estimate, without minutes.
+        Estimated numbers of calls and tokens, and their cost in USD. The duration is not estimated.
     """
     if not config.makes_calls:
         return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=0, tokens_out=0, usd=0.0)
     n_characters = plan.characters + config.overhead_characters * len(plan)
-    tokens_in = -(-n_characters // CHARACTERS_PER_TOKEN)  # rounded up
+    tokens_in = math.ceil(n_characters / CHARACTERS_PER_TOKEN)
     tokens_out = config.answer_tokens * len(plan)
     usd = _compute_cost(config, tokens_in, tokens_out)
     return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
@@ -209,7 +209,7 @@ def estimate(
     Parameters
     ----------
     plan : Plan
-        The plan.
+        Trials to be judged, with their pool if it is available.
     config : JudgeConfig
         The judge. The estimate for a jury is the sum over its judges.
     environment : mapping, optional
@@ -233,7 +233,9 @@ def estimate(
     if not config.makes_calls:
         return cost
 
-    encoding = _find_encoding(config.model or "", os.environ if environment is None else environment)
+    if environment is None:
+        environment = os.environ
+    encoding = _find_encoding(config.model or "", environment)
     if encoding is not None and plan.source is not None:
         cost = _with_counted_tokens(cost, plan, config, encoding)
 
@@ -241,7 +243,9 @@ def estimate(
     if store is not None:
         with suppress(YoudenError), open_store_of_folder(store) as answers:
             questions = config.questions()
-            cost = _with_remaining_cost(cost, config, answers, keys(questions, plan), questions.count_characters(plan))
+            row_keys = keys(questions, plan)
+            characters = questions.count_characters(plan)
+            cost = _with_remaining_cost(cost, config, answers, row_keys, characters)
     prices = "" if cost.usd is None else config.price_source
     return replace(cost, prices=prices, minutes=minutes, pace=pace)
 

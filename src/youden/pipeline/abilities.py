@@ -81,9 +81,9 @@ class ItemInfluence(NamedTuple):
     def from_fit(cls, fit: TrialFit | TrialMeans) -> ItemInfluence:
         """Collect the influence of each item on the ability of each agent that has a trial on it.
 
-        The influence of an item is its term in the error of the ability, in units of abilities. Only the agent's own trials
-        count; the effects of the other agents are taken as known. The share of an item is the fraction of the agent's trials
-        that are on the item.
+        The influence of an item is its contribution to the estimation error of the ability, in units of ability. Only the
+        agent's own trials contribute; the effects of the other agents are taken as known. The share of an item is the fraction
+        of the agent's trials that are on the item.
 
         fit : abilities of the agents, with the influence of each item
         """
@@ -267,7 +267,8 @@ class Abilities(NamedTuple):
         Returns
         -------
         Abilities
-            Mean answers minus `rates`, clipped to [−1, 1], with the errors of both in the covariance.
+            Mean answers minus the false-positive rates `rates`, clipped to [−1, 1]. The covariance includes the sampling errors
+            of the mean answers and of the rates.
         """
         covariance = self.rates.add_errors_to(self.covariance, reference=self.reference)
         return self._replace(ability=np.clip(self.ability - self.rates.rate, -1, 1), covariance=covariance)
@@ -301,9 +302,9 @@ class EstimationRequest(NamedTuple):
 def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-these") -> Abilities:
     """Estimate each agent's ability as its mean answer to paired trials minus its false-positive rate.
 
-    The false-positive rate of an agent is estimated from its independent trials. All rates are 0 if the plan has no
-    independent trials. Trials of held-out cells (agent, item) do not count. Neither do probes, whose texts were chosen because
-    they are similar, and follow-ups, which were added later for agents that agree often.
+    The false-positive rate of an agent is estimated from its independent trials. All rates are 0 if the plan has no independent
+    trials. Three kinds of trials do not count: trials of held-out cells (agent, item); probes, whose texts were chosen because
+    they are similar; and follow-ups, which were added later for agents that agree often.
 
     verdicts : answers to the plan, which may have any design
     target : population that the intervals refer to
@@ -436,7 +437,7 @@ class _BlockCounts(NamedTuple):
 def _count_trials_in_blocks(trials: TrialsByItem) -> _BlockCounts | None:
     """Count the planned and the answered paired trials of each agent.
 
-    A block without any answer is left out: all agents lack the same trials, so no agent has an advantage by it.
+    A block without any answer is left out. All agents then lack the same trials, so no agent gains an advantage.
 
     Returns None if there is no paired trial, or if a paired trial belongs to no block.
     """
@@ -480,21 +481,21 @@ def find_components(trials: TrialsByItem) -> Ids:
 def is_balanced(plan: Plan) -> bool:
     """Return whether all paired trials are in blocks and all cells are training cells, so that plain means are fair.
 
-    With missing or held-out cells, agents are compared on different items, and a mean mixes the ability of an agent
-    with the difficulty of its items. On the paper's data (`benchmarks/cyclic.py`), the coverage of intervals from means
-    of blocks is then .79 to .93, and that of the additive fit .945 to .97, at the same rank correlation.
+    With missing or held-out cells (agent, item), agents are compared on different items. A mean then mixes the ability of an
+    agent with the difficulty of its items. On the paper's data (`benchmarks/cyclic.py`), the coverage of the intervals is then
+    .79 to .93 for means of blocks, and .945 to .97 for the additive fit. The rank correlation is the same.
     """
     block = plan.block[plan.trial_type == PAIRED]
     return bool(len(block) and (block >= 0).all() and plan.split.train.all())
 
 
 def has_enough_answers(n_planned: Positions, n_answered: Positions) -> bool:
-    """Return whether each agent has answers to all but `MAX_UNANSWERED_FRACTION` of its trials in answered blocks.
+    """Return whether each agent lacks answers to at most the fraction `MAX_UNANSWERED_FRACTION` of its trials.
 
-    Missing answers are not spread evenly. If an agent lacks those on hard items, its mean is too high. If it lacks a
-    tenth of its answers, the coverage of its interval from means of blocks is .82, that of the additive fit .97.
+    Missing answers are not spread evenly. If an agent lacks answers on hard items, its mean is too high. If an agent lacks a
+    tenth of its answers, the coverage of its interval is .82 for means of blocks, and .97 for the additive fit.
 
-    n_planned, n_answered : int arrays (n_agents,)
+    n_planned, n_answered : int arrays (n_agents,), numbers of planned and of answered trials of each agent in answered blocks
     """
     return bool((n_planned - n_answered <= MAX_UNANSWERED_FRACTION * n_planned).all())
 
@@ -512,7 +513,7 @@ def agent_differences(abilities: Abilities) -> Differences:
 
 
 def select_best_agents(abilities: Abilities, differences: Differences) -> Choice | None:
-    """Select the best agents, and bound their regret: the ability of the best agent minus that of the selected one.
+    """Select the best agents, and bound their regret (ability of the best agent minus ability of the selected one).
 
     Parameters
     ----------

@@ -57,11 +57,11 @@ def fit_rates(rates: Rates, *, target: Target = "items-like-these", agent_rates:
 
     rates : TPR and FPR of the ordered pairs of agents on the items
     target : population that the intervals refer to, "items-like-these" or "these-items"
-    agent_rates : false-positive rates of the agents, which the result contains, but which are not subtracted; unknown by
-        default
+    agent_rates : false-positive rates of the agents. They are stored in the result, but not subtracted. None if they are
+        unknown.
 
-    Returns the abilities. If the pairs do not link all agents, they are those of a fit to the training scores. Raises
-    StatisticsError if the training scores cannot be fitted, for example [scores-empty].
+    Returns the abilities. If the compared pairs do not link all agents, the abilities come from a fit to the training scores.
+    Raises StatisticsError if the training scores cannot be fitted, for example [scores-empty].
     """
     return fit_abilities(
         pair_answers(rates),
@@ -83,9 +83,9 @@ def fit_abilities(
     with_items: bool = False,
     n_first: int | None = None,
 ) -> Abilities:
-    """Fit abilities to answers; take those of the cells if the answers do not link all agents.
+    """Fit abilities to answers, or to scores of cells if the answers do not link all agents.
 
-    The false-positive rates are stored, but not subtracted.
+    A cell is one agent on one item. The false-positive rates are stored, but not subtracted.
 
     Parameters
     ----------
@@ -99,8 +99,8 @@ def fit_abilities(
     rates : AgentRates
         False-positive rates of the agents.
     score_offset : float, default 0
-        Rate that was subtracted from the scores of `cell_fit`, but not from the answers. It is added to the abilities
-        of the cells.
+        False-positive rate that was subtracted from the scores of `cell_fit`, but not from the answers. It is added back to
+        abilities that come from `cell_fit`.
     target : {"items-like-these", "these-items"}, default "items-like-these"
         Population that the intervals refer to.
     with_items : bool, default False
@@ -112,7 +112,7 @@ def fit_abilities(
     Returns
     -------
     Abilities
-        Their mean is the score of the average agent on the average one of these items.
+        Abilities, shifted so that their mean is the mean score on these items.
     """
     fit = fit_additive_trials(answers, n_agents=len(rates.rate), n_items=n_items)
     if fit is None:
@@ -221,7 +221,7 @@ def pair_answers(rates: Rates, *, has_own_rates: bool | None = None) -> ChunkSou
 def iter_pair_answers(blocks: Callable[[], Iterable[RateChunk]], *, has_own_rates: bool) -> Iterator[PairChunk]:
     """Yield the training answers of pairs, chunk by chunk, minus the FPR of each pair if it has its own trials."""
     for chunk in blocks():
-        yield from pair_answers(chunk.clean, has_own_rates=has_own_rates)()
+        yield from pair_answers(chunk.training_rates, has_own_rates=has_own_rates)()
 
 
 def estimate_cell_abilities(
@@ -234,8 +234,9 @@ def estimate_cell_abilities(
 ) -> Abilities:
     """Estimate abilities from a fit of cells, where a cell is one agent on one item.
 
-    The model's own abilities may lie beyond ±1. Therefore, each component of linked agents is shifted so that its mean
-    ability is the mean of its clipped predictions for its items, and the result is clipped to [−1, 1].
+    The model's own abilities may lie beyond ±1. Therefore, the abilities of each component (a group of agents that common items
+    link) are shifted. Their mean becomes the mean of the clipped predictions for these agents on their items. The shifted
+    abilities are clipped to [−1, 1].
 
     model : clipped-linear model that was fitted to `scores`
     scores : training scores; the abilities are on their scale

@@ -60,7 +60,8 @@ def list_alternative_ranking_findings(
     """List the findings (messages) about alternative rankings.
 
     There is a finding for each group of agents that agree suspiciously often, for each ranking that could not be made, and for
-    each ranking in which the leader of the plain ranking falls. With too few agents, the robust ranking has a single finding.
+    each ranking in which the leader of the plain ranking falls. The plain ranking gives all partners equal weight. With too few
+    agents, the robust ranking has a single finding.
 
     rankings : facts of each alternative ranking, by its name
     n_agents : number of agents of the run
@@ -129,7 +130,7 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
 def _describe_leader_change(
     name: AlternativeRanking, plain: Differences, alternative: Differences, agent_ids: Sequence[str]
 ) -> tuple[str, tuple[str, ...]]:
-    """Describe how the position of the leader of the plain ranking is worse in an alternative ranking.
+    """Describe why the leader of the plain ranking is in a worse position in an alternative ranking.
 
     Its position is worse in two cases. First, other agents are better than the leader, and this is unlikely to be due to
     chance (`_is_fall_notable`). Second, the leader is significantly better than all other agents in the plain ranking, but not
@@ -139,7 +140,7 @@ def _describe_leader_change(
     plain, alternative : pairwise differences of the abilities of the two rankings
     agent_ids : ids of the agents, by position
 
-    Returns a sentence and the ids of the agents that it names. The sentence is empty in all other cases.
+    Returns a sentence and the ids of the agents that it names. If neither case applies, the sentence is empty.
     """
     # the leader is better than the largest number of other agents
     n_worse = np.nansum(plain.value > 0, axis=1)
@@ -255,8 +256,8 @@ def find_flagged_groups(
 ) -> FlaggedGroups:
     """Find groups of agents whose responses agree suspiciously often.
 
-    Recorded data sets contain agents that respond independently of each other. A group is flagged if it agrees more than every
-    group of its size in these data sets.
+    The reference is a collection of recorded data sets whose agents respond independently of each other. A group is flagged if
+    it agrees more than every group of the same size in these data sets.
 
     Parameters
     ----------
@@ -431,7 +432,7 @@ def rank_alternatives(
     *,
     rules: PartnerRules,
 ) -> tuple[WeightedRanking, ...]:
-    """Make the robust ranking, and those by families and by a trusted panel if `rules` name these, in this order.
+    """Make the robust ranking, and rankings by families and by a trusted panel if `rules` define these.
 
     Parameters
     ----------
@@ -448,7 +449,8 @@ def rank_alternatives(
     Returns
     -------
     tuple of WeightedRanking
-        If a ranking that is not the main one cannot be made, its facts state the reason.
+        The rankings in the order robust, families, trusted panel. If a ranking other than the main one cannot be made, its
+        facts state the reason.
 
     Raises
     ------
@@ -482,7 +484,7 @@ def _weight_groups_as_one_partner(group: Ids) -> PartnerWeights:
 
     group : int32 array (n_agents,), the same number for the agents of a group; an agent that is not flagged is a group by itself
 
-    Raises StatisticsError [robust-few-agents] for too few agents, and [all-agents-flagged] if all of them are in one group.
+    Raises StatisticsError [robust-few-agents] for too few agents, and [all-agents-flagged] if all agents are in one group.
     """
     _check_enough_agents(len(group))
     if len(np.unique(group)) == 1:
@@ -495,11 +497,12 @@ def _weight_groups_as_one_partner(group: Ids) -> PartnerWeights:
 
 
 def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: PartnerWeights) -> Abilities:
-    """Compute what abilities would be if the partners, the agents that an agent is compared with, had other weights.
+    """Estimate abilities with other weights of the partners, the agents that an agent is compared with.
 
-    The additive model is fitted to all answers twice, with weighted and with equally weighted partners. The two fits give
-    the abilities t_i(weighted) and t_i(equal) of agent i. The new ability of the agent is θ_i + t_i(weighted) − t_i(equal).
-    Its standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)). Correlations are those of the weighted fit.
+    The additive model is fitted to all answers twice, with weighted and with equally weighted partners. The two fits give the
+    abilities t_i(weighted) and t_i(equal) of agent i. The new ability of the agent is θ_i + t_i(weighted) − t_i(equal). Its
+    standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)). The correlations between abilities are taken from the
+    weighted fit.
 
     answers : answers of the run, from which `abilities` were estimated
     abilities : abilities θ_i with equally weighted partners, by any estimator

@@ -40,11 +40,11 @@ class OtherDecision(NamedTuple):
 
 
 def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | None:
-    """Forecast how many calls a judge needs for the same half-width if its answers become graded, or yes or no.
+    """Forecast how many calls a judge needs for the same half-width if it decides in the other way.
 
-    A judge that decides by log-probabilities gives graded answers, from 0 to 1. A judge that decides by the text of its
-    reply answers yes or no. The forecast is for the decision that the judge does not use. The half-width is that of the
-    agents' confidence intervals, as expected under the plan with the present decision.
+    A judge that decides by log-probabilities gives graded answers, from 0 to 1. A judge that decides by the text of its reply
+    answers yes or no. The forecast is for the decision that the judge does not use. The target is the half-width of the agents'
+    confidence intervals that is expected under the plan with the present decision.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | N
     Returns
     -------
     OtherDecision or None
-        The other decision, and the calls that it takes. These are None if, by one of the reference data sets, no number
-        of calls on these items suffices. The result is None if the judge has no other decision, if the plan has fewer
-        than 2 blocks, or if it consists of rounds that are planned one after another.
+        The other decision, and the range of the number of calls that it takes. The range is None if even all comparisons on
+        these items are too few according to one of the reference data sets. The result is None if the judge has no other
+        decision, if the plan has fewer than 2 blocks, or if it consists of rounds that are planned one after another.
     """
     decision = judge.other_decision
     n_blocks = len(np.unique(plan.block[plan.block >= 0]))

@@ -36,8 +36,8 @@ def compute_extension_facts(
     answers_recomputed : whether the judge answered the earlier trials again, because its answers have no request hashes;
         only recorded in the result
 
-    Returns one change for each agent of the run before the extension; what cannot be estimated is None in it. Returns
-    None for a run that was never extended.
+    Returns one change for each agent that was in the run before the extension. A value that cannot be estimated is None.
+    Returns None for a run that was never extended.
     """
     plan = trials.plan
     steps = get_extensions(plan).steps
@@ -78,8 +78,8 @@ def compute_extension_facts(
 def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
     """Estimate the drift, a change over time, of each earlier agent's ability and of the judge.
 
-    New answers are compared with earlier ones on the same items. An extension by repeats shows other responses, so
-    drift cannot be estimated from it. It is not estimated for preferences either.
+    New answers are compared with earlier ones on the same items. Drift cannot be estimated from an extension by repeats,
+    because its trials show other responses. Drift is not estimated for preferences either.
 
     earlier : trials before the last extension
     """

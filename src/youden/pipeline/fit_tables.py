@@ -185,15 +185,15 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, settings: FitSettings) ->
 def _fit_imported_rates(rates: Rates, pool: PoolSummary, settings: FitSettings) -> FitResult:
     """Compute the tables of an imported run from its scores, without writing them.
 
-    The tables are the same as those of a judged run. There are no independent trials, because false-positive rates are already
-    subtracted from the imported scores D = TPR − FPR.
+    A judged run has the same tables. There are no independent trials, because false-positive rates are already subtracted from
+    the imported scores D = TPR − FPR.
 
     rates : imported scores of ordered pairs of agents on items
     pool : agents and items of the run, and notes about the import, which become findings
     settings : items that the intervals refer to, and agents that are weighted together in alternative rankings
     """
-    # a judged run is read in chunks of items; here, one chunk has all items, and no cell is held out of it (`clean`)
-    all_items = RateChunk(start=0, rates=rates, clean=rates)
+    # a judged run is read in chunks of items; here, one chunk has all items, and no cell is held out of it
+    all_items = RateChunk(start=0, rates=rates, training_rates=rates)
 
     def iter_rates() -> list[RateChunk]:
         return [all_items]
@@ -403,8 +403,9 @@ def _build_item_table(scores: Scores, model: ClippedLinear, n_trials: Positions)
 def measure_partner_dependence(totals: PairTotals, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
     """Measure how much the ranking depends on the partners of the agents, by their split-half reliability.
 
-    The partners of an agent are the agents that it is compared with. The ranking by a random half of all partners is
-    compared with that by the other half, and the results are averaged over random splits with a fixed seed.
+    The partners of an agent are the agents that it is compared with. All partners are split at random into two halves, and the
+    ranking by one half is compared with the ranking by the other half. The results are averaged over several splits, which are
+    drawn with a fixed seed.
 
     totals : sums of the answers to the paired trials of each pair of agents
     agent_ids : ids of the agents, by position
@@ -430,7 +431,7 @@ def measure_partner_dependence(totals: PairTotals, agent_ids: tuple[str, ...]) -
 
 
 def sign_fit(facts: RunFacts, source: Mapping[str, Json]) -> Signature:
-    """Sign a fit with all that its numbers depend on; `source` describes the answers."""
+    """Make the signature of a fit: a record of all that its numbers depend on. `source` describes the answers."""
     return Signature(
         {
             "youden": __version__,
@@ -520,8 +521,8 @@ def evaluate_holdout(model: ClippedLinear, holdout: Scores | None, rule: SplitRu
     holdout : observed scores of the held-out cells; None if there are none
     rule : holdout rule of the plan, which is only recorded in the result
 
-    Returns the error with its 95% interval. A cell is left out if no training cell has its agent, or if none has its item. The
-    result is None if no cell remains.
+    Returns the error with its 95% interval. A cell is left out if its agent or its item has no training cell. The result is
+    None if no cell remains.
     """
     if holdout is None:
         return None

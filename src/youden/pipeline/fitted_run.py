@@ -34,9 +34,9 @@ def fit_run(
         Population that the intervals refer to; stored in config.yaml. Default: the stored one, else "items-like-these".
     rules : PartnerRules, optional
         Families, trusted panel and clones of the alternative rankings, and which ranking is the main one; stored in
-        config.yaml. Default: the stored ones. If they name no families, those of the pool are used.
+        config.yaml. Default: the stored rules. If the rules name no families, the families of the pool are used.
     rates : bool, default False
-        Whether to write rates.parquet even if the run is very large. That of an imported run is always written.
+        Whether to write rates.parquet even if the run is very large. For an imported run, this file is always written.
 
     Returns
     -------

@@ -62,8 +62,8 @@ def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -
 
     A group is flagged if it agrees more than all groups of independent agents in recorded data sets, because its agents may
     copy from each other. Follow-ups compare the pairs of an undecided group on new items. They are planned from the verdicts
-    without follow-ups, so a group is tested only once without and once with them, and an interrupted run draws the same
-    trials when it resumes.
+    without follow-ups. A group is therefore tested only twice, once without and once with follow-ups. An interrupted run draws
+    the same trials when it resumes.
 
     result : verdicts of the run so far; follow-ups among them are replaced
     judge_plan : function that returns the verdicts of a plan

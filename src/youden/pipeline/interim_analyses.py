@@ -52,14 +52,15 @@ NEARLY_SPENT = 0.999
 def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
     """Estimate the abilities of an adaptive plan, and analyse its search after each round.
 
-    To save time, `request` may hold the state of the search after an earlier analysis. None if the trials do not link
-    all agents.
+    To save time, `request` may hold the state of the search after an earlier analysis. The result is None if the trials do not
+    link all agents.
 
-    The trials are fitted with one effect per block, and the agents' false-positive rates are subtracted. The mean of the
-    abilities is that of the pilot, whose blocks contain all agents. Each analysis uses the paired and independent trials
-    of the rounds so far. Agents that were sampled more had estimates that were too high when they
-    were selected. `BIAS_FRACTION` of the expected bias is subtracted, but never so much that another agent would be
-    selected. Statements about the selected agents use the differences among them, which later rounds estimate again.
+    The trials are fitted with one effect per block, and the agents' false-positive rates are subtracted. The mean ability is
+    set to the mean answer in the pilot, the first round, because its blocks contain all agents. Each analysis uses the paired
+    and independent trials of the rounds so far. A search samples agents again because their estimates are high, so these
+    estimates are too high on average. The fraction `BIAS_FRACTION` of the expected bias is subtracted, but never so much that
+    another agent would be selected. Statements about the selected agents use the differences between these agents, which later
+    rounds estimate again.
     """
     mean_answer = _average_pilot_answers(trials)
     return analyse_rounds(trials, request, partial(_estimate_by_round, trials, request.target, mean_answer))
@@ -96,13 +97,13 @@ def analyse_rounds(
     """Analyse the search of an adaptive plan after each of its rounds.
 
     trials : trials of the run
-    request : target of the intervals; with `previous_search`, only rounds after its analyses, but always the last round,
-        are analysed
-    estimate : function of the number of a round, from 0, that returns the abilities by the answers of the rounds up to
-        it; None if these do not link all agents
+    request : target of the intervals, and results of an earlier call (`previous_search`). Rounds that were analysed before are
+        not analysed again, except for the last round.
+    estimate : function that takes the number of a round, from 0, and returns the abilities by the answers up to this round. It
+        returns None if these answers do not link all agents.
 
-    Returns the abilities after the last round with the state of the search, or None if `estimate` returned None for any
-    of the analysed rounds. An agent that was sampled because its estimates were high has estimates that are too high. The
+    Returns the abilities after the last round with the state of the search, or None if `estimate` returned None for any of the
+    analysed rounds. If an agent is sampled again because its estimate is high, this estimate is too high on average. The
     fraction `BIAS_FRACTION` of this expected selection bias is subtracted, but never so much that another agent would be
     selected.
     """
@@ -336,9 +337,9 @@ def analyse_extended_run(
     -------
     InterimAnalysis
         Upper confidence bounds on θ_k − θ_i for agents k (rows) and i (columns), float array (n_agents, n_agents), as the
-        minimum over all analyses so far; and the fraction of alpha = 0.05 spent so far. The bias is 0, because no round
-        sampled agents. If some agents cannot be compared, bounds and spent alpha stay those of the last analysis in
-        `previous`, or infinite and 0.
+        minimum over all analyses so far; and the fraction of alpha = 0.05 spent so far. The bias is 0, because no round sampled
+        agents. If some agents cannot be compared, bounds and spent alpha stay as in the last analysis in `previous`; without
+        one, the bounds are infinite and the spent alpha is 0.
     """
     no_agent = np.zeros(len(abilities.ability), dtype=np.bool_)
     return _run_analysis(

@@ -114,9 +114,9 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     StatisticsError
         If the families or the trusted panel of the config do not fit the pool.
     RunFolderError
-        [run-mismatch]: if the folder holds answers to another plan; [run-extended]: if its plan has more extensions
-        than the config; [run-store]: if another store than the run's own one was given; [run-foreign]: if the folder is
-        not that of a run, and contains files that a run would replace.
+        [run-mismatch]: if the folder holds answers to another plan; [run-extended]: if its plan has more extensions than the
+        config; [run-store]: if another store than the run's own one was given; [run-foreign]: if the folder does not belong to
+        a run, but contains files that a run would replace.
     """
     judge = load_judge_of_run(config)
     if batched:
@@ -164,17 +164,17 @@ def judge_run(
 ) -> Verdicts:
     """Query the judge for answers that the store lacks, and write verdicts.parquet.
 
-    The costs in verdicts.parquet are those of all invocations of this run, interrupted ones included. An adaptive plan
-    is judged round by round, and plan.parquet is written together with the verdicts. The request hashes of a large plan
-    are written before it is judged.
+    The costs in verdicts.parquet include all invocations of this run, also interrupted ones. An adaptive plan is judged round
+    by round, and plan.parquet is written together with the verdicts. The request hashes of a large plan are written before it
+    is judged.
 
     Parameters
     ----------
     planned : PlannedRun
         Result of `plan_run`.
     options : JudgingOptions, optional
-        Options of the requests. The cost cap, which holds for this invocation alone, and the maximum fraction of
-        missing answers are those of the run's config.
+        Options of the requests. The cost cap and the maximum fraction of missing answers are taken from the run's config. The
+        cap holds for this invocation alone.
     collect : AnswerCollector, optional
         Function that collects the answers. Default: `collect_answers`, in this process.
     on_start : callable, optional
@@ -257,7 +257,7 @@ def collect_answers(
     Parameters
     ----------
     planned : PlannedRun
-        The run. The cost cap and the maximum fraction of missing answers are those of its config.
+        The run. The cost cap and the maximum fraction of missing answers are taken from its config.
     options : JudgingOptions, optional
         Options of the requests.
     team : WorkerGroup or None

@@ -75,12 +75,12 @@ def shift_to_mean_on_first_items(abilities: Abilities, trials: TrialsByItem, n_i
 def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abilities:
     """Estimate the abilities of all agents of an extended run.
 
-    An anchor keeps its ability unless the run was extended by calls on it. The abilities of agents that joined, and
-    of anchors with such calls, combine complete blocks and linking trials, weighted by their numbers of trials. Their
-    false-positive rates are estimated from their own independent trials.
+    An anchor (an agent of the first plan) keeps its ability unless the run was extended by calls on this anchor. The abilities
+    of all other agents combine complete blocks, which compare anchors with each other, and linking trials, which compare an
+    agent with an anchor. Both are weighted by their numbers of trials. The false-positive rate of an agent is estimated from
+    its own independent trials.
 
-    anchors : mean answers of the first plan's agents in their complete blocks, without their false-positive rates
-        subtracted
+    anchors : mean answers of the anchors in their complete blocks; false-positive rates are not subtracted yet
     """
     plan = trials.plan
     if plan.extensions is None:
@@ -226,15 +226,17 @@ def _iter_item_influence(
 ) -> Iterator[ItemMatrices]:
     """Yield the influence of each item on all abilities, and its share of the trials of each agent, in chunks of items.
 
-    The influence of an item is its term in the error of an ability. Influence and share are weighted means of those from
-    complete blocks, which compare the anchors with each other, and of those from linking trials.
+    The influence of an item is its contribution to the estimation error of an ability. Influence and share are weighted means
+    of two estimates: one from complete blocks, which compare the anchors with each other, and one from linking trials, which
+    compare an agent with an anchor.
 
     iter_linked_influence : function that yields, for each chunk of items, their positions, and two float arrays (n_agents,
         n_items): influence and shares by linking trials
     anchor_influence : influence and shares of the items by complete blocks
     n_anchors : number of anchors, which are the first agents
     block_weight, linked_weight : float arrays (n_agents,), weights of complete blocks and of linking trials
-    anchors_by_blocks_only : whether to leave out the linking trials of the anchors; those of other agents are always used
+    anchors_by_blocks_only : whether to leave out the linking trials of the anchors; the linking trials of other agents are
+        always used
     """
     n_agents = len(block_weight)
     if anchors_by_blocks_only:
@@ -253,9 +255,9 @@ def _iter_item_influence(
 def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
     """Estimate the abilities of an extended run, and analyse its search for the best agents, if it has one.
 
-    A run is extended in steps. Its last step is a search if the step has a number of best agents to find (`top`). A search with
-    a maximum regret can have several steps, and is analysed before each of them and after the last one. A search without a
-    maximum regret consists of the last step, and is analysed once, after this step.
+    A run is extended in steps. The last step is a search if it sets `top`, the number of best agents to find. A search with a
+    maximum regret can have several steps, and is analysed before each step and after the last one. A search without a maximum
+    regret has only the last step, and is analysed once, after this step.
 
     trials : all trials of the run
     estimate : function that estimates abilities from the trials of the run, or from its trials after an earlier step
@@ -327,7 +329,7 @@ def _estimate_covariance(
 
 
 def _with_rows_from(base: CentredCovariance, source: CentredCovariance, agents: Positions) -> CentredCovariance:
-    """Return a copy of `base` in which the covariances and degrees of freedom of some agents are those of `source`.
+    """Return a copy of `base` in which the covariances and degrees of freedom of some agents are taken from `source`.
 
     base, source : covariances of the same agents
     agents : int array, positions of the agents whose rows and columns are taken from `source`

@@ -50,8 +50,8 @@ def _make_answer_columns(mean_vote: Floats, jury_reason: Codes) -> dict[str, NDA
     mean_vote : float array (n_trials,), mean votes of the judges in [0, 1], NaN if a vote is missing
     jury_reason : int8 array (n_trials,), reason why the jury has no answer, as index into `MISSING_REASONS`; 0 if it has one
 
-    If the mean vote is missing, the reason is that of the jury. It is "failed" if the jury has an answer, or if its reason
-    comes before "failed" in `MISSING_REASONS`.
+    If the mean vote is missing, a reason of the jury that comes after "failed" in `MISSING_REASONS` is kept. In all other
+    cases, for example if the jury has an answer, the reason is "failed".
     """
     is_missing = np.isnan(mean_vote)
     hard_answer = np.where(is_missing, np.nan, mean_vote >= 0.5)
@@ -465,7 +465,8 @@ class JudgeSpread:
 
         by_judge : float array (n_judges, n_agents), abilities by each judge
         covariance : covariance of the mean over judges, without the variance between judges
-        sampling_variance : float array (n_agents,), sampling variance of a judge's difference from the mean
+        sampling_variance : float array (n_agents,), sampling variance of the difference between an ability by one judge and the
+            mean over judges
         correlation : mean correlation of two judges' answers
 
         Raises StatisticsError [judges-few] if there is a single judge.
@@ -556,7 +557,9 @@ class VoteSums:
 
 
 def effective_number_of_judges(n_judges: int, correlation: float) -> float:
-    """Return how many independent judges have the information of `n_judges` correlated ones.
+    """Return the number of independent judges that give as much information as `n_judges` correlated ones.
+
+    correlation : mean correlation of two judges' answers; values outside of [0, 1] are replaced by the nearer bound
 
     References: Spearman (1910) and Brown (1910), British J. Psychology 3.
 

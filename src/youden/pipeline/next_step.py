@@ -14,6 +14,7 @@ from youden.pipeline.precision import format_cost, read_variance_components
 from youden.protocol.blocks import get_extensions
 from youden.protocol.pooled_trials import count_added_calls
 from youden.stats.forecast import AgentVariances, find_min_blocks, find_min_items
+from youden.text.printable import format_command
 from youden.types import PAIRED, Plan
 from youden.types.facts import RunFacts
 
@@ -28,7 +29,8 @@ _SELECTION_FACTOR = 1.3
 def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float | None) -> str:
     """Format how many more calls or items would separate the last selected agent from the first other candidate.
 
-    Other candidates are the agents that were not selected and cannot be ruled out as one of the best.
+    Two agents are separated if their abilities differ significantly. Other candidates are the agents that were not selected,
+    but cannot be ruled out as one of the best.
 
     Parameters
     ----------
@@ -42,12 +44,13 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     Returns
     -------
     str
-        Approximate number, price and command. In these cases, the text is another one, without number and price:
+        Approximate number of calls or items, their price, and the command that adds them. In the following cases, the text has
+        no number and no price:
 
         - an unfinished extension: the command that finishes it, because no other extension can begin before;
         - answers that follow the position of the responses: an instruction to use another judge;
         - a run of self-trials: an instruction to run a pool with more items;
-        - a search in rounds: how to resume it with more calls;
+        - a search in rounds: the command for a longer search, because a search cannot be extended;
         - two agents that even many more items would not separate: a statement that they may be equally good.
 
         Empty if more calls would not help: if agents cannot be compared, the judge does not discriminate, or the run has
@@ -60,9 +63,9 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
 
     Notes
     -----
-    With that many, the half-width of the 95% interval of the difference is below the difference itself, estimated from
-    the run's own answers. If these do not show how much abilities vary between items, the half-width is assumed to be
-    proportional to 1/√trials.
+    The number is so large that the half-width of the 95% interval of the difference falls below the difference
+    itself. Both are estimated from the run's own answers. If these answers do not show how much abilities vary between items,
+    the half-width is assumed to be proportional to 1/√trials.
     """
     unfinished = folder.read_config().unfinished
     if unfinished is not None and len(get_extensions(folder.read_plan_without_trials()).steps) <= unfinished.number:
@@ -82,7 +85,8 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         names = " and ".join(pair)
         return f"to separate {names}, run a pool with more items under another name; self-trials cannot be extended"
     if plan.rounds is not None:
-        return f"with more `calls:` in {folder.file('config.yaml')} the same command resumes the search"
+        command = format_command(["youden", "run", str(folder.file("config.yaml"))])
+        return f"`{command} --calls N --out NEW` makes a longer search; with the same store, stored answers are reused"
     return _format_separation(folder, plan, pair, usd_per_call=usd_per_call)
 
 
@@ -132,9 +136,9 @@ class _NeededData(NamedTuple):
 def _forecast_needed_data(folder: RunFolder, plan: Plan, pair: Sequence[str]) -> _NeededData | None:
     """Forecast how many blocks or items must be added to a run to make the difference of two agents significant.
 
-    A block is a set of trials of one item, with two trials of each agent. The difference is taken as significant if the
-    half-width of its interval is below the difference itself, divided by `_SELECTION_FACTOR`. More items are proposed only
-    if all possible blocks on the present items are too few.
+    A block is a set of trials of one item, with two trials of each agent. The difference counts as significant if the
+    half-width of its interval is below the difference divided by `_SELECTION_FACTOR`, because the two agents were selected from
+    many. More items are proposed only if all possible blocks on the present items are too few.
 
     pair : ids of the two agents
 

@@ -80,8 +80,8 @@ def find_known_rounds(planned: PlannedRun) -> KnownRounds:
     Returns
     -------
     KnownRounds
-        The plan with these rounds, and the number of rounds. Follow-up trials count as one more round. The number is None for a
-        run whose trials are all planned at once.
+        The plan with these rounds, and the number of rounds. Follow-up trials count as one more round. The number of rounds is
+        None for a run whose trials are all planned at once.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
     Returns
     -------
     ImportCounts
-        Numbers of answers that are new, known, failed or could not be used.
+        Numbers of new answers, of answers that were stored before, of failures, and of answers that could not be used.
 
     Raises
     ------
@@ -213,8 +213,8 @@ def _make_offline_judge_error(judge: JudgeConfig, option: str) -> ConfigError:
 def run_worker(config: RunConfig, options: JudgingOptions | None = None) -> Verdicts:
     """Send requests of a run together with other workers, until every trial has an answer or a reason why it has none.
 
-    Answers are written to the store of `config`, and no file is written. The function waits for the requests of other
-    workers, so that the verdicts are those of the whole plan. All workers share the cost cap of the run.
+    Answers are written to the store of `config`, and no file is written. The function waits for the requests of other workers,
+    so that it returns the verdicts of the whole plan. All workers share the cost cap of the run.
 
     Parameters
     ----------
@@ -270,8 +270,8 @@ def collect_answers_on_ray(
     options : JudgingOptions or None
         Options of the requests; None for the defaults.
     team : WorkerGroup or None
-        Processes that work on this run, of which this one is the coordinator; None for a judge that makes no calls,
-        which raises [judge-offline].
+        Processes that work on this run; this process coordinates them. None for a judge that makes no calls, for which
+        [judge-offline] is raised.
     placing : RayPlacement
         Number and resources of the workers.
 
@@ -315,8 +315,8 @@ def collect_answers_on_ray(
         )
     finally:
         log.stop()
-    if team.lost is not None:
-        raise team.lost
+    if team.report_error is not None:
+        raise team.report_error
     return result
 
 
@@ -337,8 +337,8 @@ def resolve_placement(
     Returns
     -------
     RayPlacement
-        Number of workers, and the CPUs, GPUs and other resources of each. The number is None, which means one worker per
-        node, if neither `workers` nor the config sets it. The cluster is not contacted, so that it may lack these resources.
+        Number of workers, and the CPUs, GPUs and other resources of each. If neither `workers` nor the config sets the number,
+        it is None, which means one worker per node. The cluster is not contacted, so it may lack these resources.
     """
     overrides = {"workers": workers} if workers else {}
     return RayPlacement(config.ray.model_copy(update=overrides), on_status=on_message)

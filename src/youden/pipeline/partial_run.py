@@ -134,8 +134,8 @@ def _describe_votes(verdicts: Verdicts, judge: JudgeConfig) -> str:
 def _find_plan_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig) -> Plan:
     """Read the plan of a run, and add the rounds and follow-up trials that its stored answers determine.
 
-    Rounds and follow-up trials are planned from earlier answers. They are added until a round has trials without a stored answer,
-    which is the usual case, or until the plan is complete. No request is sent, and nothing is written.
+    Rounds and follow-up trials are planned from earlier answers. Rounds are added until a round has trials without a stored
+    answer (the usual case), or until the plan is complete. No request is sent, and nothing is written.
     """
     plan = folder.read_plan()
     if plan.rounds is None and not config.follow_up_fraction:

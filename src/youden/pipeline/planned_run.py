@@ -41,6 +41,8 @@ _NO_DESIGN_OPTIONS = {"calls", "trials_from", "question", "self_trials"}
 """Entries of `Plan.options` that are config keys of their own instead of options of the design."""
 _POOL_CHANGED = "the pool has other texts than those that were judged"
 """Difference between a stored plan and a config whose pool has changed."""
+_OTHER_ORDER = "the pool has its agents or items in another order than those that were judged"
+"""Difference between a stored plan and a config whose pool was sorted."""
 _NEW_NAME = "another name or --out for this run"
 """Object of "Set ..." in messages about a folder that belongs to another run: the remedy that is always possible."""
 
@@ -91,10 +93,10 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     """Read the plan of a run from its folder and bring it up to date with the config, or draw a new plan if there is none.
 
-    A stored plan that fits the config gets the extensions that it lacks: steps that add agents, items, repeats or calls to
-    a judged run. A stored plan that is not judged yet is replaced by a new one if it does not fit the config. It is also
-    replaced if it was drawn for a judge whose calls cost nothing, and the calls of the present judge cost money. A plan for a
-    free judge has many independent trials.
+    A stored plan that fits the config gets the extensions that it lacks: steps that add agents, items, repeats or calls to a
+    judged run. A stored plan that is not judged yet is replaced by a new one in two cases. First, it does not fit the config.
+    Second, it was drawn for a judge whose calls cost nothing, but calls of the present judge cost money. A plan for a free
+    judge has many independent trials, which would be expensive.
 
     config : config of the run
     folder : folder of the run, with or without a plan
@@ -250,7 +252,7 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
 def _find_default_budget(config: RunConfig, pool: Pool) -> int | None:
     """Find the budget, in calls, of a plan whose config does not set one.
 
-    A plan that was drawn before for the same pool keeps its budget, so that its paid answers stay valid. A new search for the
+    If a plan was drawn before for the same pool, its budget is kept, so that its paid answers stay valid. A new search for the
     best agents (design "adaptive") gets as many calls as its cost cap pays for.
 
     config : config of the run; its entry `resolved` records the pool and the budget of an earlier plan
@@ -359,14 +361,14 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
 
     pools : pool of the first plan (position 0), and one for each extension of the config
 
-    Yields one phrase per difference, such as "seed was 0 and is 1". Extensions that only the plan or only the config has are
-    no difference.
+    Yields one phrase per difference, such as "seed was 0 and is 1". An extension that only the plan or only the config has does
+    not count as a difference.
     """
     possible_pools = pools[:1]
     if config.trials_from is not None:
         possible_pools = pools  # the other run may have been extended before its trials were selected
     if get_extensions(plan).pool not in {pool.digest for pool in possible_pools}:
-        yield _POOL_CHANGED
+        yield _OTHER_ORDER if _has_other_order(plan, pools[0]) else _POOL_CHANGED
 
     for name, planned_value, requested_value in _iter_planning_keys(config, plan):
         if planned_value != requested_value:
@@ -379,6 +381,15 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     for number, (planned, requested, pool) in enumerate(common_steps, 1):
         if not _is_same_step(planned, requested, pool, plan):
             yield f"extension number {number} differs"
+
+
+def _has_other_order(plan: Plan, pool: Pool) -> bool:
+    """Return whether a pool differs from the first pool of a plan only in the order of its agents and items."""
+    extensions = get_extensions(plan)
+    agents, items = plan.agent_ids[: extensions.anchors], plan.item_ids[: extensions.items]
+    if (len(agents), len(items)) != (pool.n_agents, pool.n_items):
+        return False
+    return find_subpool(pool, agents, items, digest=extensions.pool) is not None
 
 
 def _without_options(options: Mapping[str, Any], removed_names: Collection[str]) -> dict[str, Any]:
@@ -511,14 +522,14 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
 
 
 def _check_same_judge(folder: RunFolder, judge: JudgeConfig) -> None:
-    """Check that the answers in a run folder are those of the given judge, so that answers of two judges are never mixed.
+    """Check that the given judge made the answers in a run folder, so that answers of two judges are never mixed.
 
     folder : folder of a run with complete answers
     judge : judge of the present config
 
-    Raises RunFolderError [run-mismatch] if the answers are those of another judge. If the two judges differ only in the key
-    `decision`, the message recommends to change this key. It decides whether an answer is read from the text of a reply or
-    from log-probabilities.
+    Raises RunFolderError [run-mismatch] if another judge made the answers. If the two judges differ only in the key `decision`,
+    the message recommends to change this key. It decides whether an answer is read from the text of a reply or from
+    log-probabilities.
     """
     recorded_judge = folder.read_recorded_judge()
     if is_same_judge(recorded_judge, judge):
@@ -641,10 +652,10 @@ def _find_original_pool(stored_plan: Plan, pool: Pool) -> Pool | None:
 
 
 def _count_additions(old_pool: Pool, pool: Pool) -> dict[str, int]:
-    """Count how many agents, items and responses a pool has more than an earlier version of it.
+    """Count how many more agents, items and responses a pool has than an earlier version of it.
 
-    Returns the numbers by kind of the extension that adds them, in the order "agents", "items", "repeats" (further
-    responses), without kinds of which nothing was added.
+    Returns a mapping from the kind of extension to the number, in the order "agents", "items", "repeats" (further responses).
+    Kinds without an addition are left out.
     """
     n_added_by_kind = {
         "agents": pool.n_agents - old_pool.n_agents,
@@ -668,7 +679,8 @@ def _make_plan_mismatch_error(folder: RunFolder, differences: Sequence[str], rem
     differences : phrases that describe the differences between the stored plan and the config
     remedy : sentences without a full stop at the end; "" for the usual remedy for these differences
     """
-    if not remedy and _POOL_CHANGED in differences:
+    is_pool_changed = not {_POOL_CHANGED, _OTHER_ORDER}.isdisjoint(differences)
+    if not remedy and is_pool_changed:
         remedy = f"Restore the pool as it was judged, or set {_NEW_NAME}"
     return _make_mismatch_error(folder, f"the answers to another plan: {'; '.join(differences)}", remedy=remedy)
 

@@ -64,9 +64,9 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     A block is a set of trials of one item in which each agent appears once as the first and once as the second text.
 
     Returns three float arrays (n_agents,): the agent × item variance, the residual variance of one trial, and the constant
-    variance, which more paired trials do not reduce. The errors of the false-positive rates also have a variance. It counts
-    as residual variance if later extensions of the plan add independent trials, which reduce it. If they add none, it is the
-    constant variance.
+    variance, which more paired trials do not reduce. The false-positive rates are estimated, so their errors also have a
+    variance. If later extensions of the plan add independent trials, which reduce this variance, it counts as residual
+    variance. Otherwise, it is the constant variance.
 
     Raises StatisticsError if the answers cannot be fitted, for example [trial-none] if there are none.
     """
@@ -87,7 +87,7 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
 
 
 def _compute_block_influence(verdicts: Verdicts, mean_answer: Floats) -> InfluenceTable:
-    """Compute the influence of each item on each ability, its term in the difference of the ability from the true one.
+    """Compute the influence of each item on each ability: the item's contribution to the estimation error of the ability.
 
     Only answered trials of blocks count. A block has two trials of each agent on one item.
 
@@ -193,7 +193,7 @@ class PrecisionForecast:
         plan : Plan
             Plan of the run.
         components : AgentVariances, optional
-            Variance components from the run's own answers. Default: those of the reference data sets.
+            Variance components from the run's own answers. Default: variance components of the reference data sets.
         kind : {"graded", "yes or no", "lexical"}, default "yes or no"
             Kind of the judge's answers.
         """
@@ -262,7 +262,7 @@ class PrecisionForecast:
     def _forecast_rate_share(self, plan: Plan, kind: AnswerKind) -> float | None:
         """Forecast the fraction of the variance of an ability that is due to the false-positive rates of the agents.
 
-        The rates are assumed to be `ASSUMED_FPR`. The other variance components are those of the reference data.
+        The rates are assumed to be `ASSUMED_FPR`. The other variance components are taken from the reference data.
 
         kind : kind of the judge's answers, which selects the reference data
 
@@ -357,7 +357,7 @@ class PrecisionForecast:
     def regret_bound(self) -> RegretByAllocation | None:
         """Upper confidence bound on the regret, how much worse the selected agent is than the best one; None without `regret`.
 
-        The bound is that for the plan's own number of trials.
+        The bound holds for the plan's own number of trials.
         """
         uniform = expected_regret_bound(self.trials, search=False)
         search = expected_regret_bound(self.trials, search=True)
@@ -418,7 +418,7 @@ class _ForecastCases(NamedTuple):
 
 
 def _list_forecast_cases(components: AgentVariances | None, kind: AnswerKind) -> _ForecastCases:
-    """List the variance components from which it is forecast how many trials give a half-width.
+    """List the variance components that serve to forecast how many trials give a half-width.
 
     components : variance components of the agents from the run's own answers; None to use reference data
     kind : kind of the judge's answers, which selects the reference data
@@ -586,9 +586,9 @@ def format_forecast(forecast: PrecisionForecast, *, usd_per_call: float | None =
     Yields
     ------
     str
-        A sentence about the trials per agent and their half-width, the calls that a requested half-width or maximum
-        regret takes, ρ and recall, the expected regret, the share of the variance due to the false-positive rates, or the
-        source of the forecast and its limits.
+        Sentences on the topics that the forecast covers: the trials per agent and their half-width, the share of the variance
+        due to the false-positive rates, the calls that a requested half-width or maximum regret takes, ρ and recall, the
+        expected regret, and the source of the forecast with its limits.
     """
     # trials and half-widths, at the plan's calls and at multiples of them
     labels = {0.5: "at half the calls", 2.0: "at twice the calls"}
@@ -666,7 +666,7 @@ def _compare_allocations(
 def _format_regret_at_other_sizes(regret_by_multiple: dict[float, RegretByAllocation]) -> str:
     """Format the expected regret at half and at twice the calls of a plan, in parentheses.
 
-    The regret is the ability of the best agent minus that of the selected one, times 100. It is that of a plan that samples all
+    The regret is the ability of the best agent minus that of the selected one, times 100. The plan is assumed to sample all
     agents equally.
 
     regret_by_multiple : expected regret at multiples of the plan's trials, 0.5 and 2.0 among them if they are known
@@ -741,8 +741,8 @@ def _format_trials_needed(forecast: PrecisionForecast, half_width: float, usd_pe
 def _format_trials_and_calls(forecast: PrecisionForecast, needed: TrialsNeeded, usd_per_call: float | None) -> str:
     """Format the range of the trials and calls that give a half-width, with their cost, as the end of a sentence.
 
-    The text has only the smallest numbers if larger half-widths are not reached on these items. It has one number instead of
-    a range if the forecast is from the run's own answers.
+    If the half-width may not be reached on these items, the text has only the smallest numbers. If the forecast is from the
+    run's own answers, the text has one number instead of a range.
 
     forecast : forecast of the plan, which converts trials per agent into calls
     needed : trials per agent that give the half-width

@@ -74,10 +74,10 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
         Population that the intervals refer to. "items-like-these": more items of this kind. "these-items": these items
         alone, with all possible comparisons. "items-and-judges", for a jury: more items and more judges of this kind.
     method : {"auto", "trial-mean", "additive-fit"}, default "auto"
-        Estimator of the abilities. "trial-mean": mean answer of an agent's paired trials, minus its false-positive
-        rate; without intervals if a trial belongs to no block. "additive-fit": effects of agents and items, fitted
-        together, which allows for agents seen on different items. "auto": the trial mean for complete plans in blocks
-        (cyclic), the estimators of adaptive and extended plans for those, otherwise the additive fit.
+        Estimator of the abilities. "trial-mean": mean answer of an agent's paired trials, minus its false-positive rate;
+        without intervals if a trial belongs to no block. "additive-fit": effects of agents and items, fitted together, which
+        allows for agents seen on different items. "auto": the trial mean for complete plans in blocks (cyclic), estimators of
+        their own for adaptive and for extended plans, and the additive fit for all other plans.
 
     Returns
     -------
@@ -91,8 +91,8 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
         - `rank_low` and `rank_high` are marginal 95% bounds on the rank (1 is best). `simultaneous_rank_low` and
           `simultaneous_rank_high` are simultaneous for all agents. Ties share their ranks.
         - `group` is the agent's group in the plan's pool.
-        - Columns that begin with `robust_` belong to the robust ranking, in which agents that agree more than any
-          honest group on record count as one partner and do not score each other.
+        - Columns that begin with `robust_` belong to the robust ranking. In it, agents that agree more than any group of
+          independent agents in recorded data sets count as one partner, and do not score each other.
         - Columns that begin with `self_consistency` exist if the plan has self-trials.
 
         The table's `attrs` hold:
@@ -106,6 +106,8 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
         - "partial": how much of an unfinished run is done (`PartialFacts`); None if all trials are
         - "preference", for a plan that asks for preferences: position bias and ties (`PreferenceFacts`)
 
+        Parquet and JSON cannot store these objects: set `table.attrs = {}` before `table.to_parquet`.
+
     Raises
     ------
     StatisticsError
@@ -114,6 +116,8 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
         preferences is ranked for another target or by another method than the defaults.
     ConfigError
         [argument-type] if `verdicts` has another type.
+    PlanError
+        [verdicts-range] if an answer is not from 0 to 1.
 
     Examples
     --------
@@ -124,6 +128,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     (12, ['agent', 'group', 'ability', 'low', 'high'])
     """
     check_argument("verdicts", verdicts, Verdicts, "Pass what youden.judge returns.")
+    verdicts.check_range()
     trials, abilities = _estimate_abilities_by_method(verdicts, target, method)
     partial_facts = None
     if verdicts.n_pending:
@@ -215,7 +220,7 @@ def differences_from_verdicts(verdicts: Verdicts, *, target: Target) -> Differen
     Returns
     -------
     Differences
-        Of all pairs of agents, NaN if two agents cannot be compared.
+        Differences of all pairs of agents; NaN if two agents cannot be compared.
 
     Raises
     ------
@@ -307,8 +312,8 @@ def trial_abilities_from_verdicts(verdicts: Verdicts, *, target: Target = "items
     Returns
     -------
     Abilities or None
-        None if only the additive fit can rank the agents: for dense and cell designs, gaps, a holdout, or
-        many missing answers.
+        None if only the additive fit can rank the agents. This is the case for dense and cell designs, and for plans with
+        missing responses, held-out cells or many missing answers.
 
     Raises
     ------
@@ -330,12 +335,12 @@ def estimate_abilities(
     target : {"items-like-these", "these-items"}, default "items-like-these"
         Population that the intervals refer to.
     previous_search : SearchState, optional
-        State of the search after an earlier round, whose analyses need not be repeated.
+        State of the search after an earlier round. The analyses up to this round are not repeated.
 
     Returns
     -------
     Abilities
-        Estimates by position of the agents, NaN for an agent without one, with their covariance.
+        Estimates in the order of the agents, with their covariance. The ability of an agent without an estimate is NaN.
 
     Raises
     ------

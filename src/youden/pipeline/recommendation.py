@@ -57,9 +57,9 @@ class JudgeRates(NamedTuple):
 def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
     """Compute the true-positive rate, the false-positive rate and J = TPR − FPR of a judge from the answers of a run.
 
-    The TPR is the mean answer to paired trials, which show two responses to one item. The FPR is the mean answer to
-    independent trials, which show responses to two different items. Trials of held-out cells (agent, item) do not count.
-    Neither do probes, whose texts were chosen because they are similar, and follow-ups, which were added later for agents that
+    The TPR is the mean answer to paired trials, which show two responses to one item. The FPR is the mean answer to independent
+    trials, which show responses to two different items. Three kinds of trials do not count: trials of held-out cells (agent,
+    item); probes, whose texts were chosen because they are similar; and follow-ups, which were added later for agents that
     agree often. A rate without answers is NaN, and J is then also NaN.
     """
     paired = ItemTotals(trials.plan.n_items)
@@ -130,7 +130,8 @@ def recommend(
     signal : JudgeSignalFacts
         J of the judge with its interval, and a test of equal abilities. A run that asks for preferences has no J.
     max_regret : float, optional
-        Maximum regret for which the run searched. Default: the run was no search.
+        Maximum regret that the search of the run was to reach. None if the run was no search, or a search without a maximum
+        regret.
     warnings : sequence of Finding, default ()
         Findings about the run. Those that limit the recommendation add a clause to the first sentence of its text, and
         set its `caution`; a recommendation of no agent stays unchanged.
@@ -297,7 +298,7 @@ _SELF_TRIALS_REMEDY_FOR_ONE = (
 
 
 def _recommend_no_agent_for_self_trials(signal: JudgeSignalFacts, *, n_agents: int) -> Recommendation:
-    """Return the recommendation of a run of self-trials, which is always that of no agent, with the reason and a remedy.
+    """Recommend no agent for a run of self-trials, with the reason and a remedy.
 
     A self-trial compares two responses of the same agent, so it does not show which agent is better.
 
@@ -395,14 +396,14 @@ def recommend_by_labels(by_agreement: Recommendation, quality: QualityFacts) -> 
     Returns
     -------
     Recommendation
-        It states both results and which of them decides.
+        Recommendation whose text states both results, and which of them decides.
 
     Notes
     -----
-    The candidates by labels are the fewest agents that include the best with the posterior probability `quality.level`.
-    Labels decide, because they measure quality, which agreement only predicts. If agreement recommends
-    agents, it decides in two cases: the quality of some agents is unknown, or agreement recommends fewer agents, none of
-    which the labels rule out, and nothing limits this recommendation (`by_agreement.caution`).
+    The candidates by labels are the fewest agents that include the best with the posterior probability `quality.level`. Labels
+    usually decide, because they measure quality, which agreement only predicts. If agreement recommends agents or candidates,
+    agreement decides in two cases. First, the quality of some agents is unknown. Second, agreement names fewer agents than the
+    labels, the labels rule out none of these agents, and there is no reason for caution (`by_agreement.caution`).
     """
     best = quality.agents[0]
     interval = format_with_interval(best.quality or 0.0, best.low, best.high)
@@ -462,8 +463,7 @@ def explain_no_discrimination(result: Verdicts, abilities: Abilities) -> str:
     Returns
     -------
     str
-        Reason, as part of a sentence. Empty if the judge discriminates, and if it is asked for preferences, which have
-        no J.
+        Reason, as part of a sentence. Empty if the judge discriminates, or if the run asks for preferences, which have no J.
     """
     rates = None
     if result.plan.question == "information":

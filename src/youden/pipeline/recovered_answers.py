@@ -49,9 +49,9 @@ def reuse_saved_answers(
     Returns
     -------
     callable
-        Function that returns the verdicts of a plan; `judge_plan` itself if the store has all answers of the folder, or
-        the folder has none. The answers of a single judge are reused by request hash, for any plan. Those of a jury are
-        reused only for the plan of the folder, and only if the store has none of them.
+        Function that returns the verdicts of a plan; `judge_plan` itself if the store has all answers of the folder, or the
+        folder has none. The answers of a single judge are reused by request hash, for any plan. The answers of a jury are
+        reused only for the plan in the folder, and only if the store has none of them.
     """
     saved = _read_reusable_verdicts(folder, judge)
     if saved is None:
@@ -175,8 +175,8 @@ def _combine_answers(
     """Combine saved and new answers into the verdicts of a plan, with a warning that the raw texts of saved ones are lost.
 
     Saved answers come from the verdicts.parquet of the run, and new ones from its store or from requests. The settings of the
-    judge and the other warnings are copied from `new`, or from `saved` if there are no new answers. The names of the models that
-    answered are those of both.
+    judge and the other warnings are copied from `new`, or from `saved` if there are no new answers. The names of the models
+    that answered are taken from both.
 
     saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
     new : answers to the trials whose `saved_row` is −1, in their order; None if all answers are saved

@@ -169,8 +169,9 @@ def find_search_allocation(
 ) -> dict[str, Any]:
     """Find the agents that the next round of a search samples, and the number of its blocks.
 
-    The regret is how much worse the selected agents are than the best ones. The search ends when its upper confidence bound is
-    at most `max_regret`. The round samples the agents whose uncertain abilities keep the bound above `max_regret`.
+    The regret is how much worse the selected agents are than the best ones. The search ends when the upper confidence bound on
+    the regret is at most `max_regret`. The round samples the agents whose uncertain abilities keep the bound above
+    `max_regret`.
 
     Parameters
     ----------
@@ -305,8 +306,8 @@ def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> i
     """Compute how many independent trials, which estimate false-positive rates, are added in a round.
 
     A budget consists of calls for paired trials and of calls for independent trials. A round that takes, for example, a fifth
-    of the remaining paired calls also takes a fifth of the remaining independent calls. Without a budget, and if calls
-    cost nothing, the number is that of `count_added_independent`.
+    of the remaining paired calls also takes a fifth of the remaining independent calls. Without a budget, or if calls cost
+    nothing, `count_added_independent` gives the number.
 
     plan : plan so far
     n_paired : number of paired trials of the round
@@ -353,7 +354,8 @@ def _format_unreached_goal(plan: Plan) -> str:
     """State in a phrase what a plan in rounds did not achieve before its budget was spent.
 
     A plan for a requested half-width did not make all intervals narrow enough. A search did not show that the selected agents
-    are better than all others. If it has a maximum regret, it did not show that they are at most so much worse than the best.
+    are better than all others. A search with a maximum regret did not show that the regret of the selected agents is at most
+    this maximum.
     """
     if plan.design == FixedWidth.name:
         return " before intervals were as narrow as requested"
@@ -404,7 +406,7 @@ class _SearchPlanner:
         """Begin a search.
 
         plan : plan with its first round, the pilot
-        target : population that the intervals refer to; these decide when the search stops
+        target : population that the intervals refer to; the intervals decide when the search stops
         """
         self._plan = plan
         self._design = get_adaptive_design(plan)

@@ -27,7 +27,7 @@ _DAMAGED = ("store-corrupt", "not-a-store", "store-version", "store-missing")
 
 @contextmanager
 def run_lock(config: RunConfig, plan: Plan, judge: JudgeConfig) -> Iterator[None]:
-    """Hold the lock of the run's folder inside the block, so that no other process pays for the run into another store.
+    """Hold the lock of the run's folder within the `with` block, so that no other process judges the run with another store.
 
     Raises JudgeError [run-busy] if another process holds the lock, RunFolderError [run-store] if the store in `config`
     lacks answers that the run's own store holds.

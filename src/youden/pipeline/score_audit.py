@@ -207,8 +207,8 @@ def audit(
     table : path, sequence of paths or DataFrame
         Scores of models on items: a table in long or wide form, or results of lm-eval, HELM, MTEB or SWE-bench.
     columns : mapping of str to str, optional
-        Role → column, the roles being "model", "item", "score" and "ignore". Several columns are separated by commas;
-        columns that together identify an item by "+". Default: inferred.
+        Column of each role. The roles are "model", "item", "score" and "ignore". Several columns of a role are separated by
+        commas; columns that together identify an item are joined by "+". Default: inferred from the table.
     score_range : tuple of (float, float), optional
         Lowest and highest possible score. Default: inferred.
 

@@ -107,8 +107,8 @@ def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
 
     Self-consistency measures how much more often two responses of one agent match if they are to the same item. An agent is
     inconsistent if the 95% interval of its self-consistency is below the mean self-consistency of all agents. The first note
-    names agents that are not inconsistent and have an ability significantly below the mean. The interval of the ability must
-    also lie below that of the self-consistency.
+    names an agent if it meets three conditions: the agent is not inconsistent, its ability is significantly below the mean, and
+    the interval of its ability lies below the interval of its self-consistency.
 
     ranking : ranking table; without the columns of `tabulate_self_consistency`, there are no notes
     """
@@ -192,10 +192,11 @@ def replication_bounds(verdicts: Verdicts, agent: str) -> ReplicationScores:
 
     Notes
     -----
-    Each response is compared with m responses to other items, in the order of the plan, and usually matches none of them.
-    R₀ is therefore replaced by min(R₀, m + 1). As the plan fixes m, the mean Pearson score is at most the χ² information in
-    expectation. So is the mean KL score for the Shannon information, if no score is NaN. The judge's decisions are used.
-    The two orders of a pair of responses count once, by the first answer.
+    R₀ is the number of responses to other items with which a response is compared until one of them matches. Each response is
+    compared with only m responses to other items, in the order of the plan, and usually matches none of them. R₀ is therefore
+    replaced by min(R₀, m + 1). As the plan fixes m, the expected mean Pearson score is at most the χ² information. If no KL
+    score is NaN, the expected mean KL score is at most the Shannon information. The judge's decisions are used. The two orders
+    of a pair of responses count once, by the first answer.
     """
     plan = verdicts.plan
     position = plan.agent_ids.index(agent) if agent in plan.agent_ids else -1

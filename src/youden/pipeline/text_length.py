@@ -169,7 +169,7 @@ def read_answer_lengths(folder: RunFolder, pool: PoolSummary, iter_trials: Rows)
 
 
 def _find_answer_lengths(trials: Mapping[str, NDArray[Any]], texts: Pool) -> AnswerLengths:
-    """Find the answers of one chunk of trials, and the lengths of the two texts that each of them compares.
+    """Find the answers of one chunk of trials, and the lengths of the two texts that each trial compares.
 
     Trials without an answer are left out. So are self-trials, which compare an agent with itself, and probes, whose texts
     were chosen because they are unusually similar.

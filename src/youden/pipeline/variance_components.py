@@ -124,14 +124,15 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     calls (which partner an agent meets on which item). Further sources are the error of the false-positive rates, the choice of
     the judge, and the choice of the other agents of the pool. The result contains one component per source, with its variance,
     or with the command that would measure an unknown variance. Two further components are parts of the variance of the calls:
-    that of the judge's answers to the same two texts, asked again in the same order and in the other order. The sum over all
-    components therefore counts them twice. The component of the rates is left out if it is 0.
+    the variance of the judge's answers if the same two texts are shown again in the same order, and in the other order. A sum
+    over all components would count these two twice. The component of the rates is left out if it is 0.
 
-    A variance is that of an agent's distance from the average ability, as a mean over agents.
+    Each variance refers to an agent's distance from the average ability, and is a mean over agents.
 
     result : answers of the run, from which the abilities are estimated
     run : name of the run, which the commands contain
-    judges : variance between judges of the same trials; by default, that of the run's own jury is used, if it has one
+    judges : variance between judges of the same trials. By default, it is estimated from the votes of the run's own jury, if
+        the run has one.
 
     Raises StatisticsError [variance-few] for fewer than 3 agents, or fewer than 5 items with several answered trials.
     """
@@ -218,7 +219,7 @@ def _average_if_enough(values: Floats) -> float | None:
 def _list_interval_components(
     components: VarianceComponents, result: Verdicts, run: str, *, rate_variance: float
 ) -> list[ComponentFacts]:
-    """List the components that the intervals for items like these contain, and the judge's share of the calls.
+    """List the components that the intervals for items like these contain, and the judge's part of the variance of the calls.
 
     components : variances of a trial by source, and their factors in the variance of an ability
     run : name of the run, for the command that measures an unknown variance
@@ -371,7 +372,7 @@ def _summarize_components(
     *,
     n_items: int,
 ) -> str:
-    """State in one sentence which component of the variance is the largest, and how much narrower more data make the intervals.
+    """State in one sentence which component of the variance is the largest, and how more data would narrow the intervals.
 
     If judges differ by more than agents do, the sentence states that instead.
 

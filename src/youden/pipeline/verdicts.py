@@ -12,11 +12,11 @@ from pathlib import Path
 
 from youden.errors import ConfigError, TooManyMissingError
 from youden.judging.backend_records import REPLAY
-from youden.judging.backends.by_function import judge_by_function
+from youden.judging.backends.by_function import SameSource, judge_by_function
 from youden.judging.call.budget import Budget
 from youden.judging.config.judge_files import JudgeConfig, JudgeLike, resolve_judge, with_question
 from youden.judging.engine import judge_plan
-from youden.judging.scheduler.options import POLL_SECONDS, JudgingOptions, Mode, check_cap, make_batch_options
+from youden.judging.scheduler.options import POLL_SECONDS, Batching, JudgingOptions, Mode, check_cap, make_batch_options
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
 from youden.judging.store.answers import open_store
 from youden.project_store import project_store, usual_store
@@ -53,8 +53,9 @@ def judge(
     judge : str, path, mapping, JudgeConfig or callable, default "lexical"
         Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function that takes the texts of two
         responses and returns whether they have the same source: True, False, a number from 0 to 1, or None for no
-        answer. An async function is not accepted. A function makes no calls, and its answers are not stored, so it cannot
-        be combined with `store`, `retry_failed`, `log` or a mode other than "calls".
+        answer. An async function is not accepted; in a script, call it in a function by `asyncio.run`. A function makes
+        no calls, and its answers are not stored, so it cannot be combined with `store`, `retry_failed`, `log` or a mode
+        other than "calls".
     store : str or path, optional
         Store of answers, a path or a URL such as sqlite:///path. Default, for judges that make calls: YOUDEN_STORE,
         else the project's .youden/answers.db.
@@ -70,8 +71,8 @@ def judge(
     log : str or path, optional
         File to which a line of JSON is appended for every call and failure.
     mode : {"calls", "batch"}, default "calls"
-        `batch`: send the plan through the provider's Batch API, at its prices, and wait for it. Repeating the call
-        resumes an interrupted one. The parameters below have an effect in this mode only.
+        "calls": send single requests. "batch": send the plan through the provider's Batch API, at its prices, and wait for it.
+        Repeating the call resumes an interrupted one. The parameters below have an effect in the mode "batch" only.
     poll : float, default 30.0
         Seconds between two requests for the status of the batches.
     on_status : callable, optional
@@ -109,22 +110,20 @@ def judge(
     >>> result.answer.shape
     (300,)
     """
-    return run_until_stopped(
-        judge_async(
-            plan,
-            judge=judge,
-            store=store,
-            max_cost=max_cost,
-            max_missing=max_missing,
-            retry_failed=retry_failed,
-            progress=progress,
-            log=log,
-            mode=mode,
-            poll=poll,
-            on_status=on_status,
-            batch_folder=batch_folder,
-        )
+    options = _check_options(
+        plan,
+        judge=judge,
+        store=store,
+        max_cost=max_cost,
+        max_missing=max_missing,
+        retry_failed=retry_failed,
+        progress=progress,
+        log=log,
+        batching=make_batch_options(mode, poll=poll, on_status=on_status, folder=batch_folder),
     )
+    if callable(judge):  # without an event loop, so that the function may run its own
+        return _judge_by_function(judge, plan, options)
+    return run_until_stopped(_query_and_check(plan, judge, store, options))
 
 
 async def judge_async(
@@ -199,28 +198,66 @@ async def judge_async(
     >>> asyncio.run(youden.judge_async(plan, judge="lexical")).answer.shape
     (300,)
     """
+    options = _check_options(
+        plan,
+        judge=judge,
+        store=store,
+        max_cost=max_cost,
+        max_missing=max_missing,
+        retry_failed=retry_failed,
+        progress=progress,
+        log=log,
+        batching=make_batch_options(mode, poll=poll, on_status=on_status, folder=batch_folder),
+    )
+    if callable(judge):
+        return _judge_by_function(judge, plan, options)
+    return await _query_and_check(plan, judge, store, options)
+
+
+def _check_options(
+    plan: Plan,
+    *,
+    judge: JudgeLike,
+    store: str | Path | None,
+    max_cost: float | None,
+    max_missing: float,
+    retry_failed: bool,
+    progress: Progress | None,
+    log: str | Path | None,
+    batching: Batching | None,
+) -> JudgingOptions:
+    """Check the arguments of `judge` and return those that are options of the requests."""
     check_argument("plan", plan, Plan, "Pass what youden.make_plan returns.")
     check_argument("max_missing", max_missing, Real, "Set a fraction, such as 0.01.")
     if not 0 <= max_missing <= 1:
         problem = f"max_missing must be from 0 to 1: got {max_missing}. Set a fraction, such as 0.01."
         raise ConfigError(problem, slug="max-missing")
-    batching = make_batch_options(mode, poll=poll, on_status=on_status, folder=batch_folder)
     log_file = None if log is None else Path(log)
     options = JudgingOptions(max_cost, max_missing, retry_failed, progress, log_file, batching)
     if callable(judge):
         _check_function_options(options, store)
-    verdicts = await query_judge(plan, judge=judge, store=store or usual_store() or project_store(), options=options)
-    if callable(judge):
-        _check_function_answers(verdicts, max_missing)
-    else:
-        check_answered(verdicts, max_missing=max_missing)
+    return options
+
+
+def _judge_by_function(function: SameSource, plan: Plan, options: JudgingOptions) -> Verdicts:
+    """Call a function for every trial of a plan, and check how many answers are missing."""
+    verdicts = judge_by_function(function, plan, options.progress)
+    _check_function_answers(verdicts, options.max_missing)
+    return verdicts
+
+
+async def _query_and_check(plan: Plan, judge: JudgeLike, store: str | Path | None, options: JudgingOptions) -> Verdicts:
+    """Query a judge on a plan, with the default store if `store` is None, and check how many answers are missing."""
+    store = store or usual_store() or project_store()
+    verdicts = await query_judge(plan, judge=judge, store=store, options=options)
+    check_answered(verdicts, max_missing=options.max_missing)
     return verdicts
 
 
 def _check_function_options(options: JudgingOptions, store: str | Path | None) -> None:
     """Check that no option of requests is set, because a judge that is a function sends no requests.
 
-    options : options of the judging; the argument `mode` of the caller has set `batching`
+    options : options of the judging; its `batching` is set if the user passed the mode "batch"
     store : store of the answers; None if the caller has set none
 
     Raises ConfigError [judge-function-options] with the names of the options that are set.
@@ -279,13 +316,13 @@ async def query_judge(
     options : JudgingOptions
         Options of the requests.
     budget : Budget, optional
-        Cost cap that several plans share. Default: a cap of this plan alone, `options.max_cost`, which must be set for a
-        judge that costs money even if `budget` is passed.
+        Cost cap that several plans share. Default: a cap of this plan alone, `options.max_cost`. For a judge that costs money,
+        `options.max_cost` must be set even if `budget` is passed.
 
     Returns
     -------
     Verdicts
-        One row per trial, in plan order; those of a jury have a finding with the effective number of its judges.
+        One row per trial, in plan order. The verdicts of a jury have a finding with the effective number of its judges.
 
     Raises
     ------

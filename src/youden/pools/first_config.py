@@ -133,103 +133,112 @@ class FirstConfig(NamedTuple):
 def _import_if_needed(
     source: Path, pool_path: Path, *, columns: Mapping[str, str], known_pool: Pool | None = None
 ) -> ImportedPool | None:
-    """Import the files at `source` as a pool; return None if they are a pool already.
+    """Import the files at `source` as a pool. Return None if they are a pool already, or do not exist.
 
-    A file in the format of a pool is still imported as a table in two cases: if `columns` are set, or if some of its texts are
-    blank. The importer treats blank texts as missing responses.
+    A table with the columns of a pool is also imported in two cases: the user named its columns, or it has blank texts, which the
+    importer treats as missing responses.
 
     source : file or folder that the user named
     pool_path : path at which the pool will be written, for messages
-    columns : column of the table by field of the pool
+    columns : field of the pool → name of the table's column, for the columns that the user named; may be empty
     known_pool : pool that was imported from the same source before; its items keep their ids
+
+    Raises ImportFormatError or PoolError if the files cannot be read, or if the pool cannot be ranked.
     """
-    format_ = _recognize_import_format(source, has_columns=bool(columns))
-    if format_ is not None:
-        importer = IMPORTERS.load(format_)
-        imported = importer([source], columns=columns)
-        imported = replace(imported, used_columns=FORMAT_NOTE.format(format_))
-    elif _needs_table_import(source, has_columns=bool(columns)):
-        format_ = "table"
+    has_named_columns = bool(columns)
+    format_name = _recognize_tool_format(source, has_named_columns=has_named_columns)
+    if format_name is not None:
+        import_files = IMPORTERS.load(format_name)
+        pool_of_tool = import_files([source], columns=columns)
+        imported = replace(pool_of_tool, used_columns=FORMAT_NOTE.format(format_name))
+        _check_can_be_ranked(imported, source, pool_path, format_name)
+        return imported
+
+    if _needs_table_import(source, has_named_columns=has_named_columns):
         imported = read_table([source], columns=columns, exact=False, previous_pool=known_pool)
-    else:
-        return None
-
-    _check_imported(imported, source, pool_path, format_)
-    return imported
+        _check_can_be_ranked(imported, source, pool_path, "table")
+        return imported
+    return None
 
 
-def _recognize_import_format(source: Path, *, has_columns: bool) -> str | None:
+def _recognize_tool_format(source: Path, *, has_named_columns: bool) -> str | None:
     """Recognize the format of files that another tool wrote; None for a pool, a plain table or an unknown format.
 
-    has_columns : whether the user named columns of a table; then only formats of tables are recognized
+    has_named_columns : whether the user named columns of a table; then only formats of tables are recognized
     """
-    has_responses_file = (source / RESPONSES).is_file()
-    if has_responses_file:
+    is_pool_folder = (source / RESPONSES).is_file()
+    if is_pool_folder:
         return None
-    format_ = recognize_format([source])
-    fits_columns = not has_columns or format_ in TABLE_FORMATS
-    return format_ if fits_columns else None
+    format_name = recognize_format([source])
+    if has_named_columns and format_name not in TABLE_FORMATS:
+        return None
+    return format_name
 
 
-def _needs_table_import(source: Path, *, has_columns: bool) -> bool:
-    """Return whether the importer of tables has to read a file or folder, because it is not a valid pool yet.
+def _needs_table_import(source: Path, *, has_named_columns: bool) -> bool:
+    """Return whether the importer of tables has to read a file or folder.
 
-    A pool in a file is valid if it has no blank texts. A path that does not exist is not imported.
+    A folder is imported if it is not the folder of a pool. A file is imported in three cases: the user named its columns, it
+    cannot be read as a pool, or it has blank texts. A path that does not exist is not imported.
 
-    has_columns : whether the user named columns; then any file is imported
+    has_named_columns : whether the user named columns
     """
     if source.is_dir():
         is_pool_folder = (source / RESPONSES).is_file() or (source / AGENTS_SPEC).is_file()
         return not is_pool_folder
-
     if not source.is_file():
         return False
-    return has_columns or not _is_pool_without_blank_texts(source)
+    if has_named_columns:
+        return True
+    return not _is_pool_without_blank_texts(source)
 
 
-def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, format_: str) -> None:
+def _check_can_be_ranked(imported: ImportedPool, source: Path, pool_path: Path, format_name: str) -> None:
     """Check that an imported pool can be ranked.
 
     A ranking needs at least `MIN_AGENTS` agents. A smaller pool is accepted only if its agents have repeats (several
     responses to an item), which can be compared with each other.
 
+    imported : the pool, with descriptions of how it was imported
     source : file or folder that was imported
     pool_path : path at which the pool will be written, for messages
-    format_ : name of the import format, "table" for a table
+    format_name : name of the import format, "table" for a table
 
-    Raises ImportFormatError if too many responses were dropped or no item has two of them, and PoolError [init-columns] if
-    there are too few agents.
+    Raises ImportFormatError if too many responses were dropped, or if no item has responses of two agents. Raises PoolError
+    [init-columns] if there are too few agents.
     """
     check_dropped(imported)
-    check_shared_items(imported, source, format_)
+    check_shared_items(imported, source, format_name)
     n_agents = imported.pool.n_agents
     can_be_ranked = n_agents >= MIN_AGENTS or needs_self_trials(imported.pool)
     if not can_be_ranked:
         description = imported.used_columns[:MAX_DESCRIPTION_CHARACTERS]
         raise PoolError(
             f"{source}, {description}. That gives {format_count(n_agents, 'agent')}, and a ranking needs {MIN_AGENTS}. "
-            f"{_suggest_more_agents(imported, source, pool_path, format_)}",
+            f"{_suggest_more_agents(imported, source, pool_path, format_name)}",
             slug="init-columns",
         )
 
 
-def _suggest_more_agents(imported: ImportedPool, source: Path, pool_path: Path, format_: str) -> str:
+def _suggest_more_agents(imported: ImportedPool, source: Path, pool_path: Path, format_name: str) -> str:
     """Suggest how to add agents to an imported pool that has too few of them for a ranking.
 
-    The suggestion depends on how the source states the agents: as one file per agent, as columns of a table with one
-    column per agent, or as values in a column.
+    The suggestion depends on what identifies an agent in the source: its file, its column in a table with one column per
+    agent, or a value in the column of the agents.
 
+    imported : the pool, with a description of the columns that were used
     source : file or folder that was imported
     pool_path : path at which the pool is written
-    format_ : name of the import format, "table" for a table
+    format_name : name of the import format, "table" for a table
 
     Returns a sentence for an error message, with a command if one is useful.
     """
-    if format_ != "table":
+    if format_name != "table":
         return "Pass a folder with the files of all agents."
 
-    has_agent_columns = "agents by each of" in imported.used_columns
-    if has_agent_columns:
+    # the importer describes a table with one column per agent in these words
+    has_column_per_agent = "agents by each of" in imported.used_columns
+    if has_column_per_agent:
         agents = ",".join(agent.id for agent in imported.pool.agents)
         command = format_command(["youden", "init", str(source), "--column", f"text={agents},NAME"])
         return f"If other columns hold responses, add their names: {command}"
@@ -315,8 +324,8 @@ def write_first_config(
     """Write a commented config for a pool.
 
     Files that are not a pool are first imported as the pool `pools/NAME`. The schema of a config is written next to the
-    config. An existing config is not changed: only its pool is updated, with what was added to the files since then.
-    NAME is the name of the config without its suffix.
+    config. An existing config is not changed. Only its pool is updated: agents, items and responses that were added to the files
+    since then are added to it. NAME is the name of the config without its suffix.
 
     Parameters
     ----------
@@ -369,43 +378,43 @@ def write_first_config(
     imported = _import_if_needed(source, pool_path, columns=columns)
     if imported is None:
         pool_path = source
-        content = read_pool(source)
+        ranked_pool = read_pool(source)
     else:
         check_output_folder(pool_path)
         report(imported)
-        content = imported.pool
+        ranked_pool = imported.pool
 
     online_judge = load_judge_config(ONLINE_JUDGE)
-    has_key = _find_shadow(ONLINE_JUDGE, file) is None and online_judge.find_key(environment)[0] is not None
+    has_key = _find_replacing_file(ONLINE_JUDGE, file) is None and online_judge.find_key(environment)[0] is not None
     default_judge = ONLINE_JUDGE if has_key else OFFLINE_JUDGE
-    chosen = load_judge_config(judge or default_judge)
-    alternative = online_judge if chosen.name != ONLINE_JUDGE else load_judge_config(OFFLINE_JUDGE)
-    judge_name = judge or chosen.name
+    judge_config = load_judge_config(judge or default_judge)
+    alternative_config = online_judge if judge_config.name != ONLINE_JUDGE else load_judge_config(OFFLINE_JUDGE)
+    judge_name = judge or judge_config.name
 
     config = RunConfig.model_validate({"name": name, "pool": str(pool_path), "judge": judge_name})
-    cost = estimate_run_cost(config, content)
-    cost_with_calls = cost
-    if not chosen.makes_calls:
-        cost_with_calls = estimate_run_cost(config.model_copy(update={"judge": ONLINE_JUDGE}), content)
+    cost = estimate_run_cost(config, ranked_pool)
+    paid_cost = cost
+    if not judge_config.makes_calls:
+        paid_cost = estimate_run_cost(config.model_copy(update={"judge": ONLINE_JUDGE}), ranked_pool)
     if imported is not None:
-        write_imported_pool(content, pool_path)
+        write_imported_pool(ranked_pool, pool_path)
 
     text = _format_config(
         file,
-        content,
+        ranked_pool,
         cost,
-        cost_with_calls,
-        entries={
-            "pool": _format_entry("pool", _make_pool_value(pool_path, file)),
-            "judge": _format_entry("judge", _make_judge_value(judge_name, file)),
-            "alternative_judge": f"# {_format_entry('judge', _make_judge_value(alternative.name, file))}",
+        paid_cost,
+        lines={
+            "pool": _format_entry("pool", _format_pool_reference(pool_path, file)),
+            "judge": _format_entry("judge", _format_judge_reference(judge_name, file)),
+            "alternative_judge": f"# {_format_entry('judge', _format_judge_reference(alternative_config.name, file))}",
         },
         key_variable=online_judge.key_variable,
-        makes_calls=chosen.makes_calls,
+        makes_calls=judge_config.makes_calls,
     )
     _write_config(file, text)
-    findings = tuple(find_judge_problems(chosen, content))
-    return FirstConfig(file, content, cost, pool_path, imported, source, findings=findings)
+    findings = tuple(find_judge_problems(judge_config, ranked_pool))
+    return FirstConfig(file, ranked_pool, cost, pool_path, imported, source, findings=findings)
 
 
 def _is_pool_without_blank_texts(table: Path) -> bool:
@@ -423,23 +432,24 @@ def _format_config(
     file: Path,
     pool: Pool,
     cost: DesignCost,
-    cost_with_calls: DesignCost,
+    paid_cost: DesignCost,
     *,
-    entries: Mapping[str, str],
+    lines: Mapping[str, str],
     key_variable: str | None,
     makes_calls: bool,
 ) -> str:
     """Format a commented config for a pool.
 
     file : path of the config
+    pool : pool that the config names, which a comment describes
     cost : estimated cost of the plan with the judge of the config
-    cost_with_calls : estimated cost with a judge that makes calls, from which the cost cap is derived. It is `cost` if the judge
-        of the config makes calls, and the cost with `ONLINE_JUDGE` otherwise.
-    entries : lines of the config by their placeholder in `_TEMPLATE`: "pool", "judge", and "alternative_judge", a comment
+    paid_cost : estimated cost from which the cost cap is derived. If the judge makes calls, it equals `cost`. If the judge makes
+        no calls and therefore costs nothing, it is the cost with `ONLINE_JUDGE`, which the config suggests as an alternative.
+    lines : lines of the config by their placeholder in `_TEMPLATE`: "pool", "judge", and "alternative_judge", a comment
     key_variable : environment variable with the API key of `ONLINE_JUDGE`
-    makes_calls : whether the judge of the config makes calls; otherwise the cost cap is only a comment
+    makes_calls : whether the judge of the config makes calls. If it does not, the cost cap is only a comment.
     """
-    max_cost = f"max_cost: {_suggest_cap(cost_with_calls.usd):.2f}"
+    max_cost = f"max_cost: {_suggest_cap(paid_cost.usd):.2f}"
     if not makes_calls:
         max_cost = f"# {max_cost}"
 
@@ -451,9 +461,11 @@ def _format_config(
         schema=SCHEMA,
         file=format_command([str(file)]),
         pool_summary=_describe_pool(pool),
-        **entries,
+        pool=lines["pool"],
+        judge=lines["judge"],
+        alternative_judge=lines["alternative_judge"],
         key=key_variable,
-        cost=_describe_cost(cost_with_calls),
+        cost=_describe_cost(paid_cost),
         max_cost=max_cost,
         purpose=purpose,
         plan_settings=settings.format(calls=cost.calls),
@@ -492,6 +504,7 @@ def _describe_pool(pool: Pool) -> str:
 
 
 def _describe_cost(cost: DesignCost) -> str:
+    """Describe the number of calls of a plan and their price in one sentence, for a comment in the config."""
     usd = "at an unknown price" if cost.usd is None else f"about ${cost.usd:,.2f}"
     return f"This plan is {cost.calls:,} calls, {usd} with {cost.judge}."
 
@@ -509,7 +522,7 @@ def _format_entry(key: str, value: str) -> str:
     return yaml.safe_dump({key: value}, allow_unicode=True, width=1000).strip()
 
 
-def _make_pool_value(pool_path: Path, file: Path) -> str:
+def _format_pool_reference(pool_path: Path, file: Path) -> str:
     """Return the value of `pool` in the config: the path from the config's folder, or datasets/NAME for a shipped pool."""
     is_shipped = pool_path.parts[:1] == ("datasets",) and not pool_path.exists()
     if is_shipped:
@@ -517,22 +530,28 @@ def _make_pool_value(pool_path: Path, file: Path) -> str:
     return Path(os.path.relpath(pool_path, file.parent)).as_posix()
 
 
-def _make_judge_value(judge: str, file: Path) -> str:
-    """Return the value of `judge` in the config: the name of the judge, or the path of its file from the config's folder.
+def _format_judge_reference(judge: str, file: Path) -> str:
+    """Return the value of the key `judge` in the config: the name of the judge, or the path of its file.
 
-    A path is used if the user named the judge by a path, or if a local file replaces the shipped judge of this name.
+    A path is used if the user named the judge by a path, or if a local file replaces the shipped judge of this name. The path is
+    relative to the folder of the config.
 
     judge : name or path that the user passed
     file : path of the config
     """
-    path = judge if judge.endswith((".yaml", ".yml")) else _find_shadow(judge, file)
-    if path is None:
+    is_path = judge.endswith((".yaml", ".yml"))
+    judge_file = Path(judge) if is_path else _find_replacing_file(judge, file)
+    if judge_file is None:
         return judge
-    return Path(os.path.relpath(path, file.parent)).as_posix()
+    return Path(os.path.relpath(judge_file, file.parent)).as_posix()
 
 
-def _find_shadow(judge: str, file: Path) -> Path | None:
-    """Find the local file of a judge that replaces (shadows) the shipped judge of the same name; None if there is none."""
+def _find_replacing_file(judge: str, file: Path) -> Path | None:
+    """Find a local file that replaces the shipped judge of the same name, and report it; None if there is none.
+
+    judge : name of the judge
+    file : path of the config, near which the local file may be
+    """
     path = find_nearby_judge(judge, file.parent) or find_local_judge(judge)
     if path is None or not report_hidden_judge(judge, path):
         return None

@@ -20,7 +20,7 @@ POOL_TABLES = (".csv", ".parquet")
 
 
 def find_pool(start: Path) -> Path:
-    """Find the pool in a folder or its subfolders, or else a table that can be imported as a pool.
+    """Find the only pool in a folder and its subfolders. If there is no pool, find the only table in the folder.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ def find_pool(start: Path) -> Path:
     Returns
     -------
     Path
-        The only pool: a folder with a responses.jsonl, or a table with the columns of a pool. If there is no pool, the
-        only table in the folder; its columns have other names.
+        The pool: a folder with a responses.jsonl, or a table with the columns of a pool. If there is no pool: a table whose
+        columns have other names, which has to be imported as a pool.
 
     Raises
     ------

@@ -71,10 +71,10 @@ def import_pool(
     ConfigError
         [unknown-format]: if there is no such format; [import-columns]: if an option does not fit the format.
     ImportFormatError
-        [import-dropped]: if more than 1% of the responses would be dropped; [out-not-empty]: if `out` contains files
-        other than those of the same pool. If there are several agents but no item has responses of two of them:
-        [import-columns] for a table whose columns were inferred, and [import-unshared] for another format. (A table
-        with `columns` is not checked.) Also if a file cannot be read.
+        [import-dropped]: if more than 1% of the responses would be dropped. [out-not-empty]: if `out` contains files other than
+        the files of the same pool. [import-columns], [import-unshared]: if there are several agents, but no item has responses of
+        two agents; the first slug is for a table whose columns were inferred, the second one for other formats (a table with
+        `columns` is not checked). Also if a file cannot be read.
     """
     recognized = recognize_format(paths) if format_ == "table" and not columns else None
     format_ = recognized or format_
@@ -141,7 +141,11 @@ def check_shared_items(imported: ImportedPool, path: Path, format_: str) -> None
 
 
 def check_dropped(imported: ImportedPool) -> None:
-    """Raise ImportFormatError [import-dropped] if an import would drop more than 1% of the responses."""
+    """Raise ImportFormatError [import-dropped] if an import would drop more than 1% of the responses.
+
+    A frequent reason is that an agent has two responses to an item in the files. The message then suggests columns that may
+    distinguish the responses.
+    """
     if imported.share_dropped <= MAX_DROPPED:
         return
     n_all = imported.n_dropped + imported.pool.n_responses
@@ -150,7 +154,8 @@ def check_dropped(imported: ImportedPool) -> None:
         f"{MAX_DROPPED:.0%}): {'; '.join(imported.dropped)}. Pass files in which each agent responds to an item once, or run "
         "`youden import … --allow-dropped` to drop them."
     )
-    if SECOND_RESPONSE in imported.left_out:
+    has_second_responses = SECOND_RESPONSE in imported.left_out
+    if has_second_responses:
         message += (
             " If several columns identify an item, add --column item=A+B; if one numbers repeats, --column repeat=A."
         )

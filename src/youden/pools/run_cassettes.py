@@ -197,7 +197,15 @@ def _find_answers(cassette: Cassette, keys: Iterable[str]) -> dict[str, Completi
 
 
 def _read_pool_entries(folder: Path, redacted: bool) -> Entries:
-    """Read the requests and answers of a generated pool from its store; raise ConfigError [cassette-redact] if `redacted`."""
+    """Read the requests of a generated pool, and their answers in its store.
+
+    folder : folder of the pool
+    redacted : must be False: the answers are the responses of the pool, which a replay has to restore, so they cannot be replaced
+        by hashes
+
+    Returns the settings of the judges, which is an empty tuple because a pool has no judges, and the entries of a cassette by
+    request hash. An entry is None if the request has no outcome. Raises ConfigError [cassette-redact] if `redacted` is True.
+    """
     if redacted:
         raise ConfigError(
             f"{folder} is a generated pool: its responses are the answers of models, so a cassette without texts could not be "
@@ -207,7 +215,8 @@ def _read_pool_entries(folder: Path, redacted: bool) -> Entries:
     generation = _read_generation(folder)
     with open_store_of_folder(read_store_location(folder)) as store:
         requests = collect_requests(generation, store.answers)
-        return (), dict(iter_recorded_entries(requests, store))
+        entry_by_request = dict(iter_recorded_entries(requests, store))
+    return (), entry_by_request
 
 
 def _read_generation(folder: Path) -> Generation:
@@ -248,9 +257,12 @@ def _read_run_entries(path: Path, redacted: bool) -> Entries:
 
 
 def _read_judged_run(folder: RunFolder) -> _JudgedRun:
-    """Read the plan, the judges and the store of a run.
+    """Read what a cassette of a run is made from: the plan, the judges that make calls, and the location of the store.
 
-    Raises ConfigError [cassette-source] if there is no run, and [cassette-no-calls] if its judge makes no calls.
+    A judge that replays stored answers makes no calls itself; the judge that it replays takes its place. A jury is replaced by
+    its members.
+
+    Raises ConfigError [cassette-source] if there is no run, and [cassette-no-calls] if no judge makes calls.
     """
     if folder.path.is_dir() and not folder.has("config.yaml"):
         raise ConfigError(
@@ -262,9 +274,12 @@ def _read_judged_run(folder: RunFolder) -> _JudgedRun:
     judge = load_judge_of_run(config)
     if judge.backend == REPLAY:
         with open_store_of_folder(config.store_location) as store:
+            # the config of the replay need not name the judge if the store has answers of only one
             judge = judge.replay_of or load_only_judge(store)
-    members = judge.judges or (judge,)
-    judges = [member for member in members if member.makes_calls]
+
+    members_of_jury = judge.judges
+    all_judges = members_of_jury or (judge,)
+    judges = [single_judge for single_judge in all_judges if single_judge.makes_calls]
     if not judges:
         raise ConfigError(
             f"The judge '{judge.name}' makes no calls, so there is nothing to export. Pass a run with another judge.",

@@ -110,8 +110,8 @@ def plan_after_extensions(plan: Plan, n_extensions: int) -> Plan:
     Returns
     -------
     Plan
-        The earlier plan. Its `characters` (total text length) remain those of the whole plan. It has no pool if a later
-        extension changed the pool.
+        The earlier plan. Its `characters` (total text length) still count the texts of the whole plan. It has no pool if a
+        later extension changed the pool.
     """
     extensions = get_extensions(plan)
     n_later = len(extensions.steps) - n_extensions
@@ -203,7 +203,7 @@ def plan_without_follow_ups(plan: Plan) -> Plan:
     Returns
     -------
     Plan
-        The plan without follow-ups. Its `characters` (total text length) remain those of the whole plan.
+        The plan without follow-ups. Its `characters` (total text length) still count the texts of the whole plan.
     """
     if not plan.n_follow_ups:
         return plan
@@ -240,8 +240,8 @@ def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> 
     rounds : Rounds
         Its rounds.
     trials : Trials
-        Trials of the new round, paired and independent. Their block numbers must continue those of the plan, and none of
-        them may be in the plan, which is not checked.
+        Trials of the new round, paired and independent. Their block numbers must continue the block numbers of the plan, and no
+        trial may be in the plan already. This is not checked.
     active : bool array (n_agents,)
         Agents that the round samples.
 

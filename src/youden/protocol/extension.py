@@ -269,7 +269,7 @@ def add_calls(
     focus : tuple of int, default ()
         Positions of the agents to compare with anchors; () for blocks of all agents.
     top : int, optional
-        Number of agents that a search selects, if the extension is part of one: all agents in `focus` are then compared
+        Number of agents that a search selects, if the extension is a step of a search. All agents in `focus` are then compared
         with the same partners in each block. Ignored without `focus`.
     max_regret : float, optional
         Maximum regret of that search. It is recorded in the plan and changes no trial. Ignored without `focus`.
@@ -373,8 +373,9 @@ class _PlanExtender:
         """
         if plan.rounds is not None:
             raise PlanError(
-                "A plan in rounds cannot be extended, because each round chooses its own calls. Set more calls, or a smaller "
-                "half-width, and run it again; stored answers are reused.",
+                "A plan in rounds cannot be extended, because each round chooses its own calls. Set a smaller half-width or "
+                "regret and run it again, or run it with more calls under another name; with the same store, stored answers are "
+                "reused.",
                 slug="extend-adaptive",
             )
         if plan.is_self_plan:
@@ -423,9 +424,9 @@ class _PlanExtender:
     def count_independent_of_new_agents(self, n_new_agents: int) -> int:
         """Count the independent calls that agents get when they join a plan with a requested number of independent calls.
 
-        The requested number is that of the anchors, the agents of the first plan. Each new agent gets the same number of calls
-        as an anchor has on average. The result is 0 if no number was requested, because the number then follows from the number
-        of paired calls. It is also 0 if the pool has no new agents.
+        The number was requested for the anchors, the agents of the first plan. Each new agent gets as many calls as an anchor
+        has on average. The result is 0 if no number was requested, because the number then follows from the paired calls. It is
+        also 0 if the pool has no new agents.
         """
         n_requested = self.plan.n_independent
         if n_requested is None or has_default_number(self.plan) or not self.adds_agents:
@@ -497,12 +498,13 @@ class _PlanExtender:
 
         A block compares all anchors (the agents of the first plan) on one item. Each group of agents that joined later gets
         equally many blocks, which compare the group with anchors. If a set has too few comparisons left for its blocks, the
-        next set gets the missing ones. Block numbers begin at `next_block`, which is updated.
+        missing blocks are drawn from the next set. Block numbers begin at `next_block`, which is updated.
 
         n_paired : maximum number of paired calls
         set_sizes : number of items by set number, as in `count_items_by_set`
 
-        Returns a list with one table of trials of the anchors per set, each followed by one table per group that joined.
+        Returns a list of tables of trials. For each set, it has one table with the trials of the anchors, followed by one table
+        for each group that joined.
 
         Raises PlanError [extend-cell-design] if the design has no blocks, [extend-too-few-calls] if the calls are less
         than one block.
@@ -571,7 +573,7 @@ class _PlanExtender:
         """Draw the next `n_blocks` blocks on a set of items, or fewer if fewer are left.
 
         A block compares all anchors, the agents of the first plan, on one item. The design draws all possible blocks of a set
-        as one random sequence. The plan already contains the first ones, so the drawn blocks are those that follow. Block
+        as one random sequence. The plan already contains the first blocks of this sequence, so the next blocks are drawn. Block
         numbers begin at `next_block`, which is updated.
 
         design : design of the plan
@@ -628,16 +630,16 @@ class _PlanExtender:
     ) -> Plan:
         """Return the plan with its own trials first, then the drawn paired trials, and independent trials for them.
 
-        The plan refers to the whole pool, with the added agents or items. It gets a note with the numbers of new trials. The
-        note also states if the drawn trials are fewer than requested by at least one block. The number of independent trials
+        The plan refers to the whole pool, with the added agents or items. It gets a note with the numbers of new trials. If the
+        drawn trials are at least one block fewer than requested, the note also states this. The number of independent trials
         follows from the number of the paired ones (`draw_independent_trials`).
 
         kind : what is added: "agents", "items", "repeats" or "calls"
         drawn : tables of paired trials
         n_requested : number of paired calls that were requested
-        calls : number of calls of both trial types that was requested, which is only recorded in the plan; None for the default
+        calls : requested number of calls of both trial types, which is only recorded in the plan; None for the default
         scored : positions of the agents whose abilities these trials measure; () for all
-        search : number of agents to select and maximum regret, if the extension is part of a search
+        search : number of agents to select and maximum regret, if the extension is a step of a search; otherwise (None, None)
 
         Raises: PlanError [extend-exhausted] if nothing was drawn.
         """
@@ -683,8 +685,8 @@ class _PlanExtender:
         """Draw the independent trials (comparisons of responses to different items) for new paired trials.
 
         In a plan with matched trials, one independent trial is drawn for each paired trial. In a plan with pooled trials,
-        `count_added_independent` gives the number of independent trials, and agents that join get further ones if the plan
-        has a requested number of them. Fewer are drawn if no other comparison is left.
+        `count_added_independent` gives the number of independent trials. If the user requested a number of pooled trials for
+        the plan, agents that join get further ones. Fewer are drawn if no other comparison is left.
 
         paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents

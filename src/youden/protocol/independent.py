@@ -183,9 +183,9 @@ def count_characters(pool: Pool, trials: Trials, *, with_tasks: bool = False) ->
 def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None = None) -> Trials:
     """Choose which response of an agent each trial shows, if agents have several responses to an item.
 
-    A trial shows the response that earlier trials of the same type have shown least often. Equally frequent responses take
-    turns, beginning at a random one. Choices depend only on earlier trials, so a larger plan keeps the choices of a
-    smaller one.
+    A trial shows the response that earlier trials of the same type have shown least often. If several responses were shown
+    equally often, they take turns, beginning at a random one. Choices depend only on earlier trials, so a larger plan keeps the
+    choices of a smaller one.
 
     trials : trials without responses, in the order of the plan
     pool : responses of the agents
@@ -311,8 +311,8 @@ def _split_into_rounds(group_by_text: Positions) -> list[Positions]:
 def _draw_first_responses(pool: Pool, seed: int) -> Positions:
     """Draw the response that each agent shows first on each item.
 
-    The first responses of an agent, item after item, are random permutations of its responses. Over the items, each
-    response therefore comes first about equally often.
+    From item to item, the first response goes through a random permutation of the agent's responses, then through another
+    permutation, and so on. Over the items, each response therefore comes first about equally often.
 
     Returns the responses, int64 array (n_agents, n_items), counted from 0.
     """
@@ -427,15 +427,15 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
     eligible : bool array (n_agents, n_items)
         Cells that may be used.
     n : int
-        Number of independent calls. At most a quarter of them become probes, which is at most 25.
+        Number of independent calls. At most a quarter of them become probes, and at most 25.
     rng : Generator
         Random numbers.
 
     Returns
     -------
     Trials
-        The probes, the most similar first; none if `n` is below 4 or no texts are similar enough. They measure no
-        agent.
+        The probes, the most similar first; none if `n` is below 4 or no texts are similar enough. They do not count for the
+        false-positive rate of any agent.
 
     Raises
     ------
@@ -444,9 +444,9 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
 
     Notes
     -----
-    10·n comparisons, at most 1000, are drawn evenly and screened. The similarity of two texts is the sum of the idf
-    (inverse document frequency) of the words in both, divided by the smaller of the sums over all words of either text.
-    It is unusual if it exceeds both ½ and the median plus 6 standard deviations, which are estimated by the median
+    10·n comparisons, at most 1000, are drawn evenly and screened. The similarity of two texts is the sum of the idf (inverse
+    document frequency) of the words in both, divided by the smaller of the sums over all words of either text. A similarity is
+    unusual if it exceeds both ½ and the median plus 6 standard deviations. The standard deviation is estimated by the median
     absolute deviation.
     """
     n = min(n, MAX_CALLS_WITH_PROBES)

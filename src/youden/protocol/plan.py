@@ -61,7 +61,7 @@ def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "strict", s
     present : bool array (n_agents, n_items)
         Cells that have a response.
     fraction : float in [0, 1)
-        Fraction of these cells to hold out, rounded to a whole number of cells; 0 keeps every cell for training.
+        Fraction of these cells to hold out, rounded to a whole number of cells; with 0, every cell is used for training.
     rule : {"strict", "paper"}, default "strict"
         Which trials training scores leave out. A trial compares the texts of two cells. "strict" leaves out a trial if
         either cell is held out; "paper" leaves the trial out only if the cell of its first text is held out.
@@ -131,7 +131,7 @@ class PlanSize(NamedTuple):
         return 2 * (self.agents - 1) * self.items
 
     def calls(self, trials_per_agent: float) -> int:
-        """Return the number of calls, paired and independent, of a plan in which agents have some paired trials on average.
+        """Return the number of calls, paired and independent, for a mean number of paired trials per agent.
 
         A paired trial counts for both of its agents. If the plan is matched, there are as many independent calls as
         paired calls. Otherwise, the number of independent calls is `n_independent`. If `n_independent` is None, it is 7 to 10%
@@ -232,10 +232,11 @@ def make_plan(
         Independent trials, which estimate the FPR: one per paired trial, or N in all. Default: the design's own.
         "pooled" is 7 to 10% of the calls, in whole passes in which each agent appears once first and once second.
     holdout : float in [0, 1), optional
-        Fraction of cells held out before anything is planned. Default: the design's own (cyclic 0, cell designs 0.2).
-        Trials that judge only held-out cells are in addition to the budget.
+        Fraction of cells (agent, item) that are held out before anything is planned. Default: the design's own (cyclic 0, cell
+        designs 0.2). Trials that judge only held-out cells are in addition to the budget.
     holdout_rule : {"strict", "paper"}, default "strict"
-        Exclude from training every trial that touches a held-out cell, or (as in the paper) only those scored for it.
+        Which trials are excluded from training. "strict": every trial that shows the text of a held-out cell. "paper", as in
+        the paper: only trials whose first text is that of a held-out cell.
     options : mapping, optional
         Design-specific options, as under `options:` in a run config.
     seed : int, default 0
@@ -249,8 +250,9 @@ def make_plan(
         What the judge is asked. A plan for preferences has no independent trials, whatever `independent` is, and by
         default no held-out cells.
     self_trials : int, default 0
-        Maximum number of paired self-trials of each agent, and of independent ones, in addition to the budget. They
-        compare responses of the agent to one item, and to two items, and no ability uses them.
+        Maximum number of paired self-trials of each agent, and of independent self-trials, in addition to the budget. A
+        self-trial compares two responses of one agent: to one item if it is paired, to two items if it is independent. No
+        ability uses self-trials.
 
     Returns
     -------
@@ -261,8 +263,9 @@ def make_plan(
     Raises
     ------
     PlanError
-        If budget, holdout, options or design do not fit the pool, such as [pool-small] for fewer than 3 agents, unless
-        they have several responses to an item (self-trials), or for fewer than 2 items; the message names what to change.
+        If budget, holdout, options or design do not fit the pool; the message names what to change. For example, [pool-small]:
+        if the pool has fewer than 2 items or fewer than 3 agents. One or two agents are enough if they have several responses
+        to an item, which are compared by self-trials.
     ConfigError
         [unknown-design] if no such design is registered; [argument-type] if an argument has the wrong type.
 
@@ -478,9 +481,9 @@ def note_empty_responses(pool: Pool) -> str:
 def describe_shortfall(plan: Plan) -> str | None:
     """Return a note if a plan has fewer calls than requested, because the pool allows no more.
 
-    The plan has fewer calls if it has less than `MIN_BUDGET_FRACTION` of the requested ones. Independent trials that cost
-    nothing are not counted. Plans in rounds, extended plans, and plans that take their trials from another run have no note,
-    because not only the pool limits their number of calls.
+    A plan counts as having fewer calls if it has less than the fraction `MIN_BUDGET_FRACTION` of the requested calls.
+    Independent trials that cost nothing are not counted. Plans in rounds, extended plans, and plans that take their trials from
+    another run have no note, because their number of calls has other limits than the pool.
     """
     has_other_size = plan.rounds is not None or plan.extensions is not None or "trials_from" in plan.options
     if has_other_size or plan.options.get("calls") is None:
@@ -668,7 +671,7 @@ class _IndependentTrials:
         Probes are independent trials whose texts are unusually similar.
 
         request : rule for the independent trials, "matched" or "pooled", and the requested number of pooled ones
-        budget : number of calls of both trial types, or None
+        budget : number of calls of both trial types; None for no limit
         is_free : whether calls cost nothing
         adds_probes : whether probes are in addition to the budget
         """

@@ -62,8 +62,8 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
 def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
     """Count the independent trials that a plan with the rule "pooled" has in addition to its paired trials.
 
-    They are 7 to 10% of all calls: the number is what `count_independent` returns for the smallest budget that is large enough
-    for both.
+    They are 7 to 10% of all calls. The number is the result of `count_independent` for the smallest budget that is large enough
+    for the paired and the independent trials together.
 
     n_paired : number of paired trials
     n_agents : number of agents
@@ -203,9 +203,9 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
 
     Notes
     -----
-    In each pass, every agent appears once first and once second: partners are the agents in a random order and the same
-    order, shifted cyclically by a random number. Items are uniform over each agent's eligible cells, and differ. A pair
-    without a new comparison is skipped.
+    A pass puts the agents in a random order, and pairs this order with the same order shifted cyclically by a random number of
+    places. Every agent therefore appears once first and once second in a pass. Items are uniform over each agent's eligible
+    cells, and differ. A pair without a new comparison is skipped.
     """
     agents = np.flatnonzero(eligible.any(axis=1))
     n_agents = len(agents)
@@ -337,9 +337,9 @@ def draw_scored_trials(
 ) -> Trials:
     """Draw independent trials for the false-positive rates of some agents, the scored ones.
 
-    Each trial compares a scored agent with a random partner, and counts only for the scored agent. All scored agents have the
-    same number of trials, up to a difference of one, and are first and second equally often. There are fewer than `n` trials
-    if no new comparison is found for some pairs.
+    Each trial compares a scored agent with a random partner, and counts only for the scored agent. The numbers of trials of two
+    scored agents differ by at most one, and each scored agent is first and second about equally often. There are fewer than `n`
+    trials if no new comparison is found for some pairs.
 
     plan : plan whose independent trials are not repeated
     eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be used

@@ -175,8 +175,9 @@ def compute_training_differences(rates: Rates) -> Floats:
     Returns
     -------
     float array (n_rows,)
-        Differences. They are NaN for a row without an answer, and for a row that training may not use: its first text is in a
-        held-out cell (agent, item), or, by the rule "strict" of the split, its second text is.
+        Differences. A difference is NaN if the row has no answer, or if training may not use the row. Training may not use a
+        row whose first text is in a held-out cell (agent, item). If the rule of the split is "strict", this also holds for the
+        second text.
     """
     fpr = rates.fpr
     is_training_trial = None  # all independent trials count
@@ -272,7 +273,7 @@ def _compute_differences(rates: Rates, fpr: Floats, trial_counts: Bools | None) 
     """Compute D = TPR − FPR of each row of rates, the true-positive rate minus the false-positive rate.
 
     By the rule "matched", each row has its own FPR. By the rule "pooled", all rows have the same FPR, the mean answer to the
-    independent trials. It is 0 if no trial was answered.
+    independent trials. This FPR is 0 if no independent trial was answered.
 
     fpr : float array (n_rows,), FPR of each row, for the rule "matched"
     trial_counts : bool array, for the rule "pooled": whether each row of `rates.detail`, which has the answers to the

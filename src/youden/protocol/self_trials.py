@@ -63,7 +63,7 @@ def check_self_trials(calls: CallBudget | None, settings: Mapping[str, Json]) ->
 
 
 def with_self_trials(plan: Plan, pool: Pool, n_paired: int) -> Plan:
-    """Return a plan that compares agents with self-trials of its agents at its end, which no ability uses.
+    """Return a plan with self-trials of its agents added at its end; no ability uses self-trials.
 
     Parameters
     ----------
@@ -73,12 +73,13 @@ def with_self_trials(plan: Plan, pool: Pool, n_paired: int) -> Plan:
     pool : Pool
         Its pool.
     n_paired : int
-        Maximum number of paired self-trials of each agent; each has an independent one. 0 returns the plan itself.
+        Maximum number of paired self-trials of each agent. As many independent self-trials are added. If 0, the plan itself is
+        returned.
 
     Returns
     -------
     Plan
-        Its self-trials have the trial type SELF_TRIAL, and paired ones have the same item twice.
+        Plan whose self-trials have the trial type SELF_TRIAL. Paired self-trials have the same item twice.
 
     Raises
     ------
@@ -129,7 +130,7 @@ def check_compares_agents(plan: Plan, command: str) -> None:
 
 
 def draw_self_trials(pool: Pool, agent: int, *, n_paired: int, seed: int) -> Trials:
-    """Draw paired self-trials of an agent, each with an independent one after all paired ones.
+    """Draw paired self-trials of an agent, followed by as many independent self-trials.
 
     Parameters
     ----------

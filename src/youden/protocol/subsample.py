@@ -60,7 +60,7 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
     Parameters
     ----------
     plan : Plan
-        Plan to take a part of.
+        Plan from which trials are drawn.
     calls : int or str, optional
         Budget: calls (4000), a percentage of the dense calls ("5%"), or paired trials per agent ("450/agent"). Default:
         all trials that training may use.
@@ -87,9 +87,9 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
     a second time before each was drawn once. Otherwise, single paired trials are drawn, spread evenly over agents, then
     over items; they belong to no block.
 
-    Independent trials get as many calls as in a cyclic plan, 7 to 10%, and the calls that do not fill a block. They are
-    pooled. If the plan has more independent than paired trials, because its judge costs nothing, the default part leaves
-    out the others.
+    Independent trials get as many calls as in a cyclic plan, 7 to 10%, and the calls that do not fill a block. They are pooled.
+    If the plan has more independent than paired trials, because its judge costs nothing, only 7 to 10% of the trials of the
+    default part are independent.
     """
     rows = _find_usable_rows(plan)
     is_paired = plan.trial_type[rows] == PAIRED
@@ -141,8 +141,9 @@ def _make_plan_of_trials(
 ) -> Plan:
     """Make a new plan of some trials of another plan.
 
-    The new plan has no held-out cells (agent, item), because no trial touches those of the other plan. It also has no record of
-    rounds and extensions, which describe how trials were added to the other plan. Its independent trials count as pooled.
+    The new plan has no held-out cells (agent, item), because none of its trials shows the text of a cell that the other plan
+    holds out. It also has no record of rounds and extensions, which describe how trials were added to the other plan. Its
+    independent trials count as pooled.
 
     rows : int array, rows of `plan` with the trials
     n_requested : number of calls that the user requested; there may be fewer trials

@@ -53,8 +53,8 @@ def run(
 ) -> Run:
     """Judge a pool and rank its agents, like the command `youden run`.
 
-    Repeating the call resumes a stopped run, and no stored answer is paid for twice. The function can also be called
-    inside a running event loop, such as that of a notebook.
+    Repeating the call resumes a stopped run, and no stored answer is paid for twice. The function can also be called inside a
+    running event loop, for example in a notebook.
 
     Parameters
     ----------
@@ -93,8 +93,8 @@ def run(
     PoolError, PlanError
         If the pool is invalid, or the plan is impossible on it.
     RunFolderError
-        [run-mismatch]: if the folder contains answers to another plan or of another judge; [run-foreign]: if it is not that
-        of a run, and contains files that a run would replace.
+        [run-mismatch]: if the folder contains answers to another plan or of another judge; [run-foreign]: if the folder does
+        not belong to a run, but contains files that a run would replace.
     BudgetError, TooManyMissingError
         If `max_cost` is reached, or more answers are missing than `max_missing` allows. Answers are stored: repeat the
         call to resume.
@@ -283,8 +283,12 @@ class Run(RunView):
     ) -> Run:
         """Extend the run by agents, items, repeats or calls, like the command `youden extend`.
 
-        One of these combinations must be given: one pool, alone or with `calls`; `calls`, alone or with `focus`;
-        `half_width`, alone or with `agents`; for a search, `top` and `calls`, or `max_regret`, alone or with these two.
+        Set one of these combinations:
+
+        - one pool (`agents`, `items` or `repeats`), alone or with `calls`
+        - `calls`, alone or with `focus`
+        - `half_width`, alone or with `agents`
+        - for a search: `top` and `calls`; or `max_regret`, alone or with `top`, `calls` or both
 
         Parameters
         ----------
@@ -342,6 +346,8 @@ class Run(RunView):
         BudgetError, TooManyMissingError
             If `max_cost` is reached, or too many answers are missing. Answers are stored: repeat the call to resume.
         """
+        self.folder.check_not_imported()
+        self.folder.check_judged()
         limits = {"calls": calls, "half_width": half_width, "top": top, "max_regret": max_regret}
         options: dict[str, Any] = {name: _to_plain(limit) for name, limit in limits.items()}
         for kind, pool in (("agents", agents), ("items", items), ("repeats", repeats)):
@@ -349,11 +355,10 @@ class Run(RunView):
         options["focus"] = [focus] if isinstance(focus, str) else list(focus)
 
         overrides = {"judge": judge, "max_cost": max_cost, "max_missing": max_missing, "target": target}
-        changes = {key: value for key, value in overrides.items() if value is not None}
+        changes = {key: _to_plain(value) for key, value in overrides.items() if value is not None}
         from youden.report.pages.writing import write_report
         from youden.workflows.extend import extend_run, finish_extension, plan_extension
 
-        self.folder.check_not_imported()
         with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as judging_options:
             config = with_default_store(read_run_config(self.folder.file("config.yaml"), changes), usual_store())
             planned = plan_extension(config, **options)
@@ -369,7 +374,7 @@ class Run(RunView):
         *,
         calls: int | str | None = None,
         out: PathOrText | None = None,
-        store: str | None = None,
+        store: PathOrText | None = None,
         seed: int = 0,
         max_cost: float | None = None,
         max_missing: float | None = None,
@@ -390,7 +395,7 @@ class Run(RunView):
             trials per agent. Default: "50/agent", or the calls of an earlier run in `out` if these are more.
         out : str or path, optional
             Folder of the second run. Default: RUN-by-JUDGE.
-        store, seed : str and int, default 0
+        store, seed : str or path, and int, default 0
             Store of answers (default: that of the run) and seed of the selection of trials.
         max_cost : float, optional
             Maximum cost in USD of all requests of this invocation; required for judges that can cost money.
@@ -420,7 +425,7 @@ class Run(RunView):
 
         check_argument("judge", judge, str | PathLike, "Pass the name of a judge, or the path of its .yaml file.")
         overrides = {"calls": calls, "store": store, "seed": seed, "max_cost": max_cost, "max_missing": max_missing}
-        changes: dict[str, object] = {key: value for key, value in overrides.items() if value is not None}
+        changes = {key: _to_plain(value) for key, value in overrides.items() if value is not None}
         if out is not None:
             changes["out"] = fspath(out)
         with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as judging_options:
@@ -433,7 +438,7 @@ class Run(RunView):
     def stress(
         self,
         *,
-        attacks: Sequence[str] = (),
+        attacks: str | Sequence[str] = (),
         base_agent: str | None = None,
         judge: str | None = None,
         max_cost: float | None = None,
@@ -444,9 +449,11 @@ class Run(RunView):
     ) -> Stress:
         """Add attacks to the pool of the run and measure their ranks, like the command `youden stress`.
 
+        An attack is an agent that is built to rank high. It starts from the responses of another agent, the base agent.
+
         Parameters
         ----------
-        attacks : sequence of str, optional
+        attacks : str or sequence of str, optional
             Names of attacks. Default: all.
         base_agent : str, optional
             Agent whose responses the attacks copy. Default: the last of the ranking.
@@ -469,8 +476,8 @@ class Run(RunView):
         Raises
         ------
         ConfigError, BudgetError
-            If an attack is unknown or cannot be planted, or the judge, the store or the cap does not fit; if `max_cost`
-            is reached.
+            If an attack is unknown or cannot be added; if the judge, the store or the cap does not fit; if `max_cost` is
+            reached.
         RunFolderError
             [stress-import]: if the run was imported and has no texts.
         """
@@ -481,7 +488,7 @@ class Run(RunView):
         with _sending_requests(progress=progress) as judging_options:
             planned = plan_stress(
                 self.path,
-                attacks=attacks,
+                attacks=[attacks] if isinstance(attacks, str) else attacks,
                 base_agent=base_agent,
                 judge=judge,
                 max_cost=max_cost,
@@ -527,7 +534,7 @@ def _ensure_pool_on_disk(pool: PoolLike, folder: Path) -> str:
 
     folder : folder of a run, which need not exist
 
-    Raises: RunFolderError [run-foreign] if a pool in memory must be written, and the folder is not that of a run.
+    Raises: RunFolderError [run-foreign] if a pool in memory must be written, but the folder does not belong to a run.
     """
     if isinstance(pool, str | PathLike):
         return fspath(pool)

@@ -141,11 +141,12 @@ class RunView:
     def ranking(self) -> pd.DataFrame:
         """Ranking as a DataFrame with one row per agent, best first.
 
-        Its columns are those of ranking.csv, among them `agent`, `ability`, the bounds `low` and `high` of its 95% interval,
-        and `rank`. The mapping `attrs` has the same keys as for `youden.rank`:
+        It has the columns of ranking.csv, among them `agent`, `ability`, the bounds `low` and `high` of the 95% interval of the
+        ability, and `rank`. The mapping `attrs` has the same keys as for `youden.rank`:
 
         - `unique_best`: id of the agent that is significantly better than all others, or None.
-        - `choice`: agents that are selected as the best, and an upper bound on how much better another agent may be (regret).
+        - `choice`: agents that are selected as the best, and an upper bound on their regret (how much better another agent may
+          be).
         - `signal`: tests whether the judge discriminates (Youden's J is above 0), and whether the abilities differ.
         - `partial`: how much of the run is judged, or None if it is finished.
         - `recommendation`: recommended agents, with the reasons.
@@ -172,7 +173,7 @@ class RunView:
         *,
         target: Target | None = None,
         robust: bool | None = None,
-        trusted: Sequence[str] | None = None,
+        trusted: str | Sequence[str] | None = None,
         families: Mapping[str, str] | PathOrText | None = None,
         labels: PathOrText | None = None,
         rates: bool = False,
@@ -189,11 +190,13 @@ class RunView:
         target : {"items-like-these", "these-items", "items-and-judges"}, optional
             Population that the intervals refer to.
         robust : bool, optional
-            Whether to report the robust ranking first. Ignored if `trusted` is given.
-        trusted : sequence of str, optional
-            Agents that alone score all others. An empty sequence removes the panel.
+            Whether to report the robust ranking first, in which agents that agree suspiciously often count as one partner.
+            Ignored if `trusted` is given.
+        trusted : str or sequence of str, optional
+            Ids of the trusted panel, the agents that alone score all others. An empty sequence removes the panel.
         families : mapping or path, optional
-            Agent → family, or a table with the columns agent and family. An empty mapping removes the families.
+            Mapping of agent id to model family, or the path of a table with the columns agent and family. An empty mapping
+            removes the families.
         labels : str or path, optional
             Table of labels with which the ranking is compared, with a column of agents, optionally one of items, and one or
             several columns of labels. The result is written to labels.json.
@@ -215,11 +218,16 @@ class RunView:
         from youden.data.label_tables import read_families
         from youden.workflows.labels import open_labels, validate
 
+        check_argument("labels", labels, str | PathLike | None, "Pass the path of a table of labels.")
+        if hasattr(families, "columns"):
+            check_argument(
+                "families", families, Mapping, "Pass a mapping, such as `dict(zip(table.agent, table.family))`."
+            )
         folder = self.folder
         table = None if labels is None else open_labels(Path(labels), folder.read_pool().agents)
         if isinstance(families, str | PathLike):
             families = read_families(Path(families))
-        panel = None if trusted is None else tuple(trusted)
+        panel = None if trusted is None else (trusted,) if isinstance(trusted, str) else tuple(trusted)
         rules = folder.fit_settings.rules.with_changes(robust=robust, trusted=panel, families=families)
         write_answers_so_far(folder)
         fit_run(folder, target=target, rules=rules, rates=rates)
@@ -304,14 +312,15 @@ class RunView:
     ) -> Gate:
         """Test whether agents are better, no worse or worse than a baseline, as the command `youden gate` does.
 
-        The interim analysis is recorded in `ledger` and spends alpha; one of the same answers is not counted again.
+        The test is a gate: a non-inferiority test that may be repeated as answers are added. Each test is an interim analysis,
+        which is recorded in `ledger` and spends alpha. A repeated test of the same answers is not counted again.
 
         Parameters
         ----------
         *agents : str
-            New agents; several agents share the alpha.
+            Ids of the new agents. Several agents share alpha, so that the error rate holds for all of them together.
         baseline : str
-            Agent with which they are compared.
+            Id of the agent with which the new agents are compared.
         margin : float in (0, 2), default 0.05
             Largest deficit that still counts as no worse, in units of ability, or of the labels if `labels` are given.
         target : {"items-like-these", "these-items"}, optional
@@ -331,8 +340,8 @@ class RunView:
         -------
         Gate
             `agents` is a tuple of `GateResult`, one per agent, with its `outcome`: "better", "no worse", "undecided" or
-            "worse". The `outcome` of the gate is the last of these that any agent has, so that it is "better" only if all
-            agents are.
+            "worse". The `outcome` of the gate is the least favourable outcome of an agent. It is "better" only if all agents
+            are better.
 
         Raises
         ------
@@ -351,7 +360,7 @@ class RunView:
         for agent in agents:
             check_argument("agents", agent, str, "Pass the id of each agent as an argument of its own.")
         check_argument("baseline", baseline, str, "Pass the id of an agent.")
-        if labels is None and (label, scale) != (None, None):
+        if labels is None and not (label is None and scale is None):
             raise ConfigError(
                 f"`label` and `scale` have an effect only with `labels`: got {label!r} and {scale!r}. Set `labels`, or remove "
                 "them.",
@@ -433,7 +442,7 @@ class RunView:
         Parameters
         ----------
         n : int
-            Number of responses, or all without a label if there are fewer.
+            Number of responses. If fewer responses have no label, the table has all of these.
         out : str or path
             Table to write, a .csv; a .json with the same name records the agents of the responses.
         purpose : {"all", "best"}, default "all"

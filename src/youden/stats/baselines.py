@@ -152,8 +152,8 @@ class IsotonicOnTop(MatrixCompletion):
     -----
     f is the increasing least-squares curve of scores on out-of-fold predictions, linear between its points and constant
     outside them. A cell whose agent or item is in no other fold has no such prediction and is not used. The curve is
-    applied to the model of all cells. This is the paper's "identity + isotonic", which does not state that models are
-    refitted; a curve that is fitted to in-sample predictions overfits.
+    applied to the model of all cells. This is the paper's "identity + isotonic". The paper does not state that models are
+    refitted for each fold. They are refitted here, because a curve that is fitted to in-sample predictions overfits.
     """
 
     def __init__(self, *, n_folds: int = 5, ridge: float = 1e-6, seed: int = 0) -> None:
@@ -253,8 +253,7 @@ class NuclearNorm(MatrixCompletion):
     Parameters
     ----------
     penalty : float, optional
-        Penalty in the unit of scores, at least 0. Default: the scores of `GRID` with the smallest
-        cross-validation error.
+        Penalty in the unit of scores, at least 0. Default: the value of `GRID` with the smallest cross-validation error.
     max_rounds : int, default 300
         Largest number of iterations; it stops earlier if the change is below 1e-5 of the norm of the matrix.
     n_folds : int, default 5
@@ -338,7 +337,7 @@ class NuclearNorm(MatrixCompletion):
 
         scores : float array (n_rows, n_columns); those of unobserved cells are ignored
         observed : bool array of this shape, cells to fit
-        penalty : number that is subtracted from each singular scores
+        penalty : number that is subtracted from each singular value
         start : float array of this shape, first predictions
 
         Returns the predictions, float array of this shape.
@@ -376,7 +375,8 @@ class ImputedSVD(MatrixCompletion):
     rank : int, default 1
         Rank of the approximation, at least 1. The paper uses 5.
     fill : {"agent", "global"}, default "agent"
-        Mean that replaces unobserved cells: of the agent's observed scores, or of all, as in the paper.
+        Mean that replaces unobserved cells: of the agent's observed scores ("agent"), or of all observed scores ("global", as in
+        the paper).
     """
 
     def __init__(self, *, rank: int = 1, fill: Literal["agent", "global"] = "agent") -> None:
@@ -424,8 +424,8 @@ class UVFactorization(MatrixCompletion):
     Parameters
     ----------
     rank : int, default 1
-        Number of factors, at least 1. The paper uses 3. With more than 1, and a third of the cells observed, noise is
-        fitted faster than signal, increasingly with the number of sweeps.
+        Number of factors, at least 1. The paper uses 3. If only a third of the cells was observed, a model with more than 1
+        factor overfits noise, and each further sweep makes it worse.
     ridge : float, default 0.01
         Positive ridge penalty.
     n_sweeps : int, default 20

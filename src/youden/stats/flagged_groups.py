@@ -75,7 +75,7 @@ class FlaggedGroups(ReadOnly):
 
 
 def flag_groups(totals: PairTotals, *, prior_flags: Bools | None = None) -> FlaggedGroups:
-    """Flag groups of agents that agree more than any honest group on record.
+    """Flag groups of agents that agree more than any honest group (without collusion) in recorded runs.
 
     Parameters
     ----------
@@ -87,7 +87,8 @@ def flag_groups(totals: PairTotals, *, prior_flags: Bools | None = None) -> Flag
     Returns
     -------
     FlaggedGroups
-        Flags and clusters. With fewer than 8 agents, or hardly more pairs than agents, only `prior_flags` are flagged.
+        Flags and clusters. If there are fewer than 8 agents, or no more compared pairs than agents, only `prior_flags` are
+        flagged.
 
     Notes
     -----
@@ -98,13 +99,13 @@ def flag_groups(totals: PairTotals, *, prior_flags: Bools | None = None) -> Flag
 
     Candidates are pairs with m − e > max(.2, 2.5 MAD) and a corrected agreement above .3. A group is grown from each
     candidate pair. Agents can join if their pairs with all members are candidates; the one with the largest corrected
-    agreement with the group joins first. The group stops growing when this agreement is lower than that within the
-    group by more than .05 and two standard errors.
+    agreement with the group joins first. The group stops growing when this agreement is more than .05 plus two standard errors
+    below the agreement within the group.
 
-    A group of g of the K agents is flagged if two conditions hold. The corrected agreement of each member with the
-    others reaches the bar c(g) and is not much lower than that among the others. If the group agreed exactly as much as
-    the bar, a sum of answers at least as large as the observed one would have a probability below
-    .0005·C(K, 2)/C(K, g), by the binomial distribution with the mean answer Σn(e + c(g)(1 − e))/Σn.
+    A group of g of the K agents is flagged if two conditions hold. First, the corrected agreement of each member with the others
+    reaches the bar c(g), and is not much lower than the agreement of the others with each other. Second, if the group agreed
+    exactly as much as the bar, a sum of answers at least as large as the observed one would have a probability below .0005·C(K,
+    2)/C(K, g), by the binomial distribution with the mean answer Σn(e + c(g)(1 − e))/Σn.
 
     References
     ----------
@@ -175,9 +176,9 @@ class PairAgreement(NamedTuple):
     def from_totals(cls, totals: PairTotals) -> PairAgreement:
         """Compare the answers about each pair of agents with the predictions of a robust additive model.
 
-        The prediction of an answer is the sum of the effects of both agents, plus its standard error. The excess of a pair
-        is the sum of its answers minus that of their predictions. A pair is a candidate if its excess is so large that it
-        may be part of a flagged group.
+        The prediction of an answer is the sum of the effects of both agents, plus its standard error. The excess of a pair is the
+        sum of its answers minus the sum of their predictions. A pair is a candidate if its excess is so large that it may be part
+        of a flagged group.
 
         Parameters
         ----------
@@ -272,7 +273,8 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
 def _find_next_member(pairs: PairAgreement, group: list[int]) -> int | None:
     """Find the agent that agrees most with a group, and check that it agrees about as much as the members with each other.
 
-    Agreement is corrected: it is the part of the possible excess of the answers over their prediction that is reached.
+    Agreement is corrected for the abilities of the agents: it is the excess of the answers over their predictions, divided by the
+    largest possible excess.
 
     pairs : answers to all pairs of agents, and their excess
     group : positions of the members

@@ -127,7 +127,8 @@ MAX_ITEMS = 10_000_000
 def item_share_squares(n_blocks: int, n_items: int) -> float:
     """Compute Σ_j p_j², with p_j the share of item j in the blocks of a cyclic plan.
 
-    It is 1/n_blocks if no item has two blocks, and 1/n_items if all items have equally many.
+    In a block, each agent has two trials on one item. The result is 1/n_blocks if no item has two blocks, and 1/n_items if all
+    items have equally many blocks.
 
     Examples
     --------
@@ -282,8 +283,8 @@ def _find_smallest(suffices: Callable[[int], bool], limit: int) -> int | None:
 def min_regret_bound(components: AgentVariances, n_items: int) -> float:
     """Compute the smallest regret bound that a number of items allows, however many trials there are.
 
-    The regret bound is an upper confidence bound on how much better the best agent is than the selected one. Here it is that
-    of two agents with equal abilities.
+    The regret bound is an upper confidence bound on how much better the best agent is than the selected one. Here it is the bound
+    for two agents with equal abilities.
 
     Parameters
     ----------
@@ -303,7 +304,7 @@ def min_regret_bound(components: AgentVariances, n_items: int) -> float:
 
 
 def half_width_for_regret(max_regret: float, n_agents: int) -> float:
-    """Compute the half-width of abilities with which a selection among equal agents reaches a regret bound.
+    """Compute the half-width that abilities need so that a selection among equal agents has a given regret bound.
 
     The regret bound is a simultaneous upper 95% confidence bound on how much better the best agent is than the selected one.
 

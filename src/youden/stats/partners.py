@@ -132,8 +132,8 @@ class PairTotals:
         -----
         The standard error of the mean answer to agents i and k is √(max(v, v_i, v_k)/w), with w the total weight of the
         answers. v is the variance of all answers around the means of their pairs, and v_i is the variance of the answers
-        to the pairs of agent i. The variance is not estimated from the pair alone: if two agents always agree, their
-        answers do not vary.
+        to the pairs of agent i. The variance is not estimated from the pair alone: if two agents always agree, their answers do
+        not vary, and the standard error would be 0.
         """
         # add the entries of both orders of each pair
         pair_total = self.total + self.total.T
@@ -205,7 +205,7 @@ class PartnerWeights(ReadOnly):
 
 
 def uniform_weights(n_agents: int) -> PartnerWeights:
-    """Give all partners the same weight, as the plain ranking does.
+    """Give all partners of an agent the same weight, as in the plain ranking, in which no partner is preferred.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ class WeightedAbilities(ReadOnly):
     ability : float array (n_agents,)
         Abilities, on the scale of a mean over all other agents; NaN for an agent without a partner of positive weight.
     effect : float array (n_agents,)
-        Additive effects a_i from which the abilities are computed; NaN like these.
+        Additive effects a_i from which the abilities are computed; NaN for the same agents.
     covariance : CentredCovariance
         Covariance of the distances from the mean, for items like these.
     """
@@ -333,8 +333,8 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     Notes
     -----
     The effects solve Σ_k W_ik·Σ_t w_t·(y_t − a_i − a_k) = 0 for each agent i, the inner sum over the trials of i and k,
-    with y the answers minus the mean answer to their item, plus the mean of all answers. As the effects of partners are
-    subtracted, partners affect an agent's ability only through the noise of these effects.
+    with y the answers minus the mean answer to their item, plus the mean of all answers. The effects of partners are subtracted.
+    Partners therefore affect an agent's ability only through the noise of these effects.
 
     The ability is θ_i = (K − 2)/(K − 1)·a_i + c, with K agents and c = K/(K − 1) times the mean effect of the agents,
     weighted by `partners.importance`. With equal weights it is the mean over the partners. The covariance is clustered by

@@ -200,7 +200,7 @@ def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
     Parameters
     ----------
     quantile : float in [0, 1]
-        Share of the agents whose confidence intervals are at most as wide as that of the agent; 1 for the agent with the
+        Share of the agents whose confidence intervals are at most as wide as the interval of the agent; 1 for the agent with the
         widest interval. At quantiles of at most 0.5, the components are those of the average agent.
     kind : {"graded", "yes or no", "lexical"}
         Kind of answers.
@@ -223,7 +223,7 @@ def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
 
 
 def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
-    """Forecast Spearman's ρ between the ranking of a plan and that of the dense design, which makes all comparisons.
+    """Forecast Spearman's ρ between the ranking from a plan and the ranking from all comparisons (the dense design).
 
     Parameters
     ----------
@@ -235,10 +235,10 @@ def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
     Returns
     -------
     ReferenceRange or None
-        Mean ρ of the reference data sets, and the expected range for a new pool. The range is wider than that of the data
-        sets: the distance of the lower bound from a perfect ρ of 1 is 4 times the largest distance in the data sets, and
-        that of the upper bound is a quarter of the smallest. None for fewer than 60 or more than 900 trials, for which
-        there are no measurements.
+        Mean ρ of the reference data sets, and the expected range for a new pool. The range is wider than the range of the data
+        sets: the distance of the lower bound from a perfect ρ of 1 is 4 times the largest distance in the data sets, and the
+        distance of the upper bound is a quarter of the smallest distance. None for fewer than 60 or more than 900 trials, for
+        which there are no measurements.
     """
     rho = _interpolate_in_trials(trials, [data.rho for data in REFERENCE_DATA[kind]])
     if rho is None:
@@ -290,7 +290,8 @@ def expected_regret(trials: float, *, search: bool) -> ReferenceRange | None:
     Returns
     -------
     ReferenceRange or None
-        Range of the mean regret over the reference data sets; None outside the measured numbers of trials.
+        Range of the mean regret over the reference data sets; None for fewer than 60 or more than 900 trials, for which there are
+        no measurements.
     """
     return _interpolate_in_trials(trials, REGRET["search" if search else "uniform"])
 
@@ -308,7 +309,8 @@ def expected_regret_bound(trials: float, *, search: bool) -> ReferenceRange | No
     Returns
     -------
     ReferenceRange or None
-        Range of the mean regret bound over the reference data sets; None outside the measured numbers of trials.
+        Range of the mean regret bound over the reference data sets; None for fewer than 60 or more than 900 trials, for which
+        there are no measurements.
     """
     return _interpolate_in_trials(trials, REGRET_BOUND["search" if search else "uniform"])
 
@@ -328,7 +330,7 @@ def _interpolate_in_trials(trials: float, measured_values: Sequence[tuple[float,
 
 
 def widen_half_widths(half_width: ReferenceRange) -> ReferenceRange:
-    """Widen a range of half-widths over the reference data sets to one for a new pool.
+    """Widen a range of half-widths in the reference data sets, so that it probably contains the half-widths in a new pool.
 
     Parameters
     ----------
@@ -338,7 +340,7 @@ def widen_half_widths(half_width: ReferenceRange) -> ReferenceRange:
     Returns
     -------
     ReferenceRange
-        The range with its bounds divided or multiplied by `WIDTH_FACTOR`.
+        The range with its lower bound divided by `WIDTH_FACTOR` and its upper bound multiplied by it; same mean.
     """
     low, mean, high = half_width
     return ReferenceRange(low / WIDTH_FACTOR, mean, high * WIDTH_FACTOR)

@@ -86,16 +86,25 @@ def _decode(text: str | bytes) -> str:
 
 
 def _parse_tolerantly(text: str | bytes) -> ParsedJson:
-    """Parse JSON without a byte order mark; the last value of a repeated key counts. Raises JSONDecodeError."""
+    """Parse JSON, and replace what strict JSON does not allow, as far as possible.
+
+    Strict JSON is parsed by orjson, which is fast. A text that orjson refuses is parsed again by the module `json`. If an
+    object has a key twice, the last value counts.
+
+    text : JSON without a byte order mark
+
+    Raises: JSONDecodeError, by orjson, if neither parser accepts the text.
+    """
     try:
         return ParsedJson(orjson.loads(text))
     except orjson.JSONDecodeError as error:
-        strict_error = error
+        error_of_orjson = error
     n_nonfinite = 0
 
-    def parse_float(digits: str) -> float:
+    def parse_float(literal: str) -> float:
+        """Convert a number or a constant such as "NaN", and count it if it is not finite."""
         nonlocal n_nonfinite
-        number = float(digits)
+        number = float(literal)
         if not math.isfinite(number):
             n_nonfinite += 1
         return number
@@ -105,14 +114,16 @@ def _parse_tolerantly(text: str | bytes) -> ParsedJson:
             _decode(text), strict=False, parse_constant=parse_float, parse_float=parse_float, parse_int=_parse_int
         )
         replacer = _SurrogateReplacer()
-        encodable = replacer.replace(value)
+        value_without_surrogates = replacer.replace(value)
     except (ValueError, RecursionError):
-        raise strict_error from None
-    return ParsedJson(encodable, n_nonfinite, replacer.n_texts)
+        raise error_of_orjson from None
+    return ParsedJson(value_without_surrogates, n_nonfinite, replacer.n_texts)
 
 
 def check_unique_keys(text: str) -> None:
     """Check that no object in a JSON text has a key twice.
+
+    A text that is nested too deeply for the module `json` is not checked. The callers refuse it for another reason.
 
     Parameters
     ----------
@@ -127,15 +138,15 @@ def check_unique_keys(text: str) -> None:
         If the text is not JSON.
     """
 
-    def check_keys(pairs: list[tuple[str, Any]]) -> None:
-        if len(dict(pairs)) == len(pairs):
-            return
-        n_uses = Counter(key for key, _ in pairs)
-        ((key, _),) = n_uses.most_common(1)
-        raise _make_repeated_key_error(key, text)
+    def check_keys(members: list[tuple[str, Any]]) -> None:
+        """Check the keys of one object, whose members are pairs of a key and a value."""
+        key_counts = Counter(key for key, _ in members)
+        if len(key_counts) < len(members):
+            [(most_frequent_key, _)] = key_counts.most_common(1)
+            raise _make_repeated_key_error(most_frequent_key, text)
 
-    # a second pass, because orjson does not report repeated keys
-    with suppress(RecursionError):  # callers refuse values that are nested so deeply
+    # orjson does not report repeated keys. The parsed value is not used: `json` calls `check_keys` for each object.
+    with suppress(RecursionError):
         json.loads(text, strict=False, object_pairs_hook=check_keys, parse_constant=str, parse_float=str, parse_int=str)
 
 

@@ -112,7 +112,7 @@ def to_file_name(name: str) -> str:
 
 
 def is_device(name: str) -> bool:
-    """Return whether Windows allows no folder of this name: a device, or a name that ends in a dot or a space.
+    """Return whether Windows forbids a folder name: the name of a device, or a name that ends in a dot or a space.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def redact_location(location: str | Path) -> str:
 
 def mask_password(message: str, location: str) -> str:
     """Replace the password of `location`, and the location itself, in a message of a library about it."""
-    for password in _passwords_in(location):
+    for password in _find_passwords(location):
         message = message.replace(password, "…")
     return message.replace(location, redact_location(location))
 
@@ -236,7 +236,7 @@ def mask_passwords(message: str) -> str:
     return _PASSWORD.sub(r"\1…", _CREDENTIALS.sub(r"\1@", message))
 
 
-def _passwords_in(location: str) -> set[str]:
+def _find_passwords(location: str) -> set[str]:
     """Return the passwords in the location of a store, as written and decoded: after the user, and in query parameters."""
     credentials = location.partition("://")[2].rpartition("@")[0]
     password = credentials.partition(":")[2]

@@ -63,7 +63,8 @@ def split_reasoning(reply: str) -> Answer:
     Returns
     -------
     Answer
-        What follows the last closing tag.
+        `text` is the text after the last reasoning block: the whole reply if there is no block, and None if a block is not
+        finished. `reasoned` says whether the reply contains reasoning.
 
     Examples
     --------

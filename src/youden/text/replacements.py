@@ -24,9 +24,9 @@ class Replacements:
     """Location of the first replacement, such as "a.jsonl, line 7"; empty if there was none."""
 
     def add(self, *, n_nonfinite: int = 0, n_texts: int = 0, location: Path | str) -> None:
-        """Count values that were replaced at one location, in place.
+        """Add the numbers of values that were replaced at one location to the counts.
 
-        Of all locations, only the first one with a replacement is kept.
+        The location is kept if it is the first one at which a value was replaced.
 
         Parameters
         ----------
@@ -38,10 +38,11 @@ class Replacements:
         location : Path or str
             The file, with the line if it is known.
         """
-        if n_nonfinite or n_texts:
-            self.n_nonfinite += n_nonfinite
-            self.n_texts += n_texts
-            self.first = self.first or str(location)
+        self.n_nonfinite += n_nonfinite
+        self.n_texts += n_texts
+        was_replaced = n_nonfinite > 0 or n_texts > 0
+        if was_replaced and not self.first:
+            self.first = str(location)
 
     def describe(self) -> str:
         """Format a note on what was replaced; an empty string if nothing was replaced.

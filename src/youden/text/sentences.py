@@ -74,20 +74,38 @@ def describe_similar_names(names: Iterable[str]) -> str:
     >>> describe_similar_names(["GPT", "llama"])
     ''
     """
-    names_by_key: dict[str, list[str]] = {}
-    for name in names:
-        names_by_key.setdefault(_simplify_name(name), []).append(name)
-    variants: list[str] = []
-    for key in sorted(key for key, similar_names in names_by_key.items() if len(similar_names) > 1):
-        variants += sorted(names_by_key[key])
-    if not variants:
+    similar_names = _list_similar_names(names)
+    if not similar_names:
         return ""
-    ellipsis = ", …" if len(variants) > _MAX_VARIANTS else ""
-    first_variants = variants[:_MAX_VARIANTS]
-    displayed = {unicodedata.normalize("NFKC", repr(name)) for name in first_variants}
-    quote = repr if len(displayed) == len(first_variants) else ascii  # `ascii` shows how names that look equal differ
-    listed = ", ".join(map(quote, first_variants))
+
+    listed_names = similar_names[:_MAX_VARIANTS]
+    quoted_names = [repr(name) for name in listed_names]
+    n_different_looks = len({unicodedata.normalize("NFKC", quoted_name) for quoted_name in quoted_names})
+    if n_different_looks < len(listed_names):
+        # escape sequences show how names that look equal differ
+        quoted_names = [ascii(name) for name in listed_names]
+    listed = ", ".join(quoted_names)
+    ellipsis = ", …" if len(similar_names) > _MAX_VARIANTS else ""
     return f"names that differ only in case, spaces, invisible characters or Unicode form count as different: {listed}{ellipsis}"
+
+
+def _list_similar_names(names: Iterable[str]) -> list[str]:
+    """List the names that have the same simple form as another name; see `_simplify_name`.
+
+    Names with the same simple form follow each other, in the order of the alphabet.
+
+    >>> _list_similar_names(["GPT", "llama", "gpt"])
+    ['GPT', 'gpt']
+    """
+    names_by_simple_form: dict[str, list[str]] = {}
+    for name in names:
+        names_by_simple_form.setdefault(_simplify_name(name), []).append(name)
+
+    similar_names: list[str] = []
+    for _, group in sorted(names_by_simple_form.items()):
+        if len(group) > 1:
+            similar_names += sorted(group)
+    return similar_names
 
 
 def _simplify_name(name: str) -> str:
@@ -116,7 +134,7 @@ def describe_empty_responses(n: int) -> str:
 
 
 def suggest_name(name: str, choices: Sequence[str], *, max_shown: int = 10) -> str:
-    """Format a sentence that lists the valid names, for an error about an invalid name.
+    """Suggest the most similar valid name for an invalid one, and list the valid names, for an error message.
 
     Parameters
     ----------
@@ -130,7 +148,8 @@ def suggest_name(name: str, choices: Sequence[str], *, max_shown: int = 10) -> s
     Returns
     -------
     str
-        The choice that is most similar to `name`, if one is similar, and the first choices.
+        One or two sentences: a question with the choice that is most similar to `name`, if one is similar, and a list of the
+        first choices.
 
     Examples
     --------
@@ -158,10 +177,10 @@ def format_with_interval(
     low, high : float or None
         Bounds of the interval. There is no interval if a bound is None or NaN, or if the bounds are equal.
     digits : int, default 2
-        Digits after the decimal point; more are shown if the bounds would otherwise be equal.
+        Minimum number of digits after the decimal point. There are more if the two bounds would look equal.
     method : str, optional
-        Name of the interval's method. If it begins with "none: ", the text after that is shown as the reason for a
-        missing interval.
+        Name of the method by which the interval was computed, which is not shown. If there is no interval, the text "none: "
+        and the reason, which is shown.
 
     Examples
     --------
@@ -173,10 +192,11 @@ def format_with_interval(
     '1.00 (no interval: a perfect rank correlation gives none)'
     """
     if low is None or high is None or not low < high:
-        reason = method.removeprefix("none: ")
-        note = f" (no interval: {reason})" if reason != method else ""
+        note = ""
+        if method.startswith("none: "):
+            note = f" (no interval: {method.removeprefix('none: ')})"
         return f"{value:.{digits}f}{note}"
-    digits = _distinguishing_digits(low, high, digits)
+    digits = _choose_digits(low, high, digits)
     return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
@@ -197,11 +217,11 @@ def format_signed_interval(low: float | None, high: float | None, *, digits: int
     """
     if low is None or high is None:
         return "–"
-    digits = _distinguishing_digits(low, high, digits)
+    digits = _choose_digits(low, high, digits)
     return f"{low:+.{digits}f} … {high:+.{digits}f}"
 
 
-def _distinguishing_digits(low: float, high: float, digits: int) -> int:
+def _choose_digits(low: float, high: float, digits: int) -> int:
     """Return the smallest number of digits after the decimal point, at least `digits`, with which two bounds differ."""
     while round(low, digits) == round(high, digits) and digits < _MAX_DIGITS:
         digits += 1
@@ -212,10 +232,10 @@ _MAX_RECOGNITION_DIGITS = 2
 
 
 def format_recognitions(*abilities: float) -> list[str]:
-    """Format abilities per 100 comparisons, as reports show them.
+    """Format abilities as numbers of recognitions in 100 comparisons, as reports show them.
 
-    An ability of 0.61 becomes 61: in 100 comparisons, the judge recognizes 61 more pairs of responses to the same item than
-    it would by chance.
+    An ability of 0.61 becomes 61. A recognition is a pair of responses to the same item about which the judge answers yes. In 100
+    comparisons, it recognizes 61 pairs more than by chance.
 
     Parameters
     ----------
@@ -225,8 +245,8 @@ def format_recognitions(*abilities: float) -> list[str]:
     Returns
     -------
     list of str
-        100 times each ability, all with the same number of decimals: 0, or up to 2 if different abilities would otherwise
-        look equal.
+        100 times each ability. All have the same number of decimals: the smallest one with which different abilities look
+        different, at most 2.
 
     Examples
     --------
@@ -235,13 +255,11 @@ def format_recognitions(*abilities: float) -> list[str]:
     """
     percentages = [100 * ability for ability in abilities]
     n_distinct = len(set(abilities))
-    digits = 0
-    while digits < _MAX_RECOGNITION_DIGITS:
-        rounded = {round(percentage, digits) for percentage in percentages}
-        if len(rounded) >= n_distinct:
+    for digits in range(_MAX_RECOGNITION_DIGITS + 1):
+        rounded = [round(percentage, digits) + 0.0 for percentage in percentages]  # adding 0.0 converts −0.0 to 0.0
+        if len(set(rounded)) >= n_distinct:
             break
-        digits += 1
-    return [f"{round(percentage, digits) + 0.0:.{digits}f}" for percentage in percentages]  # + 0.0 turns −0 into 0
+    return [f"{number:.{digits}f}" for number in rounded]
 
 
 def format_responses(n_cells: int, n_responses: int, n_missing: int) -> str:
@@ -263,7 +281,7 @@ def format_responses(n_cells: int, n_responses: int, n_missing: int) -> str:
 
 
 def format_recognition_difference(difference: float) -> str:
-    """Format a difference of abilities, such as a regret bound, in comparisons of 100.
+    """Format a difference of abilities, such as a regret bound, as a number of comparisons per 100.
 
     Examples
     --------
@@ -280,7 +298,7 @@ def format_items_compared(n_items: int, n_compared: int, *, by: str = "") -> str
     Parameters
     ----------
     n_items, n_compared : int
-        The numbers; the second is left out if they are equal.
+        Number of items, and number of items that were compared. If they are equal, only one number is shown.
     by : str, optional
         Text that follows "compared", such as " by every judge"; not shown if the numbers are equal.
 
@@ -310,7 +328,7 @@ def format_count(n: int, noun: str, singular_verb: str = "", plural_verb: str = 
     noun : str
         Noun in the singular; the plural is formed with "s".
     singular_verb, plural_verb : str, optional
-        Verb after the noun if `n` is 1, and otherwise; pass both or neither.
+        Verb after the noun: the first if `n` is 1, else the second. Pass both or neither.
 
     Examples
     --------

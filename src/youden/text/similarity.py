@@ -199,16 +199,17 @@ def sum_shared_weights(
     weights : float array (n_words,) or (n_words, n_weightings)
         Weight of each word, or several weightings at once.
     chunk_words : int, optional
-        Largest number of words of pairs that are in memory at a time; a single pair may exceed it.
+        The pairs are processed in chunks to limit memory. A chunk has about this number of distinct words, summed over its texts.
 
     Returns
     -------
     float array (n_pairs,) or (n_pairs, n_weightings)
         Sum of the weights of the shared words, which is not normalized by the length of the texts.
     """
-    n_words = np.diff(matrix.indptr).astype(np.int64)
-    n_words_so_far = np.cumsum(n_words[first] + n_words[second])
-    chunk_of_pair = n_words_so_far // chunk_words
+    # number the pairs by chunk, so that a chunk ends where the cumulative number of words passes a multiple of `chunk_words`
+    n_words_of_text = np.diff(matrix.indptr).astype(np.int64)
+    n_words_of_pair = n_words_of_text[first] + n_words_of_text[second]
+    chunk_of_pair = np.cumsum(n_words_of_pair) // chunk_words
     chunk_starts = np.flatnonzero(np.diff(chunk_of_pair)) + 1
 
     weight_sums = np.zeros((len(first), *weights.shape[1:]))

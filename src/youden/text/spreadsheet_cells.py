@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def is_run_by_spreadsheets(text: str) -> bool:
-    """Return whether a spreadsheet may run a field with this text.
+    """Return whether a spreadsheet may run a field with this text as a formula.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def is_number(text: str) -> bool:
 
 
 def guard(text: str) -> str:
-    """Put an apostrophe before a text that a spreadsheet may run.
+    """Put an apostrophe before a text that a spreadsheet may run as a formula; return other texts unchanged.
 
     Examples
     --------

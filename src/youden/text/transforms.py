@@ -94,11 +94,30 @@ def sample_sentences(text: str, rng: np.random.Generator, *, n: int = 3) -> str:
 
 
 def take_central_sentences(text: str, rng: np.random.Generator, *, n: int = 3, skip: int = 0) -> str:
-    """Return the most central sentences by TextRank, in the order of the text.
+    """Return the most central sentences by TextRank, in the order of the text, joined by spaces.
 
-    The `skip` most central sentences are left out, and the `n` next ones are returned, joined by spaces; `skip` is reduced
-    if fewer than `n` would remain. Only the first 40 sentences of the text are ranked. If there are at most `n` of them, all are
-    returned. `rng`, a parameter of every transform, is not used. Raises ConfigError [transform-option] unless n ≥ 1 and skip ≥ 0.
+    Only the first 40 sentences of the text are ranked. If they are at most `n`, all are returned.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    rng : numpy.random.Generator
+        Not used; every transform has this parameter.
+    n : int, default 3
+        Number of sentences to return.
+    skip : int, default 0
+        Number of the most central sentences that are left out. If fewer than `n` sentences would remain, fewer are left out.
+
+    Returns
+    -------
+    str
+        The selected sentences. A text without a sentence is returned unchanged.
+
+    Raises
+    ------
+    ConfigError
+        [transform-option]: unless n ≥ 1 and skip ≥ 0.
 
     References
     ----------
@@ -108,10 +127,10 @@ def take_central_sentences(text: str, rng: np.random.Generator, *, n: int = 3, s
     sentences = split_sentences(text)[:MAX_RANKED_SENTENCES]
     if len(sentences) <= n:
         return " ".join(sentences) or text
-    order = _rank_by_centrality(tuple(sentences))
-    start = min(skip, len(sentences) - n)
-    chosen = np.sort(order[start : start + n])
-    return " ".join(sentences[position] for position in chosen)
+    most_central_first = _rank_by_centrality(tuple(sentences))
+    n_skipped = min(skip, len(sentences) - n)
+    selected = most_central_first[n_skipped : n_skipped + n]
+    return " ".join(sentences[position] for position in np.sort(selected))
 
 
 @lru_cache(maxsize=128)
@@ -237,7 +256,7 @@ FILLER = (
 
 
 def substitute_synonyms(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
-    """Replace a random share of the English words that have synonyms by one of these, in the same case.
+    """Replace a random share of the English words that have synonyms by a synonym in the same letter case.
 
     Words of fewer than 4 letters are kept. `rng` selects the words and their synonyms. Raises ConfigError
     [transform-option] unless 0 ≤ share ≤ 1, and [synonyms-missing] if the thesaurus is not installed.
@@ -261,10 +280,11 @@ def _substitute_word(word: str, rng: np.random.Generator, *, share: float) -> st
 
 
 def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str:
-    """Insert an empty phrase after every `every` sentences. The sentences are joined by spaces.
+    """Insert empty phrases, such as "All in all, this is an interesting point.", between the sentences of a text.
 
-    Raises ConfigError [transform-option] unless every ≥ 1. A text without a sentence is returned unchanged. `rng` orders the
-    phrases. Each phrase occurs once before any phrase is repeated.
+    With `every` = 2, a phrase follows the second sentence, the fourth, and so on. Sentences and phrases are joined by spaces. The
+    phrases come in random order, which `rng` draws. Each phrase occurs once before any phrase is repeated. A text without a
+    sentence is returned unchanged. Raises ConfigError [transform-option] unless every ≥ 1.
     """
     check_option(every, "1 or more", fits=every >= 1, option="every")
     sentences = split_sentences(text)
@@ -281,11 +301,12 @@ def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str
 
 
 def append_filler(text: str, rng: np.random.Generator, *, share: float = 1.0) -> str:
-    """Append random empty phrases until they have at least `share` times as many words as the text.
+    """Append random empty phrases to a text.
 
-    In scripts without spaces between words, each character of the text counts as a word. Text and phrases are joined by
-    spaces. `rng` selects the phrases, which may repeat. A blank text is returned unchanged, and so is any text if `share` is
-    0. Raises ConfigError [transform-option] unless 0 ≤ share ≤ 100.
+    Phrases are added until their number of words is at least `share` times the number of words of the text. In scripts without
+    spaces between words, each character of the text counts as a word. Text and phrases are joined by spaces. `rng` selects
+    the phrases, which may repeat. A blank text is returned unchanged, and so is any text if `share` is 0. Raises ConfigError
+    [transform-option] unless 0 ≤ share ≤ 100.
     """
     check_option(share, "a number from 0 to 100", fits=0 <= share <= 100, option="share")
     min_words = share * len(split_pieces(text))
@@ -406,14 +427,14 @@ def apply_steps(text: str, steps: Sequence[Step], rng: np.random.Generator) -> s
     text : str
         Text to transform.
     steps : sequence of Step
-        Functions of a text and of `rng` that return a text.
+        Transforms with their options, in the order in which they are applied.
     rng : numpy.random.Generator
         Source of all random choices.
 
     Returns
     -------
     str
-        The transformed text; the same text without steps.
+        The transformed text; `text` itself if there are no steps.
 
     Examples
     --------

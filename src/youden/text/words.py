@@ -192,7 +192,7 @@ def segment_texts(texts: Iterable[str]) -> SegmentedTexts:
     Parameters
     ----------
     texts : iterable of str
-        The texts, whose words are those of `split_words`.
+        The texts. `split_words` defines what a word is.
 
     Returns
     -------
@@ -219,14 +219,14 @@ def mean_lengths(texts: Objects) -> Floats:
     Returns
     -------
     float array (n_agents,)
-        NaN for an agent without responses.
+        Mean number of words per response; NaN for an agent without responses.
     """
     n_agents, n_items = texts.shape
     texts_in_file = find_file_texts(texts)
     means = np.full(n_agents, np.nan)
     for agent in range(n_agents):
         # fast path: the bytes of all responses of the agent, if they are consecutive in a file and none is missing
-        joined_responses = None if texts_in_file is None else texts_in_file.joined(agent)
+        joined_responses = None if texts_in_file is None else texts_in_file.read_joined_row(agent)
         if joined_responses is not None and _is_ascii_or_separator(joined_responses):
             means[agent] = _count_ascii_words(joined_responses) / n_items
             continue
@@ -246,18 +246,19 @@ def _count_words(texts: Sequence[str]) -> int:
 
 
 def _is_ascii_or_separator(text: bytes) -> bool:
-    """Return whether a text in UTF-8 contains only ASCII characters, dashes and quotation marks, which separate words.
+    """Return whether a text in UTF-8 contains only ASCII characters and frequent punctuation marks, which separate words.
 
-    Dashes are U+2010 to U+2015, and quotation marks U+2018 to U+2026. Each of them has three bytes: E2, 80 and a third one.
+    The marks are dashes (U+2010 to U+2015), and quotation marks, bullets and ellipses (U+2018 to U+2026). Each of them has three
+    bytes in UTF-8: E2, 80 and a third one.
     """
     code = np.frombuffer(text, dtype=np.uint8)
     non_ascii = code[code >= 128]
-    if len(non_ascii) % 3:  # another character, because each dash or quotation mark has three bytes
+    if len(non_ascii) % 3:  # another character, because each of these marks has three bytes
         return False
     first, second, third = non_ascii.reshape(-1, 3).T
     is_dash = (third >= 0x90) & (third <= 0x95)
-    is_quotation_mark = (third >= 0x98) & (third <= 0xA6)
-    is_separator = (first == 0xE2) & (second == 0x80) & (is_dash | is_quotation_mark)
+    is_other_mark = (third >= 0x98) & (third <= 0xA6)
+    is_separator = (first == 0xE2) & (second == 0x80) & (is_dash | is_other_mark)
     return bool(is_separator.all())
 
 
@@ -267,9 +268,13 @@ def _count_ascii_words(text: bytes) -> int:
     The text contains only characters that `_is_ascii_or_separator` allows.
     """
     code = np.frombuffer(b" " + text, dtype=np.uint8)
-    # differences of unsigned bytes wrap around, so a character below "a" or "0" gives a large number
-    is_letter = (code | 32) - ord("a") < 26
+    lower_case_code = code | 32  # lower and upper case of an ASCII letter differ only in this bit
+
+    # One comparison tests both bounds: the difference of unsigned bytes is large if the character is below "a" or "0".
+    is_letter = lower_case_code - ord("a") < 26
     is_digit = code - ord("0") < 10
     is_in_word = is_letter | is_digit
+
+    # the space before the text is not in a word, so that the first character can begin one
     begins_word = is_in_word[1:] & ~is_in_word[:-1]
     return int(np.count_nonzero(begins_word))

@@ -124,7 +124,7 @@ def format_unknown_key(key: str, choices: Iterable[str] = ()) -> str:
 
 _MAX_NODES = 100_000
 """Largest number of values in a text; with nested aliases, a short text could define any number of values."""
-_FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*\n(.*)\Z", re.DOTALL)
+_FRONT_MATTER = re.compile(r"\A---\s*\n(?P<yaml>.*?)\n---\s*\n(?P<body>.*)\Z", re.DOTALL)
 _MERGE, _INTEGER, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("merge", "int", "float"))
 _MISLEADING_NUMBER = re.compile(r"[-+]?0[0-7_]+|.*:.*")
 """Octal and sexagesimal numbers of YAML 1.1."""
@@ -218,12 +218,12 @@ def split_front_matter(text: str) -> FrontMatter | None:
     Parameters
     ----------
     text : str
-        Text that may begin with YAML between two lines of three hyphens.
+        Text that may begin with front matter: YAML between two lines of three hyphens.
 
     Returns
     -------
     FrontMatter or None
-        None if the text does not begin with front matter.
+        The parsed front matter and the text after it; None if the text does not begin with front matter.
 
     Raises
     ------
@@ -233,8 +233,9 @@ def split_front_matter(text: str) -> FrontMatter | None:
     match = _FRONT_MATTER.match(text)
     if match is None:
         return None
-    first_line = text.count("\n", 0, match.start(1)) + 1
-    return FrontMatter(parse_yaml(match[1], first_line=first_line), match[2])
+    first_yaml_line = text.count("\n", 0, match.start("yaml")) + 1
+    head = parse_yaml(match["yaml"], first_line=first_yaml_line)
+    return FrontMatter(head, match["body"])
 
 
 class _Loader(yaml.SafeLoader):
@@ -252,21 +253,24 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _count_nodes(self, node: yaml.Node, counts: dict[int, float]) -> float:
-        """Count the values in a node.
+        """Count the values in a node: the node itself and all values inside it.
 
-        A node that occurs several times, by aliases, is counted each time. The count of a node that contains itself is
-        infinite.
+        An alias refers to another node, whose values are counted once per alias. The count of a node that contains an alias of
+        itself is infinite.
 
-        counts : number of values of each node that has been counted, by id of the node; changed in place
+        counts : counts of the nodes that have been counted already, by id of the node; the node is added
         """
-        if id(node) not in counts:
-            counts[id(node)] = math.inf  # for a node that contains itself
-            children: Sequence[yaml.Node] = ()
-            if isinstance(node, yaml.MappingNode):
-                children = list(chain.from_iterable(node.value))  # pairs of a key and a value
-            elif not isinstance(node, yaml.ScalarNode):
-                children = node.value
-            counts[id(node)] = 1 + sum(self._count_nodes(child, counts) for child in children)
+        if id(node) in counts:
+            return counts[id(node)]
+
+        # This value is returned if the node is reached again while its own children are counted. It then contains itself.
+        counts[id(node)] = math.inf
+        children: Sequence[yaml.Node] = ()
+        if isinstance(node, yaml.MappingNode):
+            children = list(chain.from_iterable(node.value))  # pairs of a key and a value
+        elif not isinstance(node, yaml.ScalarNode):
+            children = node.value
+        counts[id(node)] = 1 + sum(self._count_nodes(child, counts) for child in children)
         return counts[id(node)]
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
@@ -289,9 +293,10 @@ class _Loader(yaml.SafeLoader):
             names.add(name)
 
     def construct_decimal(self, node: yaml.ScalarNode) -> int | float:
-        """Convert a number, but reject one that YAML 1.1 does not read as a decimal number: `0100` is 64, and `1:30` is 90.
+        """Convert a number in a YAML text to an int or a float.
 
-        Raises yaml.MarkedYAMLError for a number with a leading zero or a colon.
+        YAML 1.1 reads a number with a leading zero as octal and a number with a colon as sexagesimal: `0100` is 64, and `1:30` is
+        90. Few people know this, so that both are refused: they raise yaml.MarkedYAMLError.
         """
         if _MISLEADING_NUMBER.fullmatch(node.value):
             problem = (

@@ -32,3 +32,23 @@ def check_argument(name: str, value: object, expected: type | UnionType, remedy:
     """
     if not isinstance(value, expected):
         raise ConfigError(f"`{name}` has the wrong type: got {type(value).__name__}. {remedy}", slug="argument-type")
+
+
+def is_data_frame(value: object) -> bool:
+    """Return whether a value is a pandas DataFrame. Pandas is not imported, and a table of another package is none."""
+    return hasattr(value, "columns") and hasattr(value, "iloc")
+
+
+def describe_no_frame(value: object) -> str:
+    """Describe a value that is no pandas DataFrame by its type, with the remedy if it is a table of another package.
+
+    Examples
+    --------
+    >>> describe_no_frame({})
+    'got dict.'
+    """
+    name = type(value).__name__
+    if not hasattr(value, "to_pandas"):
+        return f"got {name}."
+    package, _, _ = type(value).__module__.partition(".")
+    return f"got {package}.{name}. Convert it by its method `to_pandas()`."

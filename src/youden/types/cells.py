@@ -92,12 +92,13 @@ class CellIndex(ReadOnly):
         Parameters
         ----------
         agent, item : int array
-            Rows and columns of the cells, of the same shape. The index must contain every cell; this is not checked.
+            Agent and item of each cell, as positions. Both arrays have the same shape. The index must contain every cell; this is
+            not checked.
 
         Returns
         -------
         int64 array
-            Positions, of the shape of `agent`.
+            Position of each cell in the index, with the shape of `agent`.
         """
         codes = item * self.n_agents + agent
         if self._position_by_code is None:
@@ -139,14 +140,14 @@ class CellIndex(ReadOnly):
         return matrix
 
     def iter_chunks(self) -> Iterator[tuple[slice, slice]]:
-        """Split the cells into chunks of consecutive items that fit in the cache of a processor.
+        """Split the cells into chunks of consecutive items. A chunk is small enough for the cache of a processor.
 
         Yields
         ------
         cells : slice
-            Positions, in this index, of the cells of the chunk.
+            Range of the positions of the chunk's cells in this index.
         items : slice
-            Columns of the matrix to which these cells belong.
+            Range of the chunk's items, which are columns of the matrix (n_agents, n_items).
         """
         n_items_per_chunk = max(1, CELLS_IN_CACHE // self.n_agents)
         item_bounds = [*range(0, self.n_items, n_items_per_chunk), self.n_items]
@@ -162,7 +163,7 @@ class CellIndex(ReadOnly):
         Parameters
         ----------
         *values : float array (n_cells,)
-            One value per cell of the index, in each array.
+            One or more arrays, each with one value per cell of the index.
 
         Yields
         ------

@@ -51,8 +51,8 @@ class PartnerRules:
         Parameters
         ----------
         robust : bool, optional
-            Which ranking is reported first: the robust ranking (True) or the plain ranking (False). The trusted panel is
-            removed. Ignored if `trusted` is given.
+            Which ranking is reported first: the robust ranking, in which a group of suspiciously similar agents counts as one
+            partner (True), or the plain ranking (False). Setting it removes the trusted panel. Ignored if `trusted` is given.
         trusted : sequence of str, optional
             Ids of the agents of the trusted panel. The trusted ranking is then reported first. An empty sequence removes the
             panel and reports the plain ranking first.
@@ -62,7 +62,7 @@ class PartnerRules:
         Returns
         -------
         PartnerRules
-            New rules; arguments that are None leave their part unchanged.
+            New rules. If an argument is None, the old value is kept.
         """
         rules = self
         if families is not None:

@@ -157,13 +157,13 @@ class Progress(Protocol):
         n : int, default 1
             Number of completed steps.
         failed : int, default 0
-            Number of them that ended without an answer.
+            Number of completed steps that ended without an answer.
         usd : float, default 0
-            Their cost in USD; not NaN, because calls of unknown price are refused before they are sent.
+            Cost of the completed steps in USD. Never NaN, because calls of unknown price are refused before they are sent.
         cached : int, default 0
-            Number of them whose answer came from the store.
+            Number of completed steps whose answer came from the store.
         reason : str, default ""
-            Reason for the failures, such as "refused"; empty if none failed.
+            Reason for the failures, such as "refused"; empty if no step failed.
         """
         ...
 
@@ -197,8 +197,8 @@ class Verdicts(ReadOnly):
     Raises
     ------
     PlanError
-        [verdicts-length]: if a column does not have one value per trial; [verdicts-missing]: if `answer` and
-        `missing_reason` contradict each other.
+        [verdicts-length]: if a column is not an array with one value per trial; [verdicts-range]: if `answer` does not
+        contain numbers; [verdicts-missing]: if `answer` and `missing_reason` contradict each other.
     """
 
     plan: Plan
@@ -244,12 +244,10 @@ class Verdicts(ReadOnly):
         if self.votes is not None:
             per_trial["votes"] = self.votes.T
         for name, column in per_trial.items():
-            if column is not None and len(column) != n:
-                raise PlanError(
-                    f"Verdicts do not fit their plan: got {len(column)} values in {name} for {n} trials. "
-                    "Pass one value per trial of the plan, in its order.",
-                    slug="verdicts-length",
-                )
+            if column is not None:
+                _check_column(name, column, n_trials=n)
+        if self.answer.dtype.kind not in "fiub":
+            raise _range_error(f"values of the type {self.answer.dtype}")
         has_no_answer = np.isnan(self.answer)
         has_reason = self.missing_reason != 0
         n_contradictions = int((has_no_answer != has_reason).sum())
@@ -276,6 +274,12 @@ class Verdicts(ReadOnly):
         """Whether the trial has an answer: bool array (n_trials,)."""
         return np.asarray(self.missing_reason == 0)
 
+    def check_range(self) -> None:
+        """Raise PlanError [verdicts-range] if an answer is not from 0 to 1."""
+        outside = self.answer[(self.answer < 0) | (self.answer > 1)]
+        if outside.size:
+            raise _range_error(f"{outside[0]:g}")
+
     @property
     def n_pending(self) -> int:
         """Number of trials without an outcome so far; 0 unless the run is unfinished."""
@@ -283,19 +287,23 @@ class Verdicts(ReadOnly):
 
     @property
     def reused(self) -> Bools:
-        """Whether the answer was stored already, so that this run sent no request for it: bool array (n_trials,)."""
+        """Whether the answer is from an earlier run, so that this run made no call for it: bool array (n_trials,).
+
+        All elements are False if the judge reports no request hashes or no durations.
+        """
         if self.request_hash is None or self.seconds is None:
             return np.zeros(len(self), dtype=np.bool_)
 
-        # trials whose answers come from a call of this run have a duration or a cost; NaN is an unknown cost
+        # A call has a duration or a cost. The cost of a call without a known price is NaN, that of a trial without a call is 0.
         has_call = self.seconds > 0
         if self.usd is not None:
             has_call |= np.isnan(self.usd) | (self.usd > 0)
 
         # one call answers all trials with the same request hash
-        is_answered_by_call = np.isin(self.request_hash, self.request_hash[has_call])
-        has_stored_answer = self.answered & (self.request_hash != b"")
-        return np.asarray(has_stored_answer & ~is_answered_by_call)
+        hashes_of_calls = self.request_hash[has_call]
+        is_answered_by_call = np.isin(self.request_hash, hashes_of_calls)
+        has_known_answer = self.answered & (self.request_hash != b"")
+        return np.asarray(has_known_answer & ~is_answered_by_call)
 
     def rates(self) -> Rates:
         """Compute the rates of every ordered pair of agents on every item with trials.
@@ -308,10 +316,10 @@ class Verdicts(ReadOnly):
 
         Notes
         -----
-        The true-positive rate (TPR) is the mean answer to the paired trials of a pair on an item. The false-positive
-        rate (FPR) is the mean answer to its independent trials there. A missing answer counts as missing, never as 0.
-        If the independent trials of the plan are pooled, pairs that have only independent trials are in `detail` but
-        have no row. If a plan has no answers, all rates are NaN.
+        The true-positive rate (TPR) of a pair on an item is the mean answer to its paired trials on the item. The false-positive
+        rate (FPR) is the mean answer to its independent trials on the item. A missing answer counts as missing, never as 0. If
+        the independent trials of the plan are pooled, a pair that has only independent trials is in `detail` but has no row. If a
+        plan has no answers, all rates are NaN.
 
         References
         ----------
@@ -334,3 +342,29 @@ class Verdicts(ReadOnly):
         """Cost in USD of the calls made for these verdicts and for their calibration; reused answers cost nothing."""
         usd = 0.0 if self.usd is None else float(self.usd.sum())
         return self.usd_calibration + usd
+
+
+def _check_column(name: str, column: object, *, n_trials: int) -> None:
+    """Raise PlanError [verdicts-length] unless a column of verdicts is an array with one value per trial."""
+    if not isinstance(column, np.ndarray):
+        raise PlanError(
+            f"Columns of verdicts must be NumPy arrays: got {type(column).__name__} in {name}. Pass an array with one value "
+            "per trial of the plan, in its order.",
+            slug="verdicts-length",
+        )
+    shape_text = f"{len(column)} values" if column.ndim == 1 else f"the shape {column.shape}"
+    if len(column) != n_trials or (name != "votes" and column.ndim != 1):
+        raise PlanError(
+            f"Verdicts do not fit their plan: got {shape_text} in {name} for {n_trials} trials. "
+            "Pass one value per trial of the plan, in its order.",
+            slug="verdicts-length",
+        )
+
+
+def _range_error(problem: str) -> PlanError:
+    """Make the error for answers that are no numbers from 0 to 1, with what was found instead."""
+    return PlanError(
+        f"Answers must be numbers from 0 to 1, or NaN if missing: got {problem}. Rescale the answers, with 1 for yes and 0 for "
+        "no.",
+        slug="verdicts-range",
+    )

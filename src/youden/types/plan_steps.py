@@ -48,7 +48,7 @@ class Rounds(ReadOnly):
 
     @classmethod
     def first(cls, n_agents: int, *, n_paired: int | None) -> Rounds:
-        """Create the rounds of a plan that has only its pilot, which samples all agents.
+        """Create the rounds of a new plan: only the pilot, which is the first round and samples all agents.
 
         Parameters
         ----------
@@ -70,9 +70,9 @@ class Rounds(ReadOnly):
         Parameters
         ----------
         start : int
-            Number of its first block.
+            Number of the first block of the new round.
         active : bool array (n_agents,)
-            Agents that it samples.
+            Agents that the new round samples.
 
         Returns
         -------
@@ -92,15 +92,15 @@ class Rounds(ReadOnly):
 
     @classmethod
     def from_json(cls, n_paired: int | None, rounds: Sequence[tuple[int, Sequence[int]]], *, n_agents: int) -> Rounds:
-        """Create rounds from values in the JSON of `to_json`.
+        """Create rounds from the values that `to_json` writes.
 
         Parameters
         ----------
         n_paired : int or None
             Maximum number of paired trials in all rounds together; None for no limit.
         rounds : sequence of (int, sequence of int)
-            Number of the first block of each round, and positions of the agents that the round samples. The first round is the
-            pilot. In the JSON, each element of `turns` has the two values under the keys `start` and `agents`.
+            One pair per round: the number of its first block (the value "start" in the JSON), and the positions of the agents
+            that it samples (the value "agents"). The first round is the pilot.
         n_agents : int
             Number of agents of the plan.
 
@@ -109,10 +109,10 @@ class Rounds(ReadOnly):
         Rounds
             One round per element of `rounds`.
         """
-        starts = tuple(start for start, _ in rounds)
+        starts = tuple(start for start, _agents in rounds)
         active = np.zeros((len(rounds), n_agents), dtype=np.bool_)
-        for index, (_, agents) in enumerate(rounds):
-            active[index, np.array(agents, dtype=np.int64)] = True
+        for round_number, (_start, agents) in enumerate(rounds):
+            active[round_number, list(agents)] = True
         return cls(n_paired, starts, active)
 
 

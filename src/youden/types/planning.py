@@ -138,7 +138,7 @@ class Design(Protocol):
         Parameters
         ----------
         eligible : bool array (n_agents, n_items)
-            Cells that may be compared: those with a response that are not held out.
+            Cells that may be compared. These are the cells that have a response and are not held out.
         rng : numpy.random.Generator
             Source of all random numbers.
 
@@ -220,7 +220,7 @@ class Cost:
         Returns
         -------
         int or None
-            Number of calls; None if all remaining calls can be made, if there is no cap, or if a price is unknown.
+            Number of calls. None in three cases: all remaining calls can be made, there is no cap, or a price is unknown.
 
         Examples
         --------
@@ -487,8 +487,8 @@ class Plan:
     def n_dense_calls(self) -> int:
         """Number of calls of the dense design, which compares all agents on all items; 0 for a plan of self-trials.
 
-        A budget such as "5%" is a percentage of this number. The number is 2·K·(K − 1)·J for K agents and J items, and half of
-        that for preferences, which need no independent trials.
+        A budget such as "5%" is a percentage of this number. For K agents and J items, the number is 2·K·(K − 1)·J. If the judge
+        is asked for preferences, it is half as large, because no independent trials are needed.
         """
         if self.is_self_plan:
             return 0
@@ -507,7 +507,7 @@ class Plan:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 (hexadecimal) of the comparisons, the split into training and held-out cells, and the digest of the pool."""
+        """SHA-256 (hexadecimal) of the comparisons, the training and held-out cells, and the digest of the pool."""
         hasher = hashlib.sha256(f"{self.pool_digest} {self.split.rule}".encode())
         hasher.update(np.packbits(self.split.holdout).tobytes())
         columns = self.trials.columns()

@@ -202,8 +202,9 @@ class Pool(ReadOnly):
         agents, items : tuple of Agent, tuple of Item
             Agents (rows of the arrays) and items (columns).
         texts_by_repeat : sequence of object array (n_agents, n_items)
-            First responses, second responses, and so on, at least one array; None for a missing response. An agent may have a
-            later response to an item only if it has all earlier ones. This is not checked.
+            One array per repeat, at least one: the first array has the first response of each agent to each item, the second
+            array the second responses, and so on. None for a missing response. If a response exists, all earlier responses of the
+            agent to the item must exist; this is not checked.
         name : str
             Name of the pool.
 
@@ -236,7 +237,8 @@ class Pool(ReadOnly):
         agents : sequence of Agent
             New agents. Their ids must differ from those of the pool, which is not checked.
         texts_by_repeat : sequence of object array (n_new_agents, n_items)
-            Their first responses, second responses, and so on, in memory; None for a missing response.
+            One array per repeat, in memory: the first responses of the new agents, their second responses, and so on. None for a
+            missing response.
 
         Returns
         -------
@@ -254,7 +256,8 @@ class Pool(ReadOnly):
         items : sequence of Item
             New items. Their ids must differ from those of the pool, which is not checked.
         texts_by_repeat : sequence of object array (n_agents, n_new_items)
-            First responses of all agents to them, second responses, and so on, in memory; None for a missing response.
+            One array per repeat, in memory: the first responses of all agents to the new items, the second responses, and so on.
+            None for a missing response.
 
         Returns
         -------
@@ -281,7 +284,7 @@ class Pool(ReadOnly):
         Returns
         -------
         list of object array
-            One array per repeat. If the pool has fewer repeats than the new texts, or more, the missing part of an array is
+            One array per repeat. If the pool and the new texts have different numbers of repeats, the missing part of an array is
             filled with None.
         """
         no_texts: Objects = np.full((self.n_agents, self.n_items), None, dtype=object)
@@ -339,15 +342,18 @@ class Pool(ReadOnly):
     def _encode_row(self, row: int) -> bytes:
         """Encode the texts of one row of `all_texts`, the responses of an agent to all items, as a JSON array in ASCII.
 
-        The texts of a large pool are in a file, with a separator between two texts. If all texts of the row are ASCII, and none
-        contains the separator itself, they are read and encoded together, which is faster.
+        The texts of a large pool are in a file, with the byte `SEPARATOR` between two texts. If all texts of the row are ASCII,
+        and none contains this byte, they are read and encoded together, which is faster.
         """
         file_texts = find_file_texts(self.all_texts)
-        joined = None if file_texts is None else file_texts.joined(row)
-        if joined is None or not joined.isascii() or joined.count(SEPARATOR) != self.n_items - 1:
-            return _to_ascii_json(self.all_texts[row].tolist())
-        encoded = orjson.dumps(joined.decode())
-        return b"[" + encoded.replace(SEPARATOR, b'","') + b"]"
+        joined_texts = None if file_texts is None else file_texts.read_joined_row(row)
+        if joined_texts is not None and joined_texts.isascii():
+            contains_only_separators = joined_texts.count(SEPARATOR) == self.n_items - 1
+            if contains_only_separators:
+                # one JSON string of all texts; replacing its separators by "," gives one string per text
+                encoded = orjson.dumps(joined_texts.decode())
+                return b"[" + encoded.replace(SEPARATOR, b'","') + b"]"
+        return _to_ascii_json(self.all_texts[row].tolist())
 
 
 def _find_present(texts: Objects) -> Bools:

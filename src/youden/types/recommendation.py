@@ -95,8 +95,8 @@ class JudgeSignalFacts:
     def judge_reason(self) -> str:
         """Reason why the answers of the judge do not support a recommendation; empty if the judge discriminates.
 
-        A judge discriminates if the interval of J, its true-positive minus its false-positive rate, lies above 0. The reason
-        states whether J is unknown, below 0, or too uncertain.
+        Youden's J of a judge is its true-positive rate minus its false-positive rate. The judge discriminates if the interval of
+        J lies above 0. The reason states whether J is unknown, below 0, or too uncertain.
         """
         if self.discriminates:
             return ""
@@ -113,7 +113,7 @@ class JudgeSignalFacts:
 
     @property
     def judge_remedy(self) -> str:
-        """What to do if the judge does not discriminate, as an imperative sentence; see `judge_reason` for the cases."""
+        """Imperative sentence that tells the user what to do if the judge does not discriminate; see `judge_reason`."""
         was_fitted_by_earlier_version = not self.method
         if was_fitted_by_earlier_version:
             return "Run `youden fit RUN`."

@@ -281,19 +281,19 @@ class Scores(ReadOnly):
         agent_ids: tuple[str, ...],
         item_ids: tuple[str, ...],
     ) -> Scores:
-        """Create scores from matrices.
+        """Create scores from matrices. The values in the matrices are not checked.
 
         Parameters
         ----------
         value : float array (n_agents, n_items)
-            Scores in [−1, 1], which is not checked; NaN for a cell without a score.
+            Score of each cell (the response of an agent to an item), in [−1, 1]; NaN for a cell without a score.
         weight : float array (n_agents, n_items)
-            Number of answered paired trials of each cell (an agent on an item). It must be greater than 0, which is not checked.
-            It is not read if the cell has no score.
+            Number of answered paired trials of each cell with a score, greater than 0. Other elements are ignored.
         role : {"train", "holdout"}
             Whether the scores are for training or held out.
         kind : {"row", "symmetric"}
-            One order of the two responses, or the mean over both orders.
+            Trials from which the scores were computed. "row": only trials in which the agent's response comes first. "symmetric":
+            trials in both orders.
         agent_ids, item_ids : tuple of str
             Ids of the agents, by row, and of the items, by column.
 
@@ -312,7 +312,8 @@ class Scores(ReadOnly):
                 f"The weights do not fit the scores: got the shape {weight.shape} for {value.shape}. Pass one weight per score.",
                 slug="weights-shape",
             )
-        index = CellIndex.from_mask(~np.isnan(value))
+        has_score = ~np.isnan(value)
+        index = CellIndex.from_mask(has_score)
         cells = ScoredCells(index, value[index.agent, index.item], weight[index.agent, index.item])
         return cls(cells, role, kind, agent_ids, item_ids)
 

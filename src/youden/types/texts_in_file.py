@@ -83,8 +83,8 @@ class TextsInFile:
         with os.fdopen(os.dup(self._file), "rb") as file:
             return TextsInFile(file, start=start, n_bytes=n_bytes, lengths=lengths)
 
-    def joined(self, agent: int) -> bytes | None:
-        """Read all texts of an agent at once.
+    def read_joined_row(self, agent: int) -> bytes | None:
+        """Read all texts of an agent at once, without dividing them into texts.
 
         Parameters
         ----------
@@ -94,19 +94,21 @@ class TextsInFile:
         Returns
         -------
         bytes or None
-            The texts in UTF-8, with `SEPARATOR` between them. None if a text is missing, if the texts are not
-            contiguous in the order of the items, or if they exceed `MAX_JOINED_BYTES`.
+            The texts in UTF-8, with `SEPARATOR` between them. None if a text is missing, if the texts do not follow each other
+            in the file in the order of the items, or if they exceed `MAX_JOINED_BYTES`.
         """
         start = self._start[agent]
         n_bytes = self._n_bytes[agent]
+        has_all_texts = (start >= 0).all()
         next_start = start + n_bytes + len(SEPARATOR)
         is_contiguous = (start[1:] == next_start[:-1]).all()
 
-        first_byte = int(start[0])
-        n_joined_bytes = int(start[-1] + n_bytes[-1]) - first_byte
-        if first_byte < 0 or n_joined_bytes > MAX_JOINED_BYTES or not is_contiguous:
+        row_start = int(start[0])
+        row_end = int(start[-1] + n_bytes[-1])
+        n_row_bytes = row_end - row_start
+        if not has_all_texts or not is_contiguous or n_row_bytes > MAX_JOINED_BYTES:
             return None
-        return os.pread(self._file, n_joined_bytes, first_byte)
+        return os.pread(self._file, n_row_bytes, row_start)
 
     def __len__(self) -> int:
         return len(self._start)
@@ -159,54 +161,56 @@ class TextsInFile:
         flat_texts: NDArray[np.object_] = np.full(start.size, None, dtype=object)
         flat_start = start.ravel()
 
-        # positions of the texts in the order of the file; missing texts, which start at −1, come first and are left out
+        # indexes of the texts in the order of the file; missing texts, which start at −1, come first and are left out
         n_missing = np.count_nonzero(flat_start < 0)
-        positions = np.argsort(flat_start, kind="stable")[n_missing:]
-        if not len(positions):
+        in_order_of_file = np.argsort(flat_start, kind="stable")[n_missing:]
+        if not len(in_order_of_file):
             return flat_texts.reshape(start.shape)
 
-        first_bytes = flat_start[positions]
-        end_bytes = first_bytes + n_bytes.ravel()[positions]
+        starts = flat_start[in_order_of_file]
+        ends = starts + n_bytes.ravel()[in_order_of_file]
         texts: list[str] = []
-        for first, stop in pairwise(_find_chunk_bounds(first_bytes, end_bytes)):
-            texts += self._read_chunk(first_bytes[first:stop].tolist(), end_bytes[first:stop].tolist())
-        flat_texts[positions] = texts
+        for first_text, next_chunk in pairwise(_find_chunk_bounds(starts, ends)):
+            chunk = slice(first_text, next_chunk)
+            texts += self._read_chunk(starts[chunk].tolist(), ends[chunk].tolist())
+        flat_texts[in_order_of_file] = texts
         return flat_texts.reshape(start.shape)
 
-    def _read_chunk(self, first_bytes: list[int], end_bytes: list[int]) -> list[str]:
+    def _read_chunk(self, starts: list[int], ends: list[int]) -> list[str]:
         """Read adjacent texts at once.
 
-        first_bytes, end_bytes : positions in the file of the first byte of each text and of the byte after its last one,
-            in ascending order
+        starts, ends : position in the file of the first byte of each text, and of the byte after its last one, in ascending
+            order
         """
-        offset = first_bytes[0]
-        data = os.pread(self._file, end_bytes[-1] - offset, offset)
-        bounds = [(first - offset, end - offset) for first, end in zip(first_bytes, end_bytes, strict=True)]
+        offset = starts[0]
+        data = os.pread(self._file, ends[-1] - offset, offset)
+        bounds = [(start - offset, end - offset) for start, end in zip(starts, ends, strict=True)]
         if data.isascii():
             # decoding all texts at once is faster; bytes and characters have the same positions
             decoded = data.decode("ascii")
-            return [decoded[first:end] for first, end in bounds]
-        return [data[first:end].decode() for first, end in bounds]
+            return [decoded[start:end] for start, end in bounds]
+        return [data[start:end].decode() for start, end in bounds]
 
 
-def _find_chunk_bounds(first_bytes: NDArray[np.int64], end_bytes: NDArray[np.int64]) -> list[int]:
+def _find_chunk_bounds(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[int]:
     """Divide texts in a file into chunks that can be read at once.
 
-    The texts of a chunk are adjacent in the file, with only a separator between them. A new chunk begins after each gap, and
-    with the first text that begins at or after a multiple of `CHUNK_BYTES`. A chunk therefore has fewer than `CHUNK_BYTES`
-    bytes before its last text.
+    The texts of a chunk follow each other in the file, with only a separator between them. A new chunk begins after each gap.
+    A new chunk also begins with the first text that starts at or after a multiple of `CHUNK_BYTES`. Therefore, a chunk has at
+    most `CHUNK_BYTES` bytes plus the length of its last text.
 
-    first_bytes, end_bytes : int64 array (n_texts,), first byte of each text and the byte after its last one, in ascending order
+    starts, ends : int64 array (n_texts,), position in the file of the first byte of each text, and of the byte after its
+        last one, in ascending order
 
     Returns the number of the first text of each chunk, and n_texts at the end.
     """
-    is_gap = first_bytes[1:] - end_bytes[:-1] != len(SEPARATOR)
+    follows_gap = starts[1:] - ends[:-1] != len(SEPARATOR)
 
-    # the file consists of parts of CHUNK_BYTES bytes; a text belongs to the part in which it begins
-    part_of_file = first_bytes // CHUNK_BYTES
-    is_next_part = part_of_file[1:] != part_of_file[:-1]
-    later_chunks = np.flatnonzero(is_gap | is_next_part) + 1
-    return [0, *later_chunks.tolist(), len(first_bytes)]
+    # the file consists of parts of CHUNK_BYTES bytes; a text belongs to the part in which it starts
+    part_of_file = starts // CHUNK_BYTES
+    is_in_next_part = part_of_file[1:] != part_of_file[:-1]
+    later_chunks = np.flatnonzero(follows_gap | is_in_next_part) + 1
+    return [0, *later_chunks.tolist(), len(starts)]
 
 
 def find_file_texts(texts: object) -> TextsInFile | None:

@@ -211,7 +211,8 @@ class Trials(ReadOnly):
         role : int
             Index into `ROLES`.
         first, second : bool array (n_trials,) or float, default 1
-            Weights for the first and for the second agent: True for 1, False for 0, or one weight for all trials.
+            Weights of the trials for the first and for the second agent. An array has one weight per trial (True for 1, False for
+            0); a number is the weight of all trials.
 
         Returns
         -------
@@ -253,7 +254,8 @@ class Trials(ReadOnly):
             If only some parts have these columns, they are filled with 1 in the other parts.
         """
         if not parts:
-            return cls.paired(*np.empty((3, 0), dtype=np.int32))
+            no_positions = np.empty(0, dtype=np.int32)
+            return cls.paired(no_positions, no_positions, no_positions)
         if len(parts) == 1:
             return parts[0]
         if any(part.first_repeat is not None for part in parts):
@@ -312,8 +314,9 @@ class Trials(ReadOnly):
     def text_rows(self, n_agents: int) -> tuple[Ids, Ids]:
         """Return the rows of `Pool.all_texts` that contain the texts of the trials.
 
-        This table has one row per agent and repeat: row (repeat − 1) · n_agents + agent. Repeats count the responses of an
-        agent to an item from 1. Trials without the columns `first_repeat` and `second_repeat` show the first responses.
+        `Pool.all_texts` has one row per agent and repeat. Row (repeat − 1) · n_agents + agent has the texts of this agent and
+        repeat, where repeat 1 is the first response to an item, 2 the second one, and so on. Trials without the columns
+        `first_repeat` and `second_repeat` show the first responses.
 
         Parameters
         ----------
@@ -332,7 +335,10 @@ class Trials(ReadOnly):
         return first_row, second_row
 
     def weight_by_agent(self, rows: Bools, n_agents: int) -> Floats:
-        """Sum the weights of selected trials by agent, as first and as second agent; a self-trial counts twice.
+        """Sum the weights of selected trials by agent.
+
+        Each trial counts for its first and for its second agent. A self-trial, in which one agent is both, therefore counts
+        twice.
 
         Parameters
         ----------
@@ -358,8 +364,8 @@ class Trials(ReadOnly):
         Returns
         -------
         Trials
-            The same trials; `replicate` is the number of earlier trials with the same comparison. It is 0 for self-trials,
-            because no two of them compare the same responses.
+            The same trials; `replicate` is the number of earlier trials with the same comparison. It is 0 for a self-trial,
+            because no two self-trials compare the same responses.
         """
         codes = self._comparison_codes()
         sorted_codes = np.sort(codes)

@@ -128,7 +128,7 @@ class Viewer:
     def _make_run_line(self, name: str, folder: RunFolder) -> RunLine:
         """Make the entry of one run for the page that lists all runs.
 
-        A run that cannot be read is listed as incomplete, with the error, so that it does not hide the other runs.
+        If the run cannot be read, it is listed as incomplete, with the error, so that the page still shows the other runs.
 
         name : name of the run as displayed
         folder : folder of the run
@@ -195,20 +195,19 @@ class Viewer:
     def _make_trial_filter(self, run: _OpenRun, request: Request) -> TrialFilter:
         """Make the filter that selects the trials to display, from the query of a request.
 
-        The parameters with fixed values, such as "trial_type", were checked before. `match_names` finds the agents and items.
-
         run : run with the trials and the responses
-        request : request whose query may contain "agent", "item", "trial_type", "kind", "answer" and "text"; a parameter that is
-            missing does not restrict the trials
+        request : request whose query may contain "agent", "item", "trial_type", "kind", "answer" and "text". A parameter that is
+            missing does not restrict the trials. `_check_choices` must have checked "trial_type", "kind" and "answer".
 
         Raises: HTTPException 400 if a text to search for is too long.
         """
         query, plan = request.query_params, run.trials.plan
 
-        # cells (agent, item) whose responses contain the words; the search is slow, so all pages of a query share its result
-        search = query.get("text", "")
-        search_responses = partial(find_cells, plan, run.sources.pool, search)
-        cells = self._get_cached(("words", request.path_params["name"]), (run, search), search_responses)
+        # The search through all responses is slow. Its result is cached for all pages of the same search in the same run.
+        search_text = query.get("text", "")
+        search_responses = partial(find_cells, plan, run.sources.pool, search_text)
+        cache_key = ("words", request.path_params["name"])
+        matching_cells = self._get_cached(cache_key, (run, search_text), search_responses)
 
         return TrialFilter(
             agents=match_names(plan.agent_ids, query.get("agent", "")),
@@ -216,8 +215,8 @@ class Viewer:
             trial_type=query.get("trial_type"),
             kind=query.get("kind"),
             answer=cast(Any, query.get("answer")),
-            words=search,
-            cells=cells,
+            words=search_text,
+            cells=matching_cells,
         )
 
     def _get_names(self, request: Request) -> Response:
@@ -254,33 +253,37 @@ class Viewer:
         )
 
     def _show_comparison(self, request: Request) -> Response:
-        """Show the comparison of two runs, which the query parameters `one` and `two` name."""
+        """Show the comparison of two runs. The query parameters `one` and `two` are their names."""
         query = request.query_params
         name_a, folder_a = self._find_run(query.get("one", ""))
         name_b, folder_b = self._find_run(query.get("two", ""))
         file_times = get_file_times(folder_a), get_file_times(folder_b)
-        data: Comparison = self._get_cached(
+        comparison: Comparison = self._get_cached(
             ("pair", name_a, name_b), file_times, partial(Comparison, folder_a, folder_b)
         )
-        live = None
-        if data.trials:
-            # address from which the page loads the trials of the first run with the answers of both
-            live = f"/run/{quote(name_a, safe='')}/trials?against={quote(name_b, safe='')}"
-        return HTMLResponse(render_comparison(data, live=live, home="/"))
+
+        # address from which the page loads the trials of the first run with the answers of both runs
+        trials_address = None
+        if comparison.trials:
+            trials_address = f"/run/{quote(name_a, safe='')}/trials?against={quote(name_b, safe='')}"
+        return HTMLResponse(render_comparison(comparison, live=trials_address, home="/"))
 
     def _open_run(self, request: Request) -> _OpenRun:
-        """Open the trials of the run that the path of a request names.
+        """Open the trials of the run whose name is in the path of a request, such as /run/NAME/trials.
 
-        If the query parameter `against` names another run, each trial also gets the answer of that run to the same trial.
+        The query parameter `against` may be the name of a second run. If it is set, each trial also gets the answer of the second
+        run to the same trial.
         """
         name, folder = self._find_run(request.path_params["name"])
-        run = self._get_cached(("trials", name), get_file_times(folder), partial(_read_run, folder))
+        file_times = get_file_times(folder)
+        run = self._get_cached(("trials", name), file_times, partial(_read_run, folder))
         if "against" not in request.query_params:
             return run
-        other_name, other_folder = self._find_run(request.query_params["against"])
-        cache_key = ("against", name, other_name)
-        file_times = get_file_times(folder), get_file_times(other_folder)
-        return self._get_cached(cache_key, file_times, partial(_with_other_answers, run, folder, other_folder))
+
+        second_name, second_folder = self._find_run(request.query_params["against"])
+        file_times_of_both = file_times, get_file_times(second_folder)
+        add_second_answers = partial(_add_answers_of_second_run, run, folder, second_folder)
+        return self._get_cached(("against", name, second_name), file_times_of_both, add_second_answers)
 
     def _find_run(self, name: str) -> tuple[str, RunFolder]:
         """Return the name and the folder of a run; raise HTTPException 404 if there is no such run."""
@@ -322,11 +325,11 @@ def _read_run(folder: RunFolder) -> _OpenRun:
     return _OpenRun(TrialBook(verdicts), Sources(folder, find_calling_judge(verdicts)))
 
 
-def _with_other_answers(run: _OpenRun, folder: RunFolder, other_folder: RunFolder) -> _OpenRun:
-    """Return the run with the answers of another run to the same trials."""
+def _add_answers_of_second_run(run: _OpenRun, folder: RunFolder, second_folder: RunFolder) -> _OpenRun:
+    """Return a run whose trials also have the answers of a second run to the same trials."""
     verdicts = _read_verdicts(folder)
-    other_answers = match_answers(verdicts, _read_verdicts(other_folder))
-    return replace(run, trials=TrialBook(verdicts, other_answers))
+    second_answers = match_answers(verdicts, _read_verdicts(second_folder))
+    return replace(run, trials=TrialBook(verdicts, second_answers))
 
 
 def _read_verdicts(folder: RunFolder) -> Verdicts:
@@ -347,25 +350,25 @@ def _check_choices(query: QueryParams) -> None:
             raise HTTPException(400, f"{name} is one of: {', '.join(choices)}.")
 
 
-def _ranking_to_json(progress: LiveState) -> dict[str, object]:
-    """Convert the ranking of an unfinished run to the JSON from which the live page shows it.
+def _ranking_to_json(state: LiveState) -> dict[str, object]:
+    """Convert the ranking of an unfinished run to JSON, for the page that shows the progress of the run.
 
-    progress : state of the run, with the ranking by the answers so far; the ranking is empty if it is not possible yet
+    state : state of the run, with the ranking by the answers so far. The ranking is empty if there are too few answers.
 
-    Returns three keys: "ranking", one object per agent; "headings" of the additional columns; and "figures", the drawings of the
-    ranking.
+    Returns three keys: "ranking" has one object per agent, "headings" has the headings of the additional columns, and "figures"
+    has the drawings of the ranking.
     """
-    columns = displayed_columns(progress.ranking)
+    columns = displayed_columns(state.ranking)
     rows = []
-    for agent in progress.ranking:
+    for agent in state.ranking:
         cells: list[Json] = [printable(format_cell(agent, column)) for column in columns]
         rows.append(_agent_to_json(agent, cells))
 
-    source = f"the store, {progress.n_answered:,} answers so far"
+    source = f"the store, {state.n_answered:,} answers so far"
     return {
         "ranking": rows,
         "headings": [column.heading.capitalize() for column in columns],
-        "figures": draw_ranking_alone(progress.ranking, source=source, level=LEVEL),
+        "figures": draw_ranking_alone(state.ranking, source=source, level=LEVEL),
     }
 
 
@@ -392,6 +395,7 @@ def _parse_number(text: str | None) -> int | None:
 
 
 def _to_json(value: object) -> Response:
+    """Return a response with a value as JSON; NumPy arrays become lists."""
     return Response(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json")
 
 
@@ -423,7 +427,7 @@ class Serving:
 def open_server(runs: Runs, *, port: int, token: str) -> Serving:
     """Open a port on this machine for the viewer, without answering requests yet.
 
-    If a browser connects before the method `run` of the result is called, the browser has to wait.
+    The method `run` of the result answers the requests. A browser that connects earlier has to wait.
 
     Parameters
     ----------
@@ -437,7 +441,8 @@ def open_server(runs: Runs, *, port: int, token: str) -> Serving:
     Returns
     -------
     Serving
-        The server with its open port. `url` contains the token, and `url_once` another token that is valid for one request.
+        The server with its open port. Its `url` contains the token. Its `url_once` contains another token, which is valid for
+        only one request.
 
     Raises
     ------

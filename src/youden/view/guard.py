@@ -51,12 +51,13 @@ class Guard:
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        await self._choose_app(scope, headers)(scope, receive, send_with_headers)
+        responder = self._admit_or_refuse(scope, headers)
+        await responder(scope, receive, send_with_headers)
 
-    def _choose_app(self, scope: Scope, headers: Headers) -> ASGIApp:
-        """Choose what answers a request: the application, or a response that redirects or refuses the request.
+    def _admit_or_refuse(self, scope: Scope, headers: Headers) -> ASGIApp:
+        """Check a request, and return the object that answers it: the viewer, a redirect or an error.
 
-        The application answers requests with a valid cookie. A request with a valid token in its query is redirected to the same
+        The viewer answers requests with a valid cookie. A request with a valid token in its query is redirected to the same
         address without the token, and gets the cookie. The one-time token is valid for a single GET request.
         """
         if headers.get("host", "") not in self._hosts:
@@ -66,8 +67,8 @@ class Guard:
 
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         tokens = [value for name, value in query if name == "token"]
-        is_redeemed = scope["method"] == "GET" and self._redeem_one_time_token(tokens)
-        if is_redeemed or self._is_valid(tokens):
+        has_one_time_token = scope["method"] == "GET" and self._redeem_one_time_token(tokens)
+        if has_one_time_token or self._is_valid(tokens):
             return self._redirect(scope, query)
 
         # Other programs of this machine may have set cookies of any form; this parser is as tolerant as browsers are.

@@ -70,14 +70,14 @@ class TrialsOnDisk:
         Parameters
         ----------
         chosen : TrialFilter
-            Filter. The kind "answers differ" raises HTTPException 400.
+            Filter. The kind "answers differ" is not supported, and raises HTTPException 400.
         by : {"row", "item", "first", "second", "trial_type", "answer", "kind"}
             Column to sort by; missing answers come last in both directions.
         descending : bool
             Whether the largest value comes first.
         start, stop : int
-            Positions of the first trial of the page and of the first one after it, among the sorted matching trials; `stop`
-            may exceed their number.
+            The page has the matching trials from position `start` to `stop` − 1, in sorted order; `stop` may exceed the number of
+            matching trials.
 
         Returns
         -------
@@ -95,24 +95,26 @@ class TrialsOnDisk:
             return Page(len(self), tuple(self.get_line(row) for row in rows[start:stop]))
 
         # An entry is the set of matching rows of one block that have one sort value. Entries are put in the order of the
-        # sorted rows: entry e has the sorted rows from ends[e] − n[e] to ends[e] − 1.
+        # sorted rows: entry e has the positions from starts[e] to ends[e] − 1 among all sorted rows.
         block, value, n = self._count_all_blocks(chosen, by)
         order = np.lexsort((block, -value if descending else value))
         block, n = block[order], n[order]
         ends = np.cumsum(n)
-        entries = np.flatnonzero((ends > start) & (ends - n < stop))
+        starts = ends - n
+        entries_on_page = np.flatnonzero((ends > start) & (starts < stop))
 
         lines: dict[int, list[TrialLine]] = {}
-        for number in np.unique(block[entries]).tolist():
+        for number in np.unique(block[entries_on_page]).tolist():
             rows_of_block = self._read_block(number)
-            matching = rows_of_block.find(chosen, by=by, descending=descending)
-            ends_in_block = np.cumsum(np.where(block == number, n, 0))
-            for entry in entries[block[entries] == number].tolist():
-                entry_rows = matching[ends_in_block[entry] - n[entry] : ends_in_block[entry]]
-                first = int(ends[entry] - n[entry])
-                page_rows = entry_rows[max(start - first, 0) : stop - first]
-                lines[entry] = [rows_of_block.get_line(int(row)) for row in page_rows]
-        return Page(int(n.sum()), tuple(line for entry in entries.tolist() for line in lines[entry]))
+            matching_rows = rows_of_block.find(chosen, by=by, descending=descending)
+            ends_in_block = np.cumsum(np.where(block == number, n, 0))  # among the matching rows of this block
+            for entry in entries_on_page[block[entries_on_page] == number].tolist():
+                end_in_block = ends_in_block[entry]
+                rows_of_entry = matching_rows[end_in_block - n[entry] : end_in_block]
+                first_position = int(starts[entry])
+                rows_on_page = rows_of_entry[max(start - first_position, 0) : stop - first_position]
+                lines[entry] = [rows_of_block.get_line(int(row)) for row in rows_on_page]
+        return Page(int(n.sum()), tuple(line for entry in entries_on_page.tolist() for line in lines[entry]))
 
     def get_line(self, row: int) -> TrialLine:
         """Return one trial by its position in the run."""
@@ -143,19 +145,21 @@ class TrialsOnDisk:
     def _count_block(self, number: int, chosen: TrialFilter, by: Column) -> _SortCounts:
         """Count the rows of a block that match a filter, for each value of the sort column.
 
-        A block is a range of rows of the run that are read together. Values are rounded to two decimals, so that graded answers
-        have few distinct values.
+        A block is a range of rows of the run that are read together. Values are rounded to two decimals. Thus, answers between 0
+        and 1 have few distinct values, and few counts are kept.
 
         number : number of the block
-        chosen : filter
-        by : sort column
+        chosen : filter that selects the rows to count
+        by : name of the sort column
         """
         sort_values = self._read_block(number).values(chosen, by=by)
         if by == "row":
-            # No two rows have the same value. It is enough to count them by block, because the rows of a block are in this order.
+            # Each row has its own value, its position in the run. Blocks are ranges of positions, so that the number of the
+            # block sorts them as well, and one count per block is enough.
             sort_values = np.full(len(sort_values), float(number))
-        value, n = np.unique(sort_values.round(2), return_counts=True)
-        return _SortCounts(np.full(len(value), number), value, n)
+        distinct_values, n_rows = np.unique(sort_values.round(2), return_counts=True)
+        block_numbers = np.full(len(distinct_values), number)
+        return _SortCounts(block_numbers, distinct_values, n_rows)
 
     def _read_block(self, number: int) -> TrialRows:
         """Return the rows of a block, and release the block that was read before."""
@@ -180,8 +184,8 @@ MAX_NAMES = 20
 def match_names(names: Sequence[str], search: str) -> frozenset[int] | None:
     """Return the positions of the names that match a search, ignoring case; None if the search is empty.
 
-    If some names equal the search, only these names match. Otherwise, all names that contain the search match. Raises
-    HTTPException 400 if the search is too long.
+    If names equal the search, only these names match. Otherwise, all names that contain the search match. For example, "a1"
+    matches "a1" and not "a10", although "a10" contains it. Raises HTTPException 400 if the search is too long.
 
     >>> [sorted(match_names(("a1", "a10", "b"), search)) for search in ("a1", "A", "c")]
     [[0], [0, 1], []]
@@ -197,7 +201,7 @@ def match_names(names: Sequence[str], search: str) -> frozenset[int] | None:
 
 
 def suggest_names(names: Sequence[str], search: str) -> list[str]:
-    """Return at most `MAX_NAMES` names that contain a search, ignoring case; names that begin with it come first.
+    """Return at most `MAX_NAMES` names that contain a search, ignoring case. Names that begin with the search come first.
 
     Raises HTTPException 400 if the search is too long.
 
@@ -237,16 +241,18 @@ def find_cells(plan: Plan, pool: Pool | None, search: str) -> Bools | None:
         return None
     agent_matches = np.array([text in name.lower() for name in plan.agent_ids], dtype=np.bool_)
     item_matches = np.array([text in name.lower() for name in plan.item_ids], dtype=np.bool_)
-    matches: Bools = agent_matches[:, None] | item_matches
+    cell_matches: Bools = agent_matches[:, None] | item_matches
     if pool is None:
-        return matches
+        return cell_matches
 
-    # `all_texts` has the rows of all agents for the first response to each item, then for the second, and so on
+    # Each row of `all_texts` has responses of one agent to all items. The rows of all agents are repeated: first their first
+    # responses, then their second ones, and so on.
     n_agents = len(plan.agent_ids)
-    for row, texts in enumerate(pool.all_texts):
-        response_matches = [response is not None and text in response.lower() for response in texts]
-        matches[row % n_agents] |= np.array(response_matches, dtype=np.bool_)
-    return matches
+    for row, responses in enumerate(pool.all_texts):
+        agent = row % n_agents
+        response_matches = [response is not None and text in response.lower() for response in responses]
+        cell_matches[agent] |= np.array(response_matches, dtype=np.bool_)
+    return cell_matches
 
 
 def _normalize_search(search: str) -> str:
@@ -306,7 +312,7 @@ def find_runs(paths: Sequence[Path], *, root: Path) -> Runs:
     Returns
     -------
     Runs
-        The runs; if `paths` is empty, those that `root` contains at the time of each request.
+        The runs. If `paths` is empty, `root` is searched again at each request, so that new runs appear.
 
     Raises
     ------
@@ -342,20 +348,25 @@ def get_state(folder: RunFolder) -> State:
 
     Returns
     -------
-    {"fitted", "in progress", "unfinished", "incomplete"}
-        The first state that applies, in this order: "in progress" if a process judges the run, and its last answers are not
-        ranked yet; "fitted" if the run has a ranking of its present answers, complete or partial; "unfinished" if the run has a
-        plan; otherwise "incomplete".
+    {"in progress", "fitted", "unfinished", "incomplete"}
+        The first state that applies, in this order:
+
+        - "in progress": a process judges the run, and the ranking does not contain all answers yet.
+        - "fitted": the run has a ranking of its present answers, even if some planned answers are missing.
+        - "unfinished": the folder has a config and a plan.
+        - "incomplete": the config or the plan is missing.
     """
-    is_fitted = folder.has("fit.json") and folder.has("ranking.csv") and _has_current_fit(folder)
     is_planned = folder.has("plan.parquet") and folder.has("config.yaml")
+    is_fitted = folder.has("fit.json") and folder.has("ranking.csv") and _has_current_fit(folder)
     if is_planned:
-        is_complete = is_fitted and _is_judged(folder)
-        if not is_complete and _is_in_progress(folder):
+        has_final_ranking = is_fitted and _is_judged(folder)
+        if not has_final_ranking and _is_in_progress(folder):
             return "in progress"
     if is_fitted:
         return "fitted"
-    return "unfinished" if is_planned else "incomplete"
+    if is_planned:
+        return "unfinished"
+    return "incomplete"
 
 
 def _has_current_fit(folder: RunFolder) -> bool:
@@ -401,6 +412,9 @@ def _is_run(path: Path) -> bool:
 
 
 _CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
+"""Reason why a trial has no answer → its code."""
+_ANSWERED = 0
+"""Code of a trial that has an answer."""
 
 
 @dataclass(frozen=True)
@@ -469,7 +483,7 @@ class LiveRun:
             self._rows_by_key.setdefault(key, []).append(row)
         n_trials = len(self._plan)
         self._answer, self._hard_answer = np.full(n_trials, np.nan), np.full(n_trials, np.nan)
-        self._missing = np.full(n_trials, _CODES["pending"], dtype=np.int8)
+        self._missing_reason = np.full(n_trials, _CODES["pending"], dtype=np.int8)
         self._usd = np.zeros(n_trials)
         self._state: LiveState | None = None
 
@@ -481,37 +495,48 @@ class LiveRun:
         JudgeError
             If the store is damaged.
         """
-        # request hashes of the trials without an answer; all trials of one hash have the same outcome
-        unanswered = [key for key, rows in self._rows_by_key.items() if self._missing[rows[0]] != 0]
         try:
             with open_store_of_folder(self._store) as store:
-                outcomes = store.get_outcomes(unanswered)
+                outcomes = store.get_outcomes(self._list_unanswered_requests())
         except ConfigError:
             outcomes = {}  # the store is created with the first request
 
-        previous = self._missing.copy()
+        previous_missing_reason = self._missing_reason.copy()
         for key, outcome in outcomes.items():
             self._record_outcome(self._rows_by_key[key], outcome)
-        if self._state is None or (previous != self._missing).any():
+        has_changed = not np.array_equal(previous_missing_reason, self._missing_reason)
+        if self._state is None or has_changed:
             self._state = self._compute_state()
         return self._state
+
+    def _list_unanswered_requests(self) -> list[str]:
+        """List the hashes of the requests that have no answer yet, or that failed.
+
+        Trials that share a request have the same outcome. Therefore, only the first trial of each request is checked.
+        """
+        unanswered = []
+        for key, rows in self._rows_by_key.items():
+            first_row = rows[0]
+            if self._missing_reason[first_row] != _ANSWERED:
+                unanswered.append(key)
+        return unanswered
 
     def _record_outcome(self, rows: list[int], outcome: Completion | Failure) -> None:
         """Record the outcome of one request for all trials that share the request.
 
-        Equal trials share one request, which is paid once. The cost is therefore booked to the first of the trials only.
+        A request is paid once, even if several trials share it. Therefore, only the first of these trials gets the cost.
 
         rows : positions of these trials in the plan
         outcome : the judge's answer, whose decision is read here; or a failure, which marks the trials as missing
         """
         if not isinstance(outcome, Completion):
-            self._missing[rows] = _CODES["failed"]
+            self._missing_reason[rows] = _CODES["failed"]
             return
 
         reading = self._questions.read(outcome)
         self._answer[rows] = reading.answer
         self._hard_answer[rows] = reading.hard_answer
-        self._missing[rows] = _CODES[reading.missing_reason]
+        self._missing_reason[rows] = _CODES[reading.missing_reason]
         self._usd[rows[0]] = call_cost(self._judge, outcome.tokens_in, outcome.tokens_out)
 
     def _compute_state(self) -> LiveState:
@@ -519,14 +544,16 @@ class LiveRun:
 
         The cost is None if the price of an answer is unknown.
         """
-        is_done = self._missing != _CODES["pending"]  # answered or failed
-        is_answered = self._missing == 0  # no reason why the answer is missing
+        is_answered = self._missing_reason == _ANSWERED
+        is_pending = self._missing_reason == _CODES["pending"]
+        is_missing = ~is_answered & ~is_pending  # after a call
+        is_yes = self._hard_answer == 1
         ranking, reason = self._rank_agents()
         return LiveState(
             n_trials=len(self._plan),
             n_answered=int(is_answered.sum()),
-            n_missing=int((is_done & ~is_answered).sum()),
-            n_yes=int((self._hard_answer == 1).sum()),
+            n_missing=int(is_missing.sum()),
+            n_yes=int(is_yes.sum()),
             usd=None if np.isnan(self._usd).any() else float(self._usd.sum()),
             ranking=ranking,
             why_no_ranking=reason,
@@ -539,14 +566,14 @@ class LiveRun:
 
         Returns the ranking with one entry per agent, and None; or an empty ranking, and the reason why there is none.
         """
-        if not (self._missing == 0).any():
+        if not (self._missing_reason == _ANSWERED).any():
             return (), "No trial has an answer yet."
 
         verdicts = Verdicts(
             self._plan,
             self._answer.copy(),
             self._hard_answer.copy(),
-            self._missing.copy(),
+            self._missing_reason.copy(),
             judge={"name": self._judge.name},
         )
         try:

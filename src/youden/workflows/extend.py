@@ -6,6 +6,7 @@ of the folder change only when all its answers are stored. A search is a series 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -14,8 +15,10 @@ import numpy as np
 from pydantic import ValidationError
 
 from youden.data.folder.extension_steps import ExtensionRequest, ExtensionStep, UnfinishedExtension
+from youden.data.folder.joined_pools import describe_addition, read_run_pool
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import read_pool
 from youden.errors import ConfigError, PlanError, RunFolderError, YoudenError
 from youden.judging.estimate import estimate
 from youden.judging.scheduler.options import JudgingOptions
@@ -24,12 +27,15 @@ from youden.pipeline.judged_run import judge_run
 from youden.protocol.plan import PlanSize
 from youden.protocol.pooled_trials import count_added_calls, has_free_calls
 from youden.run_keys import CallBudget
+from youden.text.printable import printable
 from youden.text.sentences import format_count
 from youden.text.yaml_text import format_validation_error
-from youden.types import PAIRED
+from youden.types import PAIRED, Pool
 from youden.workflows.extension_search import plan_search_round
 from youden.workflows.extension_width import calls_for_all, calls_for_joining
 from youden.workflows.planned_extension import PlannedExtension, plan_step, resume_extension
+
+_LOG = logging.getLogger(__name__)
 
 
 def plan_extension(
@@ -114,7 +120,22 @@ def plan_extension(
     n_extensions = len(config.extensions)
     if request.is_search:
         return _plan_search_round(config, request, n_before=n_extensions, n_spent=0)
-    return _plan_single_step(config, request, n_before=n_extensions)
+    planned = _plan_single_step(config, request, n_before=n_extensions)
+    _log_addition(config, request, planned.run.plan.pool)
+    return planned
+
+
+def _log_addition(config: RunConfig, request: ExtensionRequest, joined: Pool) -> None:
+    """Log warnings about the pool that an extension adds, such as items that it leaves out.
+
+    config : config of the run before the extension
+    joined : pool of the run after the extension
+    """
+    if request.added_pool is None:
+        return
+    new_pool = read_pool(request.added_pool, empty=config.empty)
+    for note in describe_addition(read_run_pool(config), new_pool, joined):
+        _LOG.warning("%s: %s", printable(new_pool.name), printable(note))
 
 
 def _convert_budget_to_calls(folder: RunFolder, budget: CallBudget) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from youden.data.folder.extension_steps import ExtensionRequest, ExtensionStep
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import ConfigError
+from youden.errors import ConfigError, PlanError
 from youden.pipeline.abilities import LEVEL, Abilities, select_best_agents
 from youden.pipeline.interim_analyses import analyse_extended_run
 from youden.pipeline.ranking import estimate_abilities
@@ -49,6 +49,8 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
     ------
     ConfigError
         [extend-search] if the search would select all agents, or some agents cannot be compared with the leader.
+    PlanError
+        [extend-too-few-calls] if the calls of the search do not suffice for one round.
     """
     folder = RunFolder(config.folder)
     verdicts = folder.read_verdicts(folder.read_plan())
@@ -79,9 +81,18 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
             return "the regret bound is met"
         is_active, trials_per_agent = allocation
         n_active = int(is_active.sum())
-        n_calls = min(remaining, count_added_calls(plan, n_active * trials_per_agent, n_scored=n_active))
+        n_trials = n_active * max(trials_per_agent, 2)  # a block has two trials of each agent
+        n_calls = min(remaining, count_added_calls(plan, n_trials, n_scored=n_active))
 
-    if n_calls < count_added_calls(plan, 2 * n_active, n_scored=n_active):
+    min_calls = count_added_calls(plan, 2 * n_active, n_scored=n_active)
+    if n_calls < min_calls and spent == 0:
+        n_rounds = DEFAULT_ROUNDS if max_regret is None else 1
+        raise PlanError(
+            f"The calls are too few for a first round on {n_active} agents: got {request.calls}. Set at least "
+            f"{n_rounds * min_calls} calls.",
+            slug="extend-too-few-calls",
+        )
+    if n_calls < min_calls:
         return "the calls are spent"
     focus = [plan.agent_ids[k] for k in np.flatnonzero(is_active)]
     return ExtensionStep(calls=int(n_calls), focus=focus, top=top, max_regret=max_regret)

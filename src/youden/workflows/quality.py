@@ -23,6 +23,7 @@ from youden.pipeline.fitted_run import check_fit
 from youden.stats.small_areas.quality_estimates import MIN_AGENTS, QualityEstimates, quality_from_labels
 from youden.text.sentences import format_with_interval
 from youden.text.tables import Table, format_decimal
+from youden.types.arguments import describe_no_frame, is_data_frame
 from youden.types.label_facts import QualityFacts, QualityLine, QualityRow
 from youden.types.pool import Floats, Positions, or_none
 from youden.workflows.gate_answers import GateAnswers, QualityDifference
@@ -167,8 +168,16 @@ def _read_item_ids(folder: RunFolder) -> frozenset[str]:
 
 
 def _to_paths(labels: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
-    """Convert one path or several to a list of paths."""
-    return [Path(labels)] if isinstance(labels, str | PathLike) else [Path(path) for path in labels]
+    """Convert one path or several to a list of paths. Raises ConfigError [quality-column] if one is not a path."""
+    paths = [labels] if isinstance(labels, str | PathLike) else labels
+    for path in paths:
+        if not isinstance(path, str | PathLike):
+            raise ConfigError(
+                f"A list of labels consists of paths: got {type(path).__name__}. Pass paths, or a single DataFrame "
+                "(`pandas.concat` joins several).",
+                slug="quality-column",
+            )
+    return [Path(path) for path in paths]
 
 
 def _read_labels_of_frame(
@@ -215,10 +224,10 @@ def _check_label_columns(frame: pd.DataFrame, label: str) -> None:
 
     Raises ConfigError [quality-column]. The remedy depends on whether the frame is the table that `youden label` wrote.
     """
-    if not hasattr(frame, "columns"):
+    if not is_data_frame(frame):
         raise ConfigError(
-            f"Labels are read from paths or a DataFrame: got {type(frame).__name__}. Pass a path, a list of paths or a DataFrame "
-            "with one row per label.",
+            f"Labels are read from paths or a pandas DataFrame: {describe_no_frame(frame)} Pass a path, a list of paths or "
+            "a DataFrame with one row per label.",
             slug="quality-column",
         )
     missing = [name for name in ("agent", "item", label) if name not in frame]

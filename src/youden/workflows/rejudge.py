@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from youden.data.folder.run_config import OWN_STORE, RunConfig, with_default_store
+from youden.data.folder.run_config import OWN_STORE, RunConfig, run_config_from_keys, with_default_store
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
 from youden.judging.backend_records import REPLAY
@@ -135,7 +135,7 @@ def plan_rejudge(
     if recorded is not None and n_recorded == n_calls:
         # without more calls, the part stays as it was before extensions of the run
         options["extensions"] = recorded.extensions
-    config = RunConfig.model_validate(options)
+    config = run_config_from_keys(options, origin="rejudge")
 
     # a store with the answers of the same judge would return these, so the new run gets its own
     if config.store is None and _sends_same_requests(second_judge, load_judge_config(first_config.judge)):

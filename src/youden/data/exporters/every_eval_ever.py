@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from youden.data.exporters.export_files import Exported, ExportOptions, create_export_folder, require_run
+from youden.data.exporters.export_files import Exported, ExportOptions, create_export_folder, require_run_with_rates
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.text.printable import to_file_name
@@ -29,7 +29,8 @@ from youden.types.results import Signature
 
 SCHEMA_VERSION = "0.3.0"
 NOT_STATED = "not-stated"
-_OTHER_FIELDS = ("agent", "ability", "low", "high", "std_error")
+_FIELDS_OF_SCHEMA = ("agent", "ability", "low", "high", "std_error")
+"""Columns of a ranking that the schema has keys for."""
 _ABILITY = (
     "True-positive rate minus false-positive rate of the judge, averaged over the agent's partners and items. "
     + ABILITY
@@ -72,7 +73,7 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, options: E
     RunFolderError
         If the run is not fitted.
     """
-    folder = require_run(source, "eee")
+    folder = require_run_with_rates(source, "eee")
     rows = folder.read_ranking()
     fit_time = folder.file("ranking.csv").stat().st_mtime
     run = _Run(
@@ -166,9 +167,9 @@ def _to_evaluation_result(run: _Run, name: str, row: RankingRow) -> dict[str, Js
 def _to_score_details(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
     """Convert one agent's row of a ranking to the object `score_details` of the schema of Every Eval Ever.
 
-    The schema has fields for a score and its uncertainty. All other columns of a row become `details`. The `details` also contain
-    facts that all agents of a ranking share: the number of agents, the population that intervals refer to ("interval_speaks_of"),
-    and whether agents are ordered by this ranking ("heads_the_ranking").
+    The schema has keys for a score and its uncertainty. All other columns of a row become `details`, with three facts that are
+    equal for all agents: the number of agents, the population that intervals refer to (`interval_speaks_of`), and whether the
+    run orders its agents by this ranking (`heads_the_ranking`).
 
     run : the run to export
     name : name of the ranking: "plain", or an alternative ranking such as "robust"
@@ -177,8 +178,9 @@ def _to_score_details(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
     Returns the ability (key `score`), the `details`, and the `uncertainty` if the ability has a standard error or an interval.
     """
     facts = run.facts
+    value_by_column = fields_of(row)
     details: dict[str, Json] = {
-        column: value for column, value in fields_of(row).items() if column not in _OTHER_FIELDS
+        column: value for column, value in value_by_column.items() if column not in _FIELDS_OF_SCHEMA
     }
     details["n_agents"] = len(run.pool.agents)
     details["interval_speaks_of"] = facts.target
@@ -238,42 +240,43 @@ def _describe_metric(run: _Run, name: str, *, metric_id: str) -> dict[str, Json]
     return metric
 
 
-def _describe_judge(parts: Mapping[str, Json]) -> dict[str, Json] | None:
+def _describe_judge(signature_parts: Mapping[str, Json]) -> dict[str, Json] | None:
     """Describe the judge of a run, or all judges of a jury that votes, as an `llm_scoring` object of Every Eval Ever.
 
-    parts : parts of the signature of a run by name; `judge_detail` has the settings of the judge
+    signature_parts : name → value of everything that the numbers of a run depend on, as in signature.json; `judge_detail` has
+        the settings of the judge
 
     Returns None if no judge has a model.
     """
-    detail = parts.get("judge_detail")
-    if not isinstance(detail, dict):
+    settings = signature_parts.get("judge_detail")
+    if not isinstance(settings, dict):
         return None
-    judges = _list_judges_with_model(detail)
+    judges = _list_judges_with_model(settings)
     if not judges:
         return None
 
     descriptions: list[Json] = []
+    prompts = set()
     for judge in judges:
         model = str(judge["model"])
         model_info: Json = _describe_model(name=model, model_id=model)
         descriptions.append({"model_info": model_info, "additional_details": _to_strings(judge)})
-    prompts = {f"{judge.get('prompt')} (digest {judge.get('prompt_digest')})" for judge in judges}
-    prompt_names = ", ".join(sorted(prompts))
+        prompts.add(f"{judge.get('prompt')} (digest {judge.get('prompt_digest')})")
     return {
         "judges": descriptions,
-        "input_prompt": f"Whether two responses come from the same item, with the prompt {prompt_names}.",
-        "additional_details": _to_strings({"vote": detail.get("vote")}),
+        "input_prompt": f"Whether two responses come from the same item, with the prompt {', '.join(sorted(prompts))}.",
+        "additional_details": _to_strings({"vote": settings.get("vote")}),
     }
 
 
-def _list_judges_with_model(detail: dict[str, Json]) -> list[dict[str, Json]]:
+def _list_judges_with_model(settings: dict[str, Json]) -> list[dict[str, Json]]:
     """List the settings of the judges that query a model: those of a jury, or of the single judge.
 
-    detail : settings of the judge of a run; the key "judges" lists the judges of a jury
+    settings : settings of the judge of a run; the key "judges" lists the judges of a jury
     """
-    judges = detail.get("judges")
+    judges = settings.get("judges")
     if not isinstance(judges, list):
-        judges = [detail]
+        judges = [settings]
     return [judge for judge in judges if isinstance(judge, dict) and judge.get("model")]
 
 

@@ -74,8 +74,8 @@ def create_export_folder(out: Path) -> Iterator[Path]:
         yield folder
 
 
-def check_files(files: Sequence[Path], options: ExportOptions) -> None:
-    """Check that files can be written.
+def check_output_files(files: Sequence[Path], options: ExportOptions) -> None:
+    """Check that an export may write files: they do not exist yet, or the user has allowed to replace them.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def check_files(files: Sequence[Path], options: ExportOptions) -> None:
     Raises
     ------
     ConfigError
-        [export-exists]: if one of `files` is a folder, or if one exists and may not be replaced.
+        [export-exists]: if a path is that of a folder, or if a file exists and may not be replaced.
     """
     existing = [file for file in files if file.exists()]
     for file in existing:
@@ -100,14 +100,14 @@ def check_files(files: Sequence[Path], options: ExportOptions) -> None:
         )
 
 
-def require_run(source: Pool | RunFolder, name: str) -> RunFolder:
-    """Return the source of an export if it is a run.
+def require_run_with_rates(source: Pool | RunFolder, export_format: str) -> RunFolder:
+    """Check that the source of an export is a run whose judge has true- and false-positive rates, and return it.
 
     Parameters
     ----------
     source : Pool or RunFolder
         Source of the export.
-    name : str
+    export_format : str
         Name of the export format, for the message.
 
     Returns
@@ -118,15 +118,18 @@ def require_run(source: Pool | RunFolder, name: str) -> RunFolder:
     Raises
     ------
     ConfigError
-        [export-source]: if the source is a pool.
+        [export-source]: if the source is a pool, which has no ranking.
+    RunFolderError
+        [run-preference]: if the judge was asked which response is better. Such a run has no rates.
     """
-    if isinstance(source, RunFolder):
-        source.check_information()
-        return source
-    raise ConfigError(
-        f"The format {name} contains a ranking, and the pool '{source.name}' has none. Pass the folder of a fitted run.",
-        slug="export-source",
-    )
+    if not isinstance(source, RunFolder):
+        raise ConfigError(
+            f"The format {export_format} contains a ranking, and the pool '{source.name}' has none. Pass the folder of a "
+            "fitted run.",
+            slug="export-source",
+        )
+    source.check_information()
+    return source
 
 
 TAGS = ["youden", "llm-evaluation"]

@@ -137,7 +137,7 @@ def _describe_pool(pool: Pool) -> list[str]:
 
 
 def _format_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Format a table in Markdown."""
+    """Format a table of texts in Markdown, for the README of a dataset."""
     return to_markdown(make_table("", headings, (), rows))
 
 

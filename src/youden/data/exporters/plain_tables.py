@@ -16,7 +16,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 from youden.data.atomic import atomic_write
-from youden.data.exporters.export_files import Exported, ExportOptions, check_files
+from youden.data.exporters.export_files import Exported, ExportOptions, check_output_files
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import COLUMNS
 from youden.data.pools.pool_reader import iter_responses
@@ -56,7 +56,7 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, options: ExportOpti
         [run-empty]: if the run has no tables.
     """
     tables = {"responses": pool_to_table(source)} if isinstance(source, Pool) else read_run_tables(source)
-    check_files(table_paths(out, tables), options)
+    check_output_files(table_paths(out, tables), options)
     paths = write_tables(out, tables, raw_cells=options.raw_cells)
     return Exported(paths, {name: len(table) for name, table in tables.items()})
 
@@ -198,15 +198,15 @@ def _guard_formulas(table: pa.Table) -> pa.Table:
     If a text is changed, the table gets a column `guarded`, which lists the changed columns of each row.
     """
     guarded_columns: list[list[str]] = [[] for _ in range(len(table))]  # names of the changed columns, by row
-    for position, name in enumerate(table.column_names):
-        if not pa.types.is_string(table.schema.field(name).type):
-            continue
+    text_columns = [field.name for field in table.schema if pa.types.is_string(field.type)]
+    for name in text_columns:
         texts = table.column(name).to_pylist()
         formula_rows = [row for row, text in enumerate(texts) if _is_formula(text)]
         for row in formula_rows:
             texts[row] = guard(texts[row])
             guarded_columns[row].append(name)
         if formula_rows:
+            position = table.column_names.index(name)
             table = table.set_column(position, name, pa.array(texts, pa.string()))
 
     if not any(guarded_columns):
@@ -235,7 +235,7 @@ def _read_csv(path: Path) -> pa.Table:
 
 
 def _to_plain_table(table: pa.Table) -> pa.Table:
-    """Convert dictionary columns to strings, and drop the metadata."""
+    """Return a table with plain strings in place of dictionary columns, and without metadata, which other tools can read."""
     columns = {}
     for field in table.schema:
         column = table.column(field.name)

@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import JsonValue, TypeAdapter
 
 from youden.data.atomic import atomic_write
-from youden.data.folder.run_files import VERSION, StrictFile, parse
+from youden.data.folder.run_files import VERSION, StrictFile, parse_versioned_json
 from youden.types.pool import Json
 
 CALIBRATIONS = "calibrations.json"
@@ -75,11 +75,13 @@ class CalibrationRecord(StrictFile):
         Returns
         -------
         str
-            Outcome and date, and Youden's J with its interval.
+            Outcome and date, and Youden's J (TPR − FPR) with its confidence interval, for example "calibrate: GO on
+            2026-11-20, J = 0.62 [0.51, 0.73]".
         """
-        estimate = "J unknown"
-        if self.j is not None:
-            estimate = f"J = {self.j:.2f} [{self.j_low or 0:.2f}, {self.j_high or 0:.2f}]"
+        if self.j is None or self.j_low is None or self.j_high is None:
+            estimate = "J unknown"
+        else:
+            estimate = f"J = {self.j:.2f} [{self.j_low:.2f}, {self.j_high:.2f}]"
         pool_note = "" if pool == self.pool else ", on another pool"
         return f"calibrate: {self.outcome.upper()} on {self.date}, {estimate}{pool_note}"
 
@@ -115,7 +117,7 @@ def read_calibrations(runs: Path) -> list[CalibrationRecord]:
     path = runs / CALIBRATIONS
     if not path.is_file():
         return []
-    content = parse(path, path.read_bytes(), TypeAdapter(CalibrationFile))
+    content = parse_versioned_json(path, path.read_bytes(), TypeAdapter(CalibrationFile))
     return content.calibrations
 
 

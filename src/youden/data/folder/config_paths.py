@@ -29,20 +29,23 @@ def make_relative(key: str, value: object, folder: Path) -> object:
 def resolve_paths(key: str, value: object, folder: Path) -> object:
     """Return the value of a config key, with each relative path in it joined to the folder of the config file.
 
+    Paths of files that are shipped with youden, such as the pool datasets/field-notes, stay unchanged.
+
     Parameters
     ----------
     key : str
-        Key of the config, such as "pool", "judge" or "extensions".
+        Key of the config, such as "pool", "judge" or "extensions". The value of "unfinished" is an extension of the run
+        whose command was stopped.
     value : object
-        Its value. The paths in each extension of a list, and in an unfinished extension, are converted as well.
+        Value of the key. An extension, or a list of extensions, is a mapping that contains the paths of pools.
     folder : Path
         Folder of the config file, to which the paths are relative; absolute, or relative to the current directory.
 
     Returns
     -------
     object
-        A converted copy, or the value itself if it contains no path of the user: for example the name of a judge, the
-        URL of a store, or a shipped pool such as datasets/field-notes.
+        A converted copy. If the value contains no path, the value itself, for example the name of a judge or the URL of a
+        store.
     """
     if key == "extensions" and isinstance(value, list):
         return [_resolve_extension_paths(step, folder) for step in value]
@@ -126,14 +129,20 @@ def find_nearby_judge(name: str, folder: Path) -> Path | None:
     Returns
     -------
     Path or None
-        None if there is no such file, or if it is shipped with youden; a shipped judge is found by its name.
+        The first file NAME.yaml that is not shipped with youden; None if there is none. The caller finds a shipped judge by
+        its name.
     """
-    if not re.fullmatch(r"[\w.+-]+", name) or name.endswith((".yaml", ".yml")):
+    is_path = name.endswith((".yaml", ".yml")) or not re.fullmatch(r"[\w.+-]+", name)
+    if is_path:
         return None
 
     shipped_folders = [path.resolve() for path in find_resource_folders("configs", local=False)]
     for judges_folder in (folder / "judges", folder / "configs" / "judges", folder.parent / "judges"):
         file = judges_folder / f"{name}.yaml"
-        if file.is_file() and file.resolve().parent.parent not in shipped_folders:
+        if not file.is_file():
+            continue
+        # the file of a shipped judge is configs/judges/NAME.yaml
+        configs_folder = file.resolve().parent.parent
+        if configs_folder not in shipped_folders:
             return Path(os.path.normpath(file))
     return None

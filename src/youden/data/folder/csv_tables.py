@@ -10,6 +10,7 @@ import io
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
@@ -191,10 +192,10 @@ def write_ranking(path: Path, ranking: pd.DataFrame) -> None:
 
 
 def read_ranking(path: Path) -> tuple[RankingRow, ...]:
-    """Read a ranking, best agent first."""
+    """Read ranking.csv, best agent first; the columns of alternative rankings become `RankingRow.alternative_rankings`."""
     header, records = _read_records(path, _find_columns)
-    alternatives = _find_alternatives(header)
-    return tuple(_to_ranking_row(record, alternatives) for record in records)
+    alternative_rankings = _find_alternatives(header)
+    return tuple(_to_ranking_row(record, alternative_rankings) for record in records)
 
 
 def to_ranking_rows(ranking: pd.DataFrame) -> tuple[RankingRow, ...]:
@@ -224,21 +225,24 @@ def write_items(path: Path, items: pd.DataFrame, extra_columns: Sequence[TableCo
 
 
 def read_items(path: Path) -> tuple[ItemRow, ...]:
-    """Read the items, in the order of the pool."""
+    """Read items.csv, which has one row per item with its difficulty, in the order of the pool."""
     _, records = _read_records(path, lambda _header: columns_of(ItemRow))
     return tuple(ItemRow(**record) for record in records)
 
 
 def write_quality(path: Path, rows: Sequence[QualityRow]) -> None:
-    """Write estimates of quality, one row per agent."""
+    """Write the estimates of quality from labels as a CSV file with one row per agent; None becomes empty."""
     _write_rows(path, columns_of(QualityRow), (fields_of(row).values() for row in rows))
 
 
 def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
-    """Write the distributions of curl, one row per link and point of its curve.
+    """Write the distributions of curl, one curve per link function.
 
-    Curl is the deviation of four scores (two agents on two items) from the additive model. A link is the function that
-    transforms scores before they are added, such as the logit.
+    Curl measures how far four scores (of two agents on two items) are from the additive model, by which a score is the sum
+    of an ability and a term of the item. A link function, such as the logit, transforms scores before they are added. The
+    file has one row for each point of a curve: the share of the rectangles (two agents, two items) with at most this curl.
+
+    curves : distributions; a curve also has the standard deviation of the transformed scores (`sd`)
     """
     rows: list[list[Field]] = []
     for curve in curves:
@@ -289,33 +293,33 @@ def _find_alternatives(header: Iterable[str]) -> tuple[AlternativeRanking, ...]:
     return tuple(ranking for ranking in ALTERNATIVE_RANKINGS if f"{ranking}_ability" in names)
 
 
-def _to_ranking_row(record: Mapping[str, Any], alternatives: Sequence[AlternativeRanking]) -> RankingRow:
+def _to_ranking_row(record: Mapping[str, Any], alternative_rankings: Sequence[AlternativeRanking]) -> RankingRow:
     """Convert a record of ranking.csv to the row of its agent in the plain ranking.
 
-    An alternative ranking scores the agents by another rule, and may leave out some of them. The names of its columns begin with
-    the name of the ranking, as in `robust_ability`. These columns are None for an agent that the ranking leaves out.
+    An alternative ranking weights the partners of an agent, with which it was compared, by another rule. For example, the
+    trusted ranking uses only partners of a trusted panel. An alternative ranking may leave out some agents. The names of its
+    columns begin with the name of the ranking, as in `robust_ability`.
 
     record : value of each column of ranking.csv, None if the field is empty
-    alternatives : names of the alternative rankings in ranking.csv, such as "robust"
+    alternative_rankings : names of the alternative rankings in ranking.csv, such as "robust"
 
     Returns the row. Its field `alternative_rankings` maps each ranking that includes the agent to the agent's row in it.
     """
     plain_fields: dict[str, Any] = {column.name: record.get(column.name) for column in columns_of(RankingRow)}
-    alternative_rows = {}
-    for ranking in alternatives:
+    plain_row = RankingRow(**plain_fields)
+
+    rows_by_ranking = {}
+    for ranking in alternative_rankings:
         includes_agent = record[f"{ranking}_rank_low"] is not None
-        if not includes_agent:
-            continue
-
-        # an alternative ranking has no columns for the other fields, which are equal in all rankings
-        alternative_fields = {column: record[f"{ranking}_{column}"] for column in ALTERNATIVE_COLUMNS}
-        alternative_rows[ranking] = RankingRow(**{**plain_fields, **alternative_fields})
-
-    return RankingRow(**plain_fields, alternative_rankings=alternative_rows)
+        if includes_agent:
+            # the file has no columns for the other fields, which are equal in all rankings
+            different_fields = {column: record[f"{ranking}_{column}"] for column in ALTERNATIVE_COLUMNS}
+            rows_by_ranking[ranking] = replace(plain_row, **different_fields)
+    return replace(plain_row, alternative_rankings=rows_by_ranking)
 
 
 def _write_frame(path: Path, frame: pd.DataFrame, columns: Sequence[TableColumn]) -> None:
-    """Write the given columns of a frame. Raises: RunFolderError [run-columns] if one is missing."""
+    """Write columns of a data frame to a CSV file; raise RunFolderError [run-columns] if one of them is missing."""
     names = [column.name for column in columns]
     missing = [name for name in names if name not in frame.columns]
     if missing:
@@ -328,7 +332,7 @@ def _write_frame(path: Path, frame: pd.DataFrame, columns: Sequence[TableColumn]
 
 
 def _write_rows(path: Path, columns: Sequence[TableColumn], rows: Iterable[Iterable[Field]]) -> None:
-    """Write a header and rows; None and NaN become empty fields."""
+    """Write a CSV file with the names of the columns as header; None and NaN become empty fields."""
     with _open_csv(path) as file:
         writer = csv.writer(file)
         writer.writerow(column.name for column in columns)
@@ -375,13 +379,19 @@ def _parse_field(path: Path, column: TableColumn, field: str) -> Field:
 
     Raises: RunFolderError [run-file-damaged] if a number is not valid.
     """
-    if column.kind not in ("text", "whole"):
-        number = _parse_number(path, field)
-        return None if math.isnan(number) else number
-    if column.null and not field:
-        return None
-    if column.kind == "text":
-        return field
+    is_missing = column.null and field == ""
+    match column.kind:
+        case "text":
+            return None if is_missing else field
+        case "whole":
+            return None if is_missing else _parse_whole_number(path, field)
+        case _:
+            number = _parse_number(path, field)
+            return None if math.isnan(number) else number
+
+
+def _parse_whole_number(path: Path, field: str) -> int:
+    """Convert a field to a whole number; raise RunFolderError [run-file-damaged] if this is not possible."""
     try:
         return int(field)
     except ValueError as error:

@@ -60,7 +60,7 @@ class ExtensionStep(BaseModel):
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
-        """Raise ValueError if the fields that are set do not describe one extension."""
+        """Raise ValueError unless the fields that are set are one of the allowed combinations, such as `agents` and `calls`."""
         field_names: set[str] = set()
         for required, optional in self.combinations:
             field_names |= required | optional
@@ -75,7 +75,7 @@ class ExtensionStep(BaseModel):
 
     @property
     def kind(self) -> ExtensionKind:
-        """Kind of the extension: "agents", "items", "repeats" or "calls"."""
+        """What the extension adds: "agents", "items", "repeats" (further responses) or only "calls"."""
         for name in POOLS:
             if getattr(self, name) is not None:
                 return cast("ExtensionKind", name)
@@ -113,7 +113,7 @@ class ExtensionRequest(ExtensionStep):
 
     @property
     def is_search(self) -> bool:
-        """Whether the request is a search for the best agents."""
+        """Whether the request is a search for the best agents, in rounds that compare fewer and fewer agents."""
         return self.top is not None or self.max_regret is not None
 
 
@@ -157,30 +157,35 @@ class UnfinishedExtension(ExtensionRequest):
         str
             Such as `youden extend agents runs/demo new-agents --calls 4000`.
         """
-        positional_field = self._get_positional_field()
-        if positional_field is None:
+        argument_field = self._get_argument_field()
+        if argument_field is None:
             words = ["youden", "extend", "best", str(run)]
         else:
-            value = getattr(self, positional_field)
-            words = ["youden", "extend", _to_dashes(positional_field), str(run), _to_argument(value)]
+            value = getattr(self, argument_field)
+            words = ["youden", "extend", _to_dashes(argument_field), str(run), _to_argument(value)]
 
         for field in ("calls", "half_width", "top", "max_regret", "max_cost"):
             value = getattr(self, field)
-            if value is not None and field != positional_field:
+            if value is not None and field != argument_field:
                 words += [f"--{_to_dashes(field)}", _to_argument(value)]
         for agent in self.focus:
             words += ["--focus", _to_argument(agent)]
         return printable.format_command(words)
 
-    def _get_positional_field(self) -> str | None:
-        """Return the field whose value follows the run on the command line, without the name of an option.
+    def _get_argument_field(self) -> str | None:
+        """Return the field whose value is an argument of the command; the values of all other fields are options.
 
-        The forms are `youden extend KIND RUN VALUE`, `youden extend half-width RUN VALUE`, and `youden extend best RUN`. The
-        last form has no value after the run, so the result is None.
+        The command depends on what the extension adds:
+
+        - `youden extend agents RUN POOL`, or `items` or `repeats` in place of `agents`: field "agents", "items" or "repeats"
+        - `youden extend calls RUN N`: field "calls"
+        - `youden extend half-width RUN W` adds calls until the intervals have this half-width: field "half_width"
+        - `youden extend best RUN` searches for the best agents, and has only options: None
         """
         if self.is_search:
             return None
-        if self.half_width and self.added_pool is None:
+        adds_pool = self.kind != "calls"
+        if self.half_width is not None and not adds_pool:
             return "half_width"
         return self.kind
 
@@ -202,10 +207,10 @@ def _comparable_options(request: ExtensionRequest) -> dict[str, object]:
 
 
 def _to_dashes(field: str) -> str:
-    """Return the name of a field as it is written on the command line."""
+    """Return the name of a field as it is written on the command line, such as half-width for `half_width`."""
     return field.replace("_", "-")
 
 
 def _to_argument(value: object) -> str:
-    """Format a value as an argument of a command line."""
+    """Format a value as an argument of a command line; all digits of a float are kept."""
     return repr(value) if isinstance(value, float) else str(value)

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import TypeAdapter
 
 from youden.data.folder.run_config import RunConfig
-from youden.data.folder.run_files import PoolFile, parse, read_bytes
+from youden.data.folder.run_files import PoolFile, parse_versioned_json, read_bytes
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import PoolError
+from youden.text.sentences import describe_similar_names, format_count
 from youden.types import Agent, Item, Pool
 from youden.types.pool import Objects
 
@@ -55,22 +55,26 @@ def read_run_pools(config: RunConfig) -> list[Pool]:
 
 
 def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
-    """Return the pool of a run before its extensions, from a pool whose file may have grown since the run began.
+    """Return the pool with which a run began, without agents, items and responses that were added to its files later.
 
-    The initial pool has the digest that the config records, and consists of the first agents and items in pool.json. If
-    no part of the pool has this digest, the pool is returned unchanged.
+    The config of the run records the digest of the initial pool. The file pool.json in the run's folder lists all agents
+    and items of the run, with those of the initial pool first. Therefore, the parts of `pool` with the first agents and
+    items of this file are tried, until one has the recorded digest.
+
+    pool : pool that the files contain now; it is returned unchanged if no part of it has the recorded digest
     """
-    path = config.folder / "pool.json"
-    if config.resolved is None or not path.is_file():
+    pool_file = config.folder / "pool.json"
+    if config.resolved is None or not pool_file.is_file():
         return pool
     initial_digest = config.resolved.pool
     if pool.digest == initial_digest:
         return pool
 
-    summary = parse(path, read_bytes(path), TypeAdapter(PoolFile)).to_summary()
-    agents, items = summary.agent_ids, summary.item_ids
-    for n_agents, n_items in _list_initial_sizes(config, len(agents), len(items)):
-        initial_pool = find_subpool(pool, agents[:n_agents], items[:n_items], digest=initial_digest)
+    content = parse_versioned_json(pool_file, read_bytes(pool_file), TypeAdapter(PoolFile))
+    run_pool = content.to_summary()
+    agent_ids, item_ids = run_pool.agent_ids, run_pool.item_ids
+    for n_agents, n_items in _list_initial_sizes(config, len(agent_ids), len(item_ids)):
+        initial_pool = find_subpool(pool, agent_ids[:n_agents], item_ids[:n_items], digest=initial_digest)
         if initial_pool is not None:
             return initial_pool
     return pool
@@ -153,47 +157,88 @@ def read_run_pool(config: RunConfig) -> Pool:
     return read_run_pools(config)[-1]
 
 
-def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", "items"]) -> Pool:
-    """Return a copy of a pool, with the new agents or the new items of another pool added.
+def _add_agents(pool: Pool, new_pool: Pool) -> Pool:
+    """Return a copy of a pool, with the new agents of another pool and their responses to the items of the first pool.
 
-    kind : whether agents or items are added
-
-    Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or a response differs between the pools;
-        [join-gaps] if an agent lacks a response to a required item, see `_find_required_items`.
+    Raises: PoolError [join-none] if no agent is new; [join-conflict] if a prompt or a response differs between the pools;
+        [join-gaps] if a new agent has no response to an item to which all agents of the first pool responded.
     """
-    existing_ids = {member.id for member in getattr(pool, kind)}
-    new_members = [member for member in getattr(new_pool, kind) if member.id not in existing_ids]
-    if not new_members:
-        raise _make_nothing_new_error(kind, new_pool)
+    new_agents = _list_new_members(pool.agents, new_pool.agents)
+    if not new_agents:
+        raise _make_nothing_new_error("agents", new_pool)
     _check_prompts(pool, new_pool)
     _check_responses(pool, new_pool)
 
-    agents = new_members if kind == "agents" else pool.agents
-    items = new_members if kind == "items" else pool.items
-    texts_by_repeat = _select_texts(new_pool, [agent.id for agent in agents], [item.id for item in items])
-    required = _find_required_items(pool, kind=kind, n_new_items=len(items))
+    texts_by_repeat = _select_texts(new_pool, [agent.id for agent in new_agents], [item.id for item in pool.items])
     first_texts = texts_by_repeat[0]  # a cell without a first response is missing, see `Pool.present`
-    _check_gaps(agents, [items[position] for position in required], first_texts[:, required])
-    if kind == "agents":
-        return pool.with_agents(new_members, texts_by_repeat)
-    return pool.with_items(new_members, texts_by_repeat)
+    has_all_responses = pool.present.all(axis=0)
+    required = np.flatnonzero(has_all_responses).tolist()
+    _check_gaps(new_agents, [pool.items[position] for position in required], first_texts[:, required])
+    return pool.with_agents(new_agents, texts_by_repeat)
 
 
-def _find_required_items(pool: Pool, *, kind: Literal["agents", "items"], n_new_items: int) -> list[int]:
-    """Return the positions of the items to which all agents must respond if agents or items are added to a pool.
+def _add_items(pool: Pool, new_pool: Pool) -> Pool:
+    """Return a copy of a pool, with the new items of another pool and the responses of the first pool's agents to them.
 
-    If agents are added, each of them must respond to the items to which all agents of the pool responded. If items are added to
-    a complete pool, all agents must respond to all new items. If responses are missing from the pool, no new item is required.
-
-    kind : whether agents or items are added
-    n_new_items : number of new items; used only if items are added
-
-    Returns positions among the items of the pool or, if items are added, among the new items.
+    Raises: PoolError [join-none] if no item is new; [join-conflict] if a prompt or a response differs between the pools;
+        [join-gaps] if no response is missing from the first pool, and one of its agents has no response to a new item.
     """
-    if kind == "agents":
-        return [position for position, has_response in enumerate(pool.present.T) if has_response.all()]
-    is_complete = pool.n_missing == 0
-    return list(range(n_new_items)) if is_complete else []
+    new_items = _list_new_members(pool.items, new_pool.items)
+    if not new_items:
+        raise _make_nothing_new_error("items", new_pool)
+    _check_prompts(pool, new_pool)
+    _check_responses(pool, new_pool)
+
+    texts_by_repeat = _select_texts(new_pool, [agent.id for agent in pool.agents], [item.id for item in new_items])
+    if pool.n_missing == 0:
+        _check_gaps(pool.agents, new_items, texts_by_repeat[0])
+    return pool.with_items(new_items, texts_by_repeat)
+
+
+def _list_new_members(members: Sequence[M], new_members: Sequence[M]) -> list[M]:
+    """List the agents or items of a new pool whose ids the old pool lacks."""
+    existing_ids = {member.id for member in members}
+    return [member for member in new_members if member.id not in existing_ids]
+
+
+def describe_addition(pool: Pool, new_pool: Pool, joined: Pool) -> list[str]:
+    """Describe what a reader of an extension by a pool should know about that pool, in clauses for notes.
+
+    Parameters
+    ----------
+    pool, joined : Pool
+        Pool of the run before and after the extension.
+    new_pool : Pool
+        Pool that was added.
+
+    Returns
+    -------
+    list of str
+        Which agents and items of `new_pool` are left out, because the extension adds none of their kind; how many added
+        responses are empty; and which ids differ so little that they may be misspelt.
+    """
+    notes = []
+    for noun in ("agent", "item"):
+        ids = [member.id for member in getattr(joined, f"{noun}s")]
+        left_out = [member.id for member in getattr(new_pool, f"{noun}s") if member.id not in {*ids}]
+        if left_out:
+            counted = format_count(len(left_out), noun, "is", "are")
+            notes.append(
+                f"{counted} not in the run and left out: {_format_ids(left_out)}; add {noun}s by an extension of their own"
+            )
+
+        similar_names = describe_similar_names(ids)
+        if similar_names != describe_similar_names(member.id for member in getattr(pool, f"{noun}s")):
+            notes.append(f"{noun}s: {similar_names}")
+
+    n_empty = joined.n_empty - pool.n_empty
+    if n_empty:
+        notes.append(
+            format_count(
+                n_empty, "added response", "is empty and counts as a failure", "are empty and count as failures"
+            )
+        )
+    return notes
 
 
 def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
@@ -232,7 +277,11 @@ def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
     texts_by_repeat = _stack_by_repeat(responses, pool.texts.shape)
     joined = Pool.from_repeats(pool.agents, pool.items, texts_by_repeat, pool.name)
     if joined.n_responses == pool.n_responses:
-        raise _make_nothing_new_error("responses", new_pool)
+        raise PoolError(
+            f"'{new_pool.name}' has no further responses of the run's agents to the run's items. Pass a pool with such "
+            "responses; to add new agents, new items or only calls, extend the run by these instead.",
+            slug="join-none",
+        )
     return joined
 
 
@@ -314,19 +363,20 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
     n_added_responses = 0
     changed = []
     responses: dict[tuple[int, int], Sequence[str]] = {}
-    for k, j in np.ndindex(len(agents), len(items)):
-        old_responses = _get_responses(old_texts, (k, j))
-        new_responses = _get_responses(new_texts, (k, j))
-        is_new_cell = k >= pool.n_agents or j >= pool.n_items
+    for agent, item in np.ndindex(len(agents), len(items)):
+        old_responses = _get_responses(old_texts, (agent, item))
+        new_responses = _get_responses(new_texts, (agent, item))
+        is_new_cell = agent >= pool.n_agents or item >= pool.n_items  # new agents and items come last
         if is_new_cell:
-            responses[k, j] = new_responses
+            responses[agent, item] = new_responses
             continue
 
-        responses[k, j], has_changed = _merge_responses(old_responses, new_responses, keep=keep)
+        merged_responses, has_changed = _merge_responses(old_responses, new_responses, keep=keep)
+        responses[agent, item] = merged_responses
         if has_changed:
-            changed.append(f"'{agent_ids[k]}' to '{item_ids[j]}'")
+            changed.append(f"'{agent_ids[agent]}' to '{item_ids[item]}'")
         else:
-            n_added_responses += len(responses[k, j]) - len(old_responses)
+            n_added_responses += len(merged_responses) - len(old_responses)
 
     texts_by_repeat = _stack_by_repeat(responses, (len(agents), len(items)))
     return MergedPool(
@@ -358,31 +408,34 @@ def _merge_members(members: Sequence[M], new_members: Sequence[M], *, keep: bool
 
 
 def _list_removed(members: Sequence[M], new_members: Sequence[M]) -> list[str]:
-    """Return the ids of the agents or items that the new pool lacks."""
+    """Return the sorted ids of the agents or items that the old pool has and the new pool lacks."""
     return sorted({member.id for member in members} - {member.id for member in new_members})
 
 
 def _merge_responses(old_responses: list[str], new_responses: list[str], *, keep: bool) -> tuple[list[str], bool]:
     """Merge the responses of an agent to an item in an old and a new pool.
 
-    If the new pool has all old responses, its other responses are added to them. The responses have changed if the new pool has
-    new responses but lacks an old one, or if there are no old responses.
+    There are three cases:
 
-    keep : whether the old responses are returned if the responses have changed; otherwise, the new ones are returned
+    - The new pool has no response that the old pool lacks: the old responses stay.
+    - The new pool has all old responses, at least one, and others: the others are added to the old responses.
+    - The new pool has other responses, and lacks an old one or there is none: the responses count as changed.
+
+    keep : which responses are returned if they have changed: the old ones (True) or the new ones (False)
 
     Returns the merged responses, and whether the responses have changed.
     """
-    # multisets of responses, because an agent may give the same response several times
-    additions = list((Counter(new_responses) - Counter(old_responses)).elements())
+    # differences of multisets, because an agent may give the same response several times
+    n_old, n_new = Counter(old_responses), Counter(new_responses)
+    additions = list((n_new - n_old).elements())
+    has_all_old = not n_old - n_new
     if not additions:
         return old_responses, False
-
-    has_all_old = not Counter(old_responses) - Counter(new_responses)
     if old_responses and has_all_old:
         return old_responses + additions, False
-
-    merged_responses = old_responses if keep else new_responses
-    return merged_responses, True
+    if keep:
+        return old_responses, True
+    return new_responses, True
 
 
 def _get_responses(texts_by_repeat: Sequence[Objects], cell: Any) -> list[str]:
@@ -407,8 +460,8 @@ def _stack_by_repeat(responses: Mapping[tuple[int, int], Sequence[str]], shape: 
 
 
 JOIN_BY_KIND: Final[dict[str, Callable[[Pool, Pool], Pool]]] = {
-    "agents": partial(_add_agents_or_items, kind="agents"),
-    "items": partial(_add_agents_or_items, kind="items"),
+    "agents": _add_agents,
+    "items": _add_items,
     "repeats": join_repeats,
 }
 """Kind of an extension → function that adds a new pool to a run's pool; both pools are positional arguments."""
@@ -440,7 +493,12 @@ def _match_ids(ids: Sequence[str], members: Sequence[M]) -> tuple[list[int], lis
 
 
 def _check_prompts(pool: Pool, new_pool: Pool) -> None:
-    """Raise PoolError [join-conflict] if an item has different prompts in two pools."""
+    """Check that no item has different prompts in the pool of a run and in a pool to be added to it.
+
+    An item without a prompt in one of the pools is accepted. Responses to different prompts must not be compared.
+
+    Raises: PoolError [join-conflict] for the first item with different prompts.
+    """
     new_prompts = {item.id: item.prompt for item in new_pool.items}
     for item in pool.items:
         new_prompt = new_prompts.get(item.id)
@@ -471,7 +529,7 @@ def _check_responses(pool: Pool, new_pool: Pool) -> None:
 
 
 def _make_nothing_new_error(kind: str, new_pool: Pool) -> PoolError:
-    """Make the error for a pool without new agents, items or responses, as named by `kind`."""
+    """Make the error for a pool without new agents or items, as named by `kind`."""
     return PoolError(
         f"All {kind} of '{new_pool.name}' are already in the run. Pass a pool with new {kind}; to add only calls, set `calls` "
         "instead.",
@@ -489,11 +547,15 @@ def _check_gaps(agents: Sequence[Agent], items: Sequence[Item], texts: Objects) 
     for agent, agent_texts in zip(agents, texts, strict=True):
         missing = [item.id for item, text in zip(items, agent_texts, strict=True) if text is None]
         if missing:
-            item_list = ", ".join(missing[:_MAX_DISPLAYED])
-            if len(missing) > _MAX_DISPLAYED:
-                item_list += " …"
             raise PoolError(
-                f"The agent '{agent.id}' has no response to {len(missing)} items on which it must be compared: {item_list}. "
+                f"The agent '{agent.id}' has no response to {len(missing)} items on which it must be compared: "
+                f"{_format_ids(missing)}. "
                 "Add these responses (unless the config has `empty: missing`, an empty text is one), or remove the agent.",
                 slug="join-gaps",
             )
+
+
+def _format_ids(ids: Sequence[str]) -> str:
+    """Format the first ids of agents or items as a list, with an ellipsis if there are more."""
+    ellipsis = " …" if len(ids) > _MAX_DISPLAYED else ""
+    return ", ".join(ids[:_MAX_DISPLAYED]) + ellipsis

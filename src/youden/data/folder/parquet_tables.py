@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, TypeAdapter
 
 from youden.data.atomic import atomic_write
-from youden.data.folder.run_files import VERSION, StrictFile, damaged_file_error, missing_file_error, parse
+from youden.data.folder.run_files import (
+    VERSION,
+    StrictFile,
+    damaged_file_error,
+    missing_file_error,
+    parse_versioned_json,
+)
 from youden.errors import RunFolderError
 from youden.types.columns import TableColumn
 from youden.types.pool import Bools, Floats, Ids, Positions
@@ -36,8 +42,8 @@ _TYPES = {
 }
 
 M = TypeVar("M", bound=BaseModel)
-Names = Mapping[str, Sequence[str]]
-"""Kind of id ("agents", "items" or "models") → ids, by position."""
+IdsByEntity = Mapping[str, Sequence[str]]
+"""Entity ("agents", "items" or "models") → ids. A column of ids states its entity, as in `TableColumn.entity`."""
 
 
 class TableMetadata(StrictFile):
@@ -46,11 +52,13 @@ class TableMetadata(StrictFile):
     version: int = VERSION
 
 
-def encode_table(columns: Sequence[TableColumn], values: Mapping[str, NDArray[Any] | None], names: Names) -> pa.Table:
+def encode_table(
+    columns: Sequence[TableColumn], values: Mapping[str, NDArray[Any] | None], ids_by_entity: IdsByEntity
+) -> pa.Table:
     """Convert the arrays of a result to a table that can be written to a Parquet file.
 
-    Arrays contain numbers, and the bytes of hashes. A text, such as the id of an agent, is represented by a whole number: its
-    index in the list of all possible texts of the column. The table contains the texts.
+    In an array, a text such as the id of an agent is represented by a whole number: its index in the list of all possible
+    texts of the column. The table contains the texts. Hashes are bytes in an array, and texts in the table.
 
     Parameters
     ----------
@@ -58,44 +66,53 @@ def encode_table(columns: Sequence[TableColumn], values: Mapping[str, NDArray[An
         Columns of the table.
     values : mapping of str to array (n_rows,) or None
         Values by name of a column, for each of `columns`; None for a column of nulls. Texts are indices in the column's
-        `words` or in `names`. Missing values are −1 in texts and whole numbers, and NaN in other numbers. At least one
-        column has an array, which sets the number of rows.
-    names : mapping of str to sequence of str
-        Ids by kind: "agents", "items" or "models".
+        `words` or in `ids_by_entity`. Missing values are −1 in texts and whole numbers, and NaN in other numbers. At least
+        one column has an array, which sets the number of rows.
+    ids_by_entity : mapping of str to sequence of str
+        Ids of "agents", "items" or "models", for the columns that contain ids.
 
     Returns
     -------
     pyarrow.Table
         One column per entry of `columns`, in their order.
     """
-    n_rows = next(len(array) for array in values.values() if array is not None)
-    arrays = {}
+    arrays = [array for array in values.values() if array is not None]
+    n_rows = len(arrays[0])
+    encoded_columns = {}
     for column in columns:
-        arrays[column.name] = _encode_column(column, values[column.name], names, n_rows)
-    return pa.table(arrays)
+        encoded_columns[column.name] = _encode_column(column, values[column.name], ids_by_entity, n_rows)
+    return pa.table(encoded_columns)
 
 
-def _encode_column(column: TableColumn, values: NDArray[Any] | None, names: Names, n_rows: int) -> pa.Array:
+def _encode_column(
+    column: TableColumn, values: NDArray[Any] | None, ids_by_entity: IdsByEntity, n_rows: int
+) -> pa.Array:
     """Convert the values of a column to an Arrow array of the type that the column has in the file.
 
-    values : array (n_rows,); None if all values are null
-    names : ids by kind, which is "agents", "items" or "models"; a column of ids has the kind `column.entity`
+    Missing values, which are −1 in texts and whole numbers and NaN in other numbers, become null.
+
+    column : the column, whose `kind` is "text", "hash", "whole" (a whole number from 0 on), "number", "share" or "bit"
+    values : array (n_rows,); None if all values are missing. A text is an index in `column.words` or, if the column contains
+        ids, in the ids of `column.entity`.
+    ids_by_entity : ids of "agents", "items" or "models"
     n_rows : number of rows of the table
     """
     if values is None:
         return pa.nulls(n_rows, _TYPES[column.kind])
     match column.kind:
         case "text":
-            positions = _encode_numbers(values.astype(np.int32), valid=values >= 0)
-            texts = _encode_texts(column.words or names[column.entity])
-            return pa.DictionaryArray.from_arrays(positions, texts)
+            possible_texts = column.words or ids_by_entity[column.entity]
+            indices = _encode_numbers(values.astype(np.int32), valid=values >= 0)
+            return pa.DictionaryArray.from_arrays(indices, _encode_texts(possible_texts))
         case "hash":
             return pa.array(values.astype("S64")).cast(pa.string())
+        case "whole" if column.null:
+            return _encode_numbers(values, valid=values >= 0)
         case "whole":
-            is_valid = values >= 0 if column.null else None
-            return _encode_numbers(values, valid=is_valid)
-        case kind:
-            return _encode_numbers(values, valid=~np.isnan(values)).cast(_TYPES[kind])
+            return _encode_numbers(values)
+        case "number" | "share" | "bit":
+            numbers = _encode_numbers(values, valid=~np.isnan(values))
+            return numbers.cast(_TYPES[column.kind])
 
 
 def _encode_numbers(values: NDArray[np.number], *, valid: Bools | None = None) -> pa.Array:
@@ -109,7 +126,7 @@ def _encode_numbers(values: NDArray[np.number], *, valid: Bools | None = None) -
 
 
 def _encode_texts(texts: Sequence[str]) -> pa.Array:
-    """Convert texts to an Arrow array of strings."""
+    """Convert texts to an Arrow array: their UTF-8 bytes in a row, and the offset at which each text begins."""
     # made from buffers, so that pyarrow does not import pandas
     encoded = [text.encode() for text in texts]
     offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
@@ -185,20 +202,20 @@ class ParquetTable(Generic[M]):
         return frozenset(pq.read_schema(self.path).names)
 
     def row_groups(self) -> Iterator[ParquetTable[M]]:
-        """Yield each row group (consecutive rows) as a table."""
+        """Yield the row groups of the file (consecutive rows) as tables, so that only one has to be in memory at a time."""
         file_metadata = pq.read_metadata(self.path)
         for group in range(file_metadata.num_row_groups):
             yield replace(self, n_rows=file_metadata.row_group(group).num_rows, group=group)
 
-    def read(self, columns: Sequence[TableColumn], names: Names) -> dict[str, NDArray[Any]]:
+    def read(self, columns: Sequence[TableColumn], ids_by_entity: IdsByEntity) -> dict[str, NDArray[Any]]:
         """Read columns as arrays.
 
         Parameters
         ----------
         columns : sequence of TableColumn
             Columns to read.
-        names : mapping
-            Kind of id ("agents", "items" or "models") → ids. A column of ids is read as positions in them.
+        ids_by_entity : mapping
+            Entity ("agents", "items" or "models") → ids. A column of ids is read as positions in them.
 
         Returns
         -------
@@ -211,19 +228,20 @@ class ParquetTable(Generic[M]):
         ------
         RunFolderError
             [run-file-damaged]: if a column is missing or of another type, has nulls that are not allowed, or contains a
-            text that is not in `names` or in the column's `words`, or a share that is not from 0 to 1.
+            text that is not in `ids_by_entity` or in the column's `words`, or a share that is not from 0 to 1.
         """
-        return {column.name: self._read_values(column, names) for column in columns}
+        return {column.name: self._read_as_array(column, ids_by_entity) for column in columns}
 
-    def _read_values(self, column: TableColumn, names: Names) -> NDArray[Any]:
+    def _read_as_array(self, column: TableColumn, ids_by_entity: IdsByEntity) -> NDArray[Any]:
         """Read a column as an array (n_rows,).
 
-        names : ids by kind, which is "agents", "items" or "models"; a column of ids has the kind `column.entity`
+        column : the column; its kind determines the type of the array
+        ids_by_entity : ids of "agents", "items" or "models"; a column of ids states its entity as `column.entity`
 
-        The type of the array depends on the kind of column:
+        Returns one of these arrays:
 
-        - words: int8 positions in `column.words`, −1 if null
-        - ids: int32 positions in the ids, −1 if null
+        - texts with a list of allowed words: int8 positions in `column.words`, −1 if null
+        - ids: int32 positions in the ids of the entity, −1 if null
         - hashes: S64
         - whole numbers: int32, −1 if null
         - other numbers: float64, NaN if null
@@ -232,7 +250,7 @@ class ParquetTable(Generic[M]):
             case "text" if column.words:
                 return self._read_positions(column, column.words).astype(np.int8)
             case "text":
-                return self._read_positions(column, names[column.entity])
+                return self._read_positions(column, ids_by_entity[column.entity])
             case "hash":
                 return self.read_ascii(column.name)
             case "whole":
@@ -261,31 +279,37 @@ class ParquetTable(Generic[M]):
             problem = f"the column {column.name} contains a value that is not {range_text}: got {unusable_values[0]:g}"
             raise damaged_file_error(self.path, problem)
 
-    def _read_positions(self, column: TableColumn, names: Sequence[str]) -> Ids:
-        """Read a column of texts as positions in `names`: int32 array (n_rows,), −1 for null."""
+    def _read_positions(self, column: TableColumn, allowed_texts: Sequence[str]) -> Ids:
+        """Read a column of texts as positions in `allowed_texts`: int32 array (n_rows,), −1 for null."""
         texts = self._read_column(column.name, None, nulls=column.null)
         if not pa.types.is_dictionary(texts.type):
             texts = texts.cast(pa.string()).dictionary_encode()
-        encoded_names = _encode_texts(names)
-        positions = [self._find_positions(column.name, chunk, encoded_names) for chunk in texts.chunks]
+        encoded_texts = _encode_texts(allowed_texts)
+        positions = [self._find_positions(column.name, chunk, encoded_texts) for chunk in texts.chunks]
         return np.concatenate(positions or [np.empty(0, dtype=np.int32)])
 
-    def _find_positions(self, column_name: str, chunk: pa.DictionaryArray, names: pa.Array) -> Ids:
-        """Return the position in `names` of each text in a chunk of a column; −1 for null.
+    def _find_positions(self, column_name: str, chunk: pa.DictionaryArray, allowed_texts: pa.Array) -> Ids:
+        """Return the position in `allowed_texts` of each text in a chunk (consecutive rows) of a column; −1 for null.
+
+        An Arrow dictionary array has a list of its distinct texts (`dictionary`), and for each row an index in this list
+        (`indices`). The distinct texts are looked up once, instead of the text of each row.
 
         column_name : name of the column, for the error
 
-        Raises: RunFolderError [run-file-damaged] if a text is not in `names`.
+        Raises: RunFolderError [run-file-damaged] if a text is not in `allowed_texts`.
         """
         import pyarrow.compute as pc
 
-        position_by_code = pc.index_in(chunk.dictionary.cast(pa.string()), value_set=names)
-        codes = chunk.indices.drop_null()
-        unknown_codes = codes.filter(pc.is_null(position_by_code.take(codes)))
-        if len(unknown_codes) > 0:
-            value = chunk.dictionary[unknown_codes[0].as_py()].as_py()
+        distinct_texts = chunk.dictionary.cast(pa.string())
+        position_of_distinct_text = pc.index_in(distinct_texts, value_set=allowed_texts)  # null if it is not allowed
+        positions = position_of_distinct_text.take(chunk.indices)
+
+        is_unknown = pc.and_(pc.is_valid(chunk.indices), pc.is_null(positions))
+        unknown_texts = chunk.filter(is_unknown)
+        if len(unknown_texts) > 0:
+            value = unknown_texts[0].as_py()
             raise damaged_file_error(self.path, f"the column {column_name} contains {value!r}, which is not in the run")
-        return np.array(position_by_code.take(chunk.indices).fill_null(-1), dtype=np.int32)
+        return np.array(positions.fill_null(-1), dtype=np.int32)
 
     def read_ascii(self, name: str, rows: Positions | None = None) -> NDArray[np.bytes_]:
         """Read a column of hexadecimal digests as an S64 array.
@@ -295,20 +319,22 @@ class ParquetTable(Generic[M]):
         column = self._read_column(name, pa.binary(), nulls=False)
         return np.array(column if rows is None else column.take(_encode_numbers(rows)), dtype="S64")
 
-    def _read_column(self, name: str, kind: pa.DataType | None, *, nulls: bool) -> pa.ChunkedArray:
-        """Read a column, and cast it to the type `kind`; if `kind` is None, the column keeps its type in the file.
+    def _read_column(self, name: str, data_type: pa.DataType | None, *, nulls: bool) -> pa.ChunkedArray:
+        """Read a column, and convert it to a type.
 
-        nulls : whether the column may contain nulls
         name : name of the column
+        data_type : the type; if it is None, the column keeps its type in the file
+        nulls : whether the column may contain nulls
 
-        Raises: RunFolderError [run-file-damaged] if the column is missing, of another type, or contains nulls.
+        Raises: RunFolderError [run-file-damaged] if the column is missing, cannot be converted, or contains nulls that are
+            not allowed.
         """
         try:
             column = self._read_raw_column(name)
-            if kind is not None:
-                column = column.cast(kind)
+            if data_type is not None:
+                column = column.cast(data_type)
         except pa.ArrowException as error:
-            raise damaged_file_error(self.path, f"the column {name} is not {kind} ({error})") from error
+            raise damaged_file_error(self.path, f"the column {name} is not {data_type} ({error})") from error
         if column.null_count and not nulls:
             raise damaged_file_error(self.path, f"the column {name} has {column.null_count} nulls")
         return column
@@ -331,14 +357,14 @@ class ParquetTable(Generic[M]):
             raise _not_parquet_error(self.path, error) from error
 
 
-def read_table(path: Path, kind: type[M]) -> ParquetTable[M]:
+def read_table(path: Path, metadata_class: type[M]) -> ParquetTable[M]:
     """Open a table; its columns are read later.
 
     Parameters
     ----------
     path : Path
         The file.
-    kind : type
+    metadata_class : type
         Class of the table's metadata.
 
     Returns
@@ -352,29 +378,31 @@ def read_table(path: Path, kind: type[M]) -> ParquetTable[M]:
         [run-missing], [run-file-missing]: if the folder or the file does not exist; [run-version]: if another version
         of youden wrote it; [run-file-damaged]: if it is not a Parquet file with such metadata.
     """
-    metadata = read_table_metadata(path, kind)
-    return ParquetTable(path, pq.read_metadata(path).num_rows, metadata)
+    metadata = read_table_metadata(path, metadata_class)
+    n_rows = pq.read_metadata(path).num_rows
+    return ParquetTable(path, n_rows, metadata)
 
 
-def read_table_metadata(path: Path, kind: type[M]) -> M:
-    """Read the metadata of a table, without its rows.
+def read_table_metadata(path: Path, metadata_class: type[M]) -> M:
+    """Read the metadata that youden stored in the file of a table, without reading rows.
 
     Parameters
     ----------
     path : Path
         The file.
-    kind : type
-        Class of the metadata.
+    metadata_class : type
+        Class that declares the fields of the metadata.
 
     Returns
     -------
     BaseModel
-        Instance of `kind`.
+        Instance of `metadata_class`.
 
     Raises
     ------
     RunFolderError
-        The errors of `read_table`.
+        [run-missing], [run-file-missing]: if the folder or the file does not exist; [run-version]: if another version
+        of youden wrote it; [run-file-damaged]: if it is not a Parquet file with such metadata.
     """
     if not path.is_file():
         raise missing_file_error(path)
@@ -384,7 +412,7 @@ def read_table_metadata(path: Path, kind: type[M]) -> M:
         raise _not_parquet_error(path, error) from error
     if _KEY not in file_metadata:
         raise damaged_file_error(path, "its metadata has no key 'youden'")
-    return parse(path, file_metadata[_KEY], TypeAdapter(kind))
+    return parse_versioned_json(path, file_metadata[_KEY], TypeAdapter(metadata_class))
 
 
 def _not_parquet_error(path: Path, error: Exception) -> RunFolderError:

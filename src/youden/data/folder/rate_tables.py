@@ -45,19 +45,20 @@ class RatesMetadata(TableMetadata):
 def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan | Rates) -> None:
     """Write true- and false-positive rates to a Parquet file, with one row for each item and ordered pair of agents.
 
-    The field `detail` of the rates, with sums of the answers to independent trials, is not written.
+    The rates are written in chunks of consecutive items, so that only one chunk is in memory at a time. The field `detail`
+    of the rates, with sums of the answers to independent trials, is not written.
 
     Parameters
     ----------
     path : Path
         File to write; an existing one is replaced atomically.
     chunks : iterable of (int, Rates)
-        Position of the first item of each chunk, and the rates on the items of the chunk, which are numbered from 0. At
-        least one chunk, in the order of the items. Only one chunk is in memory at a time.
+        For each chunk, the position of its first item among all items, and the rates on its items, which are numbered from
+        0 in each chunk. At least one chunk; they are in the order of the items.
     template : Plan or Rates
-        Object with the agents, the items and the split of all chunks.
+        Object with the agents, the items and the split of the whole run, which are stored as metadata.
     """
-    names = {"agents": template.agent_ids, "items": template.item_ids}
+    ids_by_entity = {"agents": template.agent_ids, "items": template.item_ids}
     metadata = RatesMetadata(
         independent=template.independent,
         agents=template.agent_ids,
@@ -67,8 +68,9 @@ def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan 
     writer = None
     with atomic_write(path) as tmp_path, ExitStack() as open_files:
         for first_item, rates in chunks:
-            table = encode_table(RATES, _get_rate_columns(rates, first_item), names)
-            if writer is None:
+            columns = _get_rate_columns(rates, first_item)
+            table = encode_table(RATES, columns, ids_by_entity)
+            if writer is None:  # a writer needs the schema, which is that of the first table
                 schema = with_table_metadata(table.schema, metadata)
                 writer = open_files.enter_context(pq.ParquetWriter(tmp_path, schema, compression="zstd"))
             writer.write_table(table)
@@ -96,15 +98,18 @@ def _find_row_order(rates: Rates) -> Positions | slice:
 def read_rates(path: Path) -> Rates:
     """Read the true- and false-positive rates of a run, with one row for each item and ordered pair of agents.
 
-    The field `detail` of the rates is None, because the file does not contain single independent trials.
+    The field `detail` of the rates, with sums of the answers to independent trials, is None, because the file does not
+    contain these sums.
 
     Raises: RunFolderError if the file is missing, damaged or of another version.
     """
     table = read_table(path, RatesMetadata)
     metadata = table.metadata
-    shape = len(metadata.agents), len(metadata.items)
+    shape = (len(metadata.agents), len(metadata.items))
+    ids_by_entity = {"agents": metadata.agents, "items": metadata.items}
+    columns = table.read(RATES, ids_by_entity)  # the columns have the names of fields of `Rates`
     return Rates(
-        **table.read(RATES, {"agents": metadata.agents, "items": metadata.items}),
+        **columns,
         split=metadata.split.to_split(path, shape),
         independent=metadata.independent,
         agent_ids=metadata.agents,
@@ -175,8 +180,8 @@ def read_pairs(path: Path, *, ranking: Path) -> Pairs:
     Returns
     -------
     Pairs
-        Statistics of all pairs of agents; the share of the possible partners with which an agent was compared on an item
-        (`partners_seen`); and whether each pair has its own false-positive rate (`own_rates`).
+        Measures of all pairs of agents, and two facts about the run. `partners_seen` is the mean share of the other agents
+        with which an agent was compared on an item. `own_rates` states whether each pair has its own false-positive rate.
 
     Raises
     ------
@@ -195,11 +200,12 @@ def read_pairs(path: Path, *, ranking: Path) -> Pairs:
     n_pairs, n_abilities, n_agents = len(table), len(metadata.ability), len(metadata.agents)
     n_expected_pairs = n_agents * (n_agents - 1)
     if n_abilities != n_agents or n_pairs != n_expected_pairs:
-        fault = f"it contains {n_pairs} pairs and {n_abilities} abilities for {n_agents} agents"
-        raise damaged_file_error(path, fault)
+        problem = f"it contains {n_pairs} pairs and {n_abilities} abilities for {n_agents} agents"
+        raise damaged_file_error(path, problem)
 
+    matrices = _read_pair_matrices(table)  # the measures have the names of fields of `Pairs`
     return Pairs(
-        **_read_pair_matrices(table),
+        **matrices,
         ability=np.array(metadata.ability, dtype=np.float64),
         partners_seen=metadata.partners_seen,
         own_rates=metadata.own_rates,

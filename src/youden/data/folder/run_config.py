@@ -162,7 +162,7 @@ class RunConfig(RunKeys, BaseModel):
     @field_validator("calls", mode="before")
     @classmethod
     def _parse_calls(cls, value: object) -> int | str | None:
-        """Parse a budget of calls. Raises: ValueError if it is not valid."""
+        """Parse a budget of calls, such as 4000, "5%" or "450/agent"; raise ValueError if it is not valid."""
         if value is None:
             return None
         try:
@@ -221,29 +221,33 @@ class RunConfig(RunKeys, BaseModel):
         trials of the next round. With `half_width`, rounds are added until the intervals are short enough. With `top` or
         `max_regret`, the rounds search for the best agents. Only a cyclic design can be sampled in rounds.
         """
-        search_keys = [name for name in ("top", "max_regret") if getattr(self, name) is not None]
-        if self.half_width is None and not search_keys:
+        settings_of_best_search = [name for name in ("top", "max_regret") if getattr(self, name) is not None]
+        if self.design == "adaptive":
+            settings_of_best_search.append("design: adaptive")
+
+        has_rounds = self.half_width is not None or self.top is not None or self.max_regret is not None
+        if not has_rounds:
             return
-
-        searches_best = bool(search_keys) or self.design == "adaptive"
-        if self.half_width is not None and searches_best:
-            search = search_keys[0] if search_keys else "design: adaptive"
+        if self.half_width is not None and settings_of_best_search:
             raise ValueError(
-                f"half_width samples all agents equally, and {search} searches for the best; set only one of them"
+                f"half_width samples all agents equally, and {settings_of_best_search[0]} searches for the best; set only one "
+                "of them"
             )
-
         if self.design not in _DESIGNS_WITH_ROUNDS:
             raise ValueError(
                 f"half_width, top and max_regret sample a cyclic design in rounds, and design {self.design} has none; remove "
                 "design"
             )
-
         duplicates = sorted(self.options.keys() & {"half_width", "top", "max_regret"})
         if duplicates:
             raise ValueError(f"{', '.join(duplicates)} is set in options and outside them; set it only once")
 
     def _check_trials_from(self) -> None:
-        """Raise ValueError if another key that determines the trials is set, or if `calls` is relative, such as "5%"."""
+        """Check the keys of a config with the key `trials_from`, which makes the run repeat the trials of another run.
+
+        Raises: ValueError if a key that would plan other trials, such as `design`, differs from its default; or if `calls` is
+            a budget that depends on the pool, such as "5%" or "450/agent".
+        """
         fields = type(self).model_fields
         conflicts = [name for name in _DESIGN_KEYS if getattr(self, name) != fields[name].default]
         if conflicts:
@@ -251,7 +255,7 @@ class RunConfig(RunKeys, BaseModel):
                 f"trials_from uses another run's trials and cannot be combined with {', '.join(conflicts)}; remove one of "
                 "them"
             )
-        is_relative_budget = isinstance(self.calls, str)  # such as "5%" or "450/agent"
+        is_relative_budget = isinstance(self.calls, str)
         if is_relative_budget:
             raise ValueError(f"trials_from requires a number of calls: got {self.calls}")
 
@@ -287,7 +291,10 @@ class RunConfig(RunKeys, BaseModel):
         return FitSettings(self.target, rules)
 
     def with_fit_settings(self, settings: FitSettings) -> RunConfig:
-        """Return a copy of the config with other settings of the fit."""
+        """Return a copy of the config with other settings of the fit.
+
+        Raises ConfigError [run-config] if a setting is not allowed, so that a config that cannot be read is never written.
+        """
         rules = settings.rules
         changes = {
             "target": settings.target,
@@ -296,6 +303,7 @@ class RunConfig(RunKeys, BaseModel):
             "families": dict(rules.families),
             "clones": [list(cluster) for cluster in rules.clones],
         }
+        run_config_from_keys({"name": self.name, "pool": self.pool, **changes}, origin="settings of the fit")
         return self.model_copy(update=changes)
 
     @cached_property
@@ -318,12 +326,12 @@ class RunConfig(RunKeys, BaseModel):
 
     @property
     def folder(self) -> Path:
-        """Folder of the run."""
+        """Folder for the files of the run: the key `out`, or runs/NAME by default."""
         return Path("runs", self.name) if self.out is None else Path(self.out)
 
     @property
     def store_location(self) -> str:
-        """Path or URL of the store."""
+        """Path or URL of the store, in which answers of judges are kept so that no request is paid for twice."""
         if self.store is None:
             own_store = self.folder / OWN_STORE
             return str(own_store if own_store.is_file() else project_store())
@@ -350,23 +358,30 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
     Returns
     -------
     RunConfig
-        The config. Relative paths in the file (pool, judge, trials_from, store, out) start at the file's folder. Relative
-        paths in `changes` start at the current directory. The name of a judge is first searched for near the file: in
-        judges/, configs/judges/ and ../judges/. The path of a shipped pool, such as `datasets/field-notes`, is not
-        changed. The default `name` is the file's name without its suffix.
+        The config. The default of its key `name` is the name of the file without its suffix.
 
     Raises
     ------
     ConfigError
         [run-config-file]: if the file cannot be read; [run-config-yaml]: if it is not YAML with keys; [run-config]: if
-        a key does not fit; the message names the key, its value and what is allowed.
+        a key is unknown, or its value is not allowed. The message names the key, its value and what is allowed.
     RunFolderError
         [run-version]: if an earlier version of youden wrote the file.
+
+    Notes
+    -----
+    The keys pool, judge, trials_from, store and out may be paths:
+
+    - A relative path in the file starts at the folder of the file, and one in `changes` at the current directory.
+    - The path of a shipped pool, such as `datasets/field-notes`, is not changed.
+    - The name of a judge is first searched for near the file: in judges/, configs/judges/ and ../judges/.
     """
     config_path = Path(path)
-    report_shadow_at(config_path)
-    if not config_path.exists() and config_path.parts[:1] == ("configs",):
-        config_path = find_resource("configs", Path(*config_path.parts[1:]).as_posix())
+    report_shadow_at(config_path)  # warns if a local file is used instead of the shipped config of the same name
+    may_be_shipped = config_path.parts[:1] == ("configs",)
+    if may_be_shipped and not config_path.exists():
+        name = Path(*config_path.parts[1:]).as_posix()
+        config_path = find_resource("configs", name)
     return read_run_config(config_path, changes or {})
 
 
@@ -390,35 +405,39 @@ def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
     ------
     ConfigError
         [run-config-file]: if the file cannot be read; [run-config-yaml]: if it is not YAML with keys; [run-config]: if
-        a key does not fit.
+        a key is unknown, or its value is not allowed.
     RunFolderError
         [run-version]: if an earlier version of youden wrote the file.
     """
     folder = path.parent
-    file_keys = {"name": path.stem, **_read_keys(path)}
-    _report_shadowing_dataset(file_keys.get("pool"), folder)
-    keys = {key: resolve_paths(key, value, folder) for key, value in file_keys.items()}
+    keys_in_file = {"name": path.stem, **_read_keys(path)}
+    _report_shadowing_dataset(keys_in_file.get("pool"), folder)
+    keys = {key: resolve_paths(key, value, folder) for key, value in keys_in_file.items()}
     keys |= changes
 
-    judge, judge_name = keys.get("judge"), None
+    judge = keys.get("judge")
     judge_path = find_nearby_judge(judge, folder) if isinstance(judge, str) else None
     if judge_path is not None:
-        judge_name = judge
         keys["judge"] = str(judge_path)
 
     config = run_config_from_keys(keys, origin=str(path))
-    # set as cached properties, because they are not part of the run's definition
-    config.__dict__ |= {"directory": folder, "file": path, "judge_name": judge_name}
+    # The object is frozen, and these values are no fields, because they are not part of the run's definition. They are
+    # the values of cached properties, which Python stores in `__dict__`.
+    config.__dict__["directory"] = folder
+    config.__dict__["file"] = path
+    config.__dict__["judge_name"] = None if judge_path is None else judge
     return config
 
 
 def _check_replaced_keys(origin: str, keys: Mapping[str, object]) -> None:
-    """Check that a config has no keys that this version has replaced.
+    """Check that a config has no keys of an earlier version that this version calls otherwise or does not have.
 
-    origin : path of the config, for errors
+    origin : path of the config, or where its keys come from, for errors
+    keys : keys of the config with their values
 
     Raises: RunFolderError [run-version] if youden wrote the config; ConfigError [run-config] if the user did.
     """
+    # youden adds this record to the config in a run's folder; it was called `drawn` in earlier versions
     was_written_by_youden = "drawn" in keys or "resolved" in keys
     for key in REPLACED_KEYS.keys() & keys.keys():
         if was_written_by_youden:
@@ -450,7 +469,7 @@ def run_config_from_keys(keys: Mapping[str, object], *, origin: str) -> RunConfi
     Raises
     ------
     ConfigError
-        [run-config]: if a key does not fit; the message names the key, its value and what is allowed.
+        [run-config]: if a key is unknown, or its value is not allowed; the message names the key, its value and what is allowed.
     RunFolderError
         [run-version]: if an earlier version of youden wrote the keys.
     """
@@ -465,9 +484,10 @@ def run_config_from_keys(keys: Mapping[str, object], *, origin: str) -> RunConfi
 def _report_shadowing_dataset(pool: object, folder: Path) -> None:
     """Warn about a local dataset that is used instead of a shipped one because it has the same name.
 
-    By default, the warning is logged; see `report_shadow`.
+    The path of a shipped dataset is datasets/NAME. If the user has a file or folder with this relative path, it is used
+    instead. By default, the warning is logged (`report_shadow`).
 
-    pool : value of the key `pool` in the file of a run's config; only a text `datasets/NAME` may be such a dataset
+    pool : value of the key `pool` in the file of a run's config; nothing is done unless it is a path such as datasets/NAME
     folder : folder of this file, in which the dataset is searched for before the current directory
 
     Raises: ConfigError [shadowed], instead of the warning, if the environment variable CI is set.
@@ -482,10 +502,10 @@ def _report_shadowing_dataset(pool: object, folder: Path) -> None:
 
 
 def _suggest_value(error: ValidationError) -> str:
-    """Return a sentence with the allowed values of the first key that is not valid.
+    """Return a sentence with the allowed values of the first key that is not valid, as a remedy for an error message.
 
-    The text is empty if the message of the error already contains the remedy: for an unknown key, and for keys that
-    contradict each other.
+    The result is "Set another value." if the key is declared without a list of allowed values. It is empty if the error
+    itself states the remedy: for an unknown key, and for keys that contradict each other.
     """
     first_error = error.errors(include_url=False, include_context=False)[0]
     location = first_error["loc"]  # the key, then the position inside its value; empty if keys contradict each other
@@ -493,11 +513,11 @@ def _suggest_value(error: ValidationError) -> str:
     if is_unknown_key or not location:
         return ""
 
-    declared_key = declared_keys().get(str(location[0]))
-    allowed_values = "" if declared_key is None else declared_key.key.values
-    if not allowed_values:
+    key_name = str(location[0])
+    declared_key = declared_keys().get(key_name)
+    if declared_key is None or not declared_key.key.values:
         return "Set another value."
-    return f"Set {allowed_values}."
+    return f"Set {declared_key.key.values}."
 
 
 def with_default_store(config: RunConfig, default_store: str | None) -> RunConfig:
@@ -559,7 +579,7 @@ def _read_recorded_store(folder: Path) -> str | None:
     return None
 
 
-def _remove_defaults(data: dict[str, Json], config: RunConfig) -> None:
+def _remove_rare_keys(data: dict[str, Json], config: RunConfig) -> None:
     """Remove rarely used keys from `data`, the keys of a config, if they have their default values."""
     for key in ("extensions", "trusted", "families", "clones", "robust", "follow_up_fraction", "self_trials"):
         has_empty_default = not data[key]
@@ -572,7 +592,9 @@ def _remove_defaults(data: dict[str, Json], config: RunConfig) -> None:
 
 
 def dump_run_config(config: RunConfig, folder: Path) -> str:
-    """Format a config as YAML, with the defaults of most keys and without credentials.
+    """Format a config as YAML, without credentials.
+
+    The text states the value of most keys, also if it is the default. Rarely used keys with their default are left out.
 
     Parameters
     ----------
@@ -591,16 +613,18 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
     for key in data.keys() & {"pool", "judge", "trials_from", "store", "out"}:
         data[key] = make_relative(key, data[key], folder)
 
-    # the record of an unfinished extension has the keys of an extension, and contains another one under `step`
-    unfinished = data.get("unfinished", {})
-    for extension in (*data["extensions"], unfinished, unfinished.get("step", {})):
+    extensions = list(data["extensions"])
+    if "unfinished" in data:
+        # this record has the keys of an extension, and contains the extension that was judged last under `step`
+        extensions += [data["unfinished"], data["unfinished"]["step"]]
+    for extension in extensions:
         _shorten_extension(extension, folder)
 
-    _remove_defaults(data, config)
+    _remove_rare_keys(data, config)
     if config.store is not None:
         data["store"] = redact_location(data["store"])
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
-    return _CREDENTIALS.sub("", text)
+    return _CREDENTIALS.sub("", text)  # in URLs of other keys, such as http://user:password@host
 
 
 def _shorten_extension(extension: dict[str, Any], folder: Path) -> None:

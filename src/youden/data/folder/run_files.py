@@ -143,31 +143,32 @@ def read_bytes(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def parse(path: Path, text: bytes, kind: TypeAdapter[T]) -> T:
-    """Parse JSON and validate it.
+def parse_versioned_json(path: Path, content: bytes, adapter: TypeAdapter[T]) -> T:
+    """Convert the content of a JSON file of a run to an object, after a check of the version of the file.
 
     Parameters
     ----------
     path : Path
-        File that the text comes from; errors name it.
-    text : bytes
-        JSON object with a `version`.
-    kind : TypeAdapter
-        Expected type.
+        File that the content comes from; errors name it.
+    content : bytes
+        JSON object with a key `version`.
+    adapter : TypeAdapter
+        Pydantic's converter from JSON to the class of the object.
 
     Returns
     -------
     object
-        The value, of this type.
+        An object of the class of `adapter`.
 
     Raises
     ------
     RunFolderError
-        [run-version]: if another version of youden wrote the text; [run-file-damaged]: if it is not JSON, or does not
-        fit the type; the message then names the key.
+        [run-version]: if another version of youden wrote the file; [run-file-damaged]: if the content is not JSON, lacks a
+        key, or has an unknown key or a value of another type; the message then names the key.
     """
+    # the version comes first, because a file of another version may have other keys
     try:
-        version = json.loads(text)["version"]
+        version = json.loads(content)["version"]
     except RecursionError as error:
         raise damaged_file_error(path, "its lists and objects are nested too deeply") from error
     except (ValueError, TypeError, KeyError) as error:
@@ -180,7 +181,7 @@ def parse(path: Path, text: bytes, kind: TypeAdapter[T]) -> T:
             slug="run-version",
         )
     try:
-        return kind.validate_json(text)
+        return adapter.validate_json(content)
     except ValidationError as error:
         raise damaged_file_error(path, format_validation_error(error)) from error
 
@@ -353,20 +354,23 @@ class GateLedger(StrictFile):
 
     def _find_analyses(self, agent: str, baseline: str) -> _Analyses | None:
         """Return the analyses of an agent against a baseline; None if there are none."""
-        for pair in self.analyses:
-            if pair.agent == agent and pair.baseline == baseline:
-                return pair
+        for analyses in self.analyses:
+            if analyses.agent == agent and analyses.baseline == baseline:
+                return analyses
         return None
 
     def analysis_number(self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these") -> int:
         """Return the number of an interim analysis of an agent against a baseline.
+
+        Each analysis of new answers spends a part of alpha, the probability of a wrong decision. The number determines this
+        part. Repeating an analysis of the same answers spends nothing.
 
         Parameters
         ----------
         agent, baseline : str
             Ids of the agents that are compared.
         answers : str
-            SHA-256 (hex) of the analysed answers. An analysis of the same answers counts as the same analysis.
+            SHA-256 (hex) of the analysed answers.
         target : {"items-like-these", "these-items"}, default "items-like-these"
             What the intervals describe: items like those of the run, or exactly these items.
 
@@ -381,31 +385,31 @@ class GateLedger(StrictFile):
         InputError
             [gate-target]: if earlier analyses of this agent against this baseline had another target.
         """
-        pair = self._find_analyses(agent, baseline)
-        if pair is None:
+        earlier = self._find_analyses(agent, baseline)
+        if earlier is None:
             return 1
-        if pair.target != target:
+        if earlier.target != target:
             raise InputError(
-                f"Earlier interim analyses of '{agent}' against '{baseline}' had the target {pair.target}, this one has "
-                f"{target}; doing both would spend alpha twice. Set --target {pair.target}, or start with new answers and "
+                f"Earlier interim analyses of '{agent}' against '{baseline}' had the target {earlier.target}, this one has "
+                f"{target}; doing both would spend alpha twice. Set --target {earlier.target}, or start with new answers and "
                 "another --ledger.",
                 slug="gate-target",
             )
-        if answers in pair.answers:
-            return pair.answers.index(answers) + 1
-        return len(pair.answers) + 1
+        if answers in earlier.answers:
+            return earlier.answers.index(answers) + 1
+        return len(earlier.answers) + 1
 
     def with_analysis(
         self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these"
     ) -> GateLedger:
-        """Return the ledger with an analysis added.
+        """Return a copy of the ledger, to which an interim analysis of an agent against a baseline is added.
 
         Parameters
         ----------
         agent, baseline : str
             Ids of the agents that are compared.
         answers : str
-            SHA-256 (hex) of the analysed answers. An analysis of the same answers counts as the same analysis.
+            SHA-256 (hex) of the analysed answers. If the ledger already has an analysis of these answers, nothing is added.
         target : {"items-like-these", "these-items"}, default "items-like-these"
             What the intervals describe: items like those of the run, or exactly these items. Recorded with the first
             analysis of this agent against this baseline, and ignored after it.
@@ -416,14 +420,16 @@ class GateLedger(StrictFile):
             A new ledger, or this one if it already contains an analysis of these agents and answers. No file is written; see
             `write_ledger`.
         """
-        pair = self._find_analyses(agent, baseline)
-        if pair is None:
-            pair = _Analyses(agent=agent, baseline=baseline, target=target, answers=[])
-        elif answers in pair.answers:
+        earlier = self._find_analyses(agent, baseline)
+        if earlier is None:
+            first_analysis = _Analyses(agent=agent, baseline=baseline, target=target, answers=[answers])
+            return GateLedger(analyses=[*self.analyses, first_analysis])
+        if answers in earlier.answers:
             return self
-        extended = pair.model_copy(update={"answers": [*pair.answers, answers]})
-        others = [entry for entry in self.analyses if entry is not pair]
-        return GateLedger(analyses=[*others, extended])
+
+        extended = earlier.model_copy(update={"answers": [*earlier.answers, answers]})
+        other_pairs = [analyses for analyses in self.analyses if analyses is not earlier]
+        return GateLedger(analyses=[*other_pairs, extended])
 
 
 def read_ledger(path: Path) -> GateLedger:

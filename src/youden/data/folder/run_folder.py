@@ -22,7 +22,15 @@ from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.parquet_tables import ParquetTable
 from youden.data.folder.run_config import FitSettings, RunConfig, dump_run_config, read_run_config
-from youden.data.folder.run_files import FIT_FILES, VERSION, PoolFile, PoolSummary, StrictFile, parse, read_bytes
+from youden.data.folder.run_files import (
+    FIT_FILES,
+    VERSION,
+    PoolFile,
+    PoolSummary,
+    StrictFile,
+    parse_versioned_json,
+    read_bytes,
+)
 from youden.data.folder.table_columns import ItemRow
 from youden.data.folder.trial_tables import VerdictsMetadata
 from youden.errors import RunFolderError, YoudenError
@@ -85,11 +93,11 @@ class RunFolder:
     _cache: dict[str, tuple[object, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def file(self, name: str) -> Path:
-        """Return the path of a file of the run, which may not exist."""
+        """Return the path of a file of the run by its name, such as "fit.json"; the file may not exist."""
         return self.path / name
 
     def has(self, name: str) -> bool:
-        """Return whether a file of the run exists."""
+        """Return whether the run has a file of this name, such as "fit.json"."""
         return self.file(name).exists()
 
     def format_command(self) -> str:
@@ -109,7 +117,7 @@ class RunFolder:
         self.write_text("config.yaml", dump_run_config(config, self.path))
 
     def read_config(self) -> RunConfig:
-        """Read config.yaml; raise ConfigError if a key does not fit."""
+        """Read config.yaml; raise ConfigError if a key is unknown or its value is not allowed."""
         read_bytes(self.file("config.yaml"))
         return read_run_config(self.file("config.yaml"), {})
 
@@ -124,7 +132,7 @@ class RunFolder:
         self._write_json("pool.json", PoolFile.from_summary(pool))
 
     def read_pool(self) -> PoolSummary:
-        """Read pool.json."""
+        """Read pool.json: the name, agents and items of the pool, without the responses."""
         return self._read_json("pool.json", PoolFile).to_summary()
 
     def write_notes(self, notes: tuple[str, ...]) -> None:
@@ -136,7 +144,7 @@ class RunFolder:
         return self.read_pool().notes
 
     def write_plan(self, plan: Plan) -> None:
-        """Write plan.parquet."""
+        """Write plan.parquet, the table of the planned trials; the plan is also cached."""
         trial_tables.write_plan(self.file("plan.parquet"), plan)
         self._cache["plan.parquet"] = (_get_file_state(self.file("plan.parquet")), plan)
 
@@ -149,19 +157,24 @@ class RunFolder:
         return self._read_cached("plan.parquet", read)
 
     def write_verdicts(self, verdicts: Verdicts) -> None:
-        """Write verdicts.parquet."""
+        """Write verdicts.parquet, the table of the judge's answers to all trials; the verdicts are also cached."""
         trial_tables.write_verdicts(self.file("verdicts.parquet"), verdicts)
         self._cache["verdicts.parquet"] = (_get_file_state(self.file("verdicts.parquet")), verdicts)
 
     def read_verdicts(self, plan: Plan) -> Verdicts:
-        """Read the verdicts (judge's answers) on a plan; raise RunFolderError [run-other-plan] if they are on another plan."""
-        # the result must refer to the object `plan`, so verdicts that refer to an equal plan are removed from the cache
+        """Read the verdicts (judge's answers) on a plan.
+
+        The verdicts refer to the object `plan`. Cached verdicts that refer to another object are therefore not used, and
+        are read again, even if that object is an equal plan.
+
+        Raise RunFolderError [run-other-plan] if the file contains verdicts on another plan.
+        """
         _, cached_verdicts = self._cache.get("verdicts.parquet", (None, None))
-        refers_to_equal_plan = cached_verdicts is not None and cached_verdicts.plan is not plan
-        if refers_to_equal_plan:
+        if cached_verdicts is not None and cached_verdicts.plan is not plan:
             del self._cache["verdicts.parquet"]
 
-        return self._read_cached("verdicts.parquet", partial(trial_tables.read_verdicts, plan=plan))
+        read = partial(trial_tables.read_verdicts, plan=plan)
+        return self._read_cached("verdicts.parquet", read)
 
     @property
     def is_judged(self) -> bool:
@@ -219,7 +232,7 @@ class RunFolder:
         Raise RunFolderError [run-other-plan] if the verdicts belong to another plan.
         """
         plan, digest = trial_tables.read_plan_without_trials(self.file("plan.parquet"))
-        verdicts = trial_tables.read_verdict_table(self.file("verdicts.parquet"), plan_digest=digest)
+        verdicts = trial_tables.open_verdict_table(self.file("verdicts.parquet"), plan_digest=digest)
         return JudgedFiles(plan, verdicts)
 
     def read_judged_plan_digest(self) -> str:
@@ -231,7 +244,7 @@ class RunFolder:
         return self._read_verdicts_metadata().judge
 
     def _read_verdicts_metadata(self) -> VerdictsMetadata:
-        """Read the metadata of verdicts.parquet."""
+        """Read the metadata of verdicts.parquet, such as the judge and the number of pending trials, without its rows."""
         return trial_tables.read_verdicts_metadata(self.file("verdicts.parquet"))
 
     def cache_pool(self, pool: Pool, config: RunConfig) -> None:
@@ -239,13 +252,16 @@ class RunFolder:
         self._cache["pool"] = (_get_pool_file_states(config), pool)
 
     def read_judged_pool(self) -> Pool:
-        """Read the judged pool, including its extensions.
+        """Read the pool of the run, with the agents, items and responses that extensions have added.
+
+        The pool is read from the files that config.yaml names, or from the cache if none of them has changed.
 
         Raise PoolError if a pool cannot be read, ConfigError or RunFolderError if config.yaml cannot be read.
         """
         config = self.read_config()
-        cached_states, cached_pool = self._cache.get("pool", (None, None))
-        if cached_states == _get_pool_file_states(config):
+        states_when_cached, cached_pool = self._cache.get("pool", (None, None))
+        current_states = _get_pool_file_states(config)
+        if states_when_cached == current_states:
             return cast(Pool, cached_pool)
 
         pool = read_run_pool(config)
@@ -281,7 +297,7 @@ class RunFolder:
         self.file(name).unlink(missing_ok=True)
 
     def write_rates(self, rates: Rates) -> None:
-        """Write rates.parquet, which contains everything except `detail`."""
+        """Write the rates of pairs of agents to rates.parquet, without the sums of independent trials (`detail`)."""
         self.write_rate_chunks([(0, rates)], rates)
 
     def write_rate_chunks(self, chunks: Iterable[tuple[int, Rates]], template: Plan | Rates) -> None:
@@ -298,24 +314,24 @@ class RunFolder:
         rate_tables.write_rates(self.file("rates.parquet"), chunks, template)
 
     def read_rates(self) -> Rates:
-        """Read rates.parquet, without `detail`."""
+        """Read the rates of pairs of agents from rates.parquet; their field `detail` is None."""
         return rate_tables.read_rates(self.file("rates.parquet"))
 
     def write_scores(self, kind: ScoreKind, scores: Scores) -> None:
-        """Write the training scores of one kind."""
+        """Write the scores from which abilities are estimated; a kind of scores, symmetric or row, has a file of its own."""
         csv_tables.write_scores(self.file(_SCORE_FILES[kind]), scores)
 
     def read_scores(self, kind: ScoreKind) -> Scores:
-        """Read the training scores of one kind; every observed cell has weight 1."""
+        """Read the scores of one kind from which abilities are estimated; each score of an agent on an item has the weight 1."""
         self.check_information()
         return csv_tables.read_scores(self.file(_SCORE_FILES[kind]), kind=kind, role="train")
 
     def write_holdout(self, scores: Scores) -> None:
-        """Write the scores of held-out cells."""
+        """Write holdout.csv: scores of agents on items that were held out, so that no ability depends on them."""
         csv_tables.write_scores(self.file("holdout.csv"), scores)
 
     def read_holdout(self, kind: ScoreKind = "symmetric") -> Scores:
-        """Read the scores of held-out cells; `kind` must be the kind that was written."""
+        """Read holdout.csv, the scores that were held out; the file does not state their kind, so `kind` must be correct."""
         return csv_tables.read_scores(self.file("holdout.csv"), kind=kind, role="holdout")
 
     def write_ranking(self, ranking: pd.DataFrame) -> None:
@@ -392,28 +408,28 @@ class RunFolder:
         return facts if facts.tables_digest == self.compute_tables_digest() else None
 
     def write_curl(self, curves: Sequence[CurlCurve]) -> None:
-        """Write curl.csv: the distribution of curl of the symmetric scores, for each link."""
+        """Write curl.csv: how far symmetric scores deviate from the additive model, one curve per link function."""
         csv_tables.write_curl(self.file("curl.csv"), curves)
 
     def read_curl(self) -> tuple[CurlCurve, ...]:
-        """Read curl.csv."""
+        """Read curl.csv: how far scores deviate from the additive model, one curve per link function."""
         return csv_tables.read_curl(self.file("curl.csv"))
 
     def write_facts(self, facts: RunFacts) -> None:
-        """Write fit.json."""
+        """Write fit.json: facts about the fit, such as its estimator, its intervals and the selected agents."""
         self._write_json("fit.json", facts)
 
     def read_facts(self) -> RunFacts:
-        """Read fit.json."""
+        """Read fit.json: facts about the fit, such as its estimator, its intervals and the selected agents."""
         return self._read_json("fit.json", RunFacts)
 
     def write_signature(self, signature: Signature) -> None:
-        """Write signature.json."""
+        """Write signature.json: everything that the numbers of the run depend on, as a text and by name."""
         file = SignatureFile(version=VERSION, text=signature.text, digest=signature.digest, parts=dict(signature.parts))
         self._write_json("signature.json", file)
 
     def read_signature(self) -> Signature:
-        """Read signature.json."""
+        """Read the signature of the run, which states everything that its numbers depend on, from signature.json."""
         return Signature(self._read_json("signature.json", SignatureFile).parts)
 
     def compute_tables_digest(self) -> str:
@@ -421,7 +437,7 @@ class RunFolder:
         return self._digest("ranking.csv", "scores.csv")
 
     def write_labels(self, validation: Validation) -> None:
-        """Write labels.json."""
+        """Write labels.json: how well the ranking agrees with labels of the agents."""
         self._write_json("labels.json", validation)
 
     def read_labels(self) -> Validation:
@@ -437,7 +453,7 @@ class RunFolder:
         return self._read_json("variance_components.json", VarianceFacts)
 
     def write_quality(self, facts: QualityFacts) -> None:
-        """Write quality.csv and quality.json."""
+        """Write the estimates of quality from labels: one row per agent in quality.csv, and all facts in quality.json."""
         csv_tables.write_quality(self.file("quality.csv"), facts.agents)
         self._write_json("quality.json", facts)
 
@@ -453,12 +469,12 @@ class RunFolder:
     def _read_json(self, name: str, kind: type[T]) -> T:
         """Read a JSON file of the run as an object of a declared class."""
         file = self.file(name)
-        content: T = parse(file, read_bytes(file), _get_adapter(cast(Any, kind)))
+        content: T = parse_versioned_json(file, read_bytes(file), _get_adapter(cast(Any, kind)))
         return content
 
 
 def _get_pool_file_states(config: RunConfig) -> tuple[object, ...]:
-    """Return a value that changes if a file of the run's pools is replaced."""
+    """Return the paths and states of all files of the run's pools; the value changes if a file is replaced."""
     added_pools = (step.added_pool for step in config.extensions)
     paths = [Path(path).resolve() for path in (config.pool, *added_pools) if path is not None]
     files: list[Path] = []

@@ -60,7 +60,8 @@ def ranking_columns(
 ) -> tuple[TableColumn, ...]:
     """List the columns of a `ranking.csv`.
 
-    The plain ranking scores each agent by all its comparisons. An alternative ranking uses another scoring rule.
+    The plain ranking scores each agent by all its comparisons. An alternative ranking uses another scoring rule, for example
+    only comparisons with trusted agents.
 
     Parameters
     ----------
@@ -73,21 +74,23 @@ def ranking_columns(
     Returns
     -------
     tuple of TableColumn
-        In the order of the file: the columns of the plain ranking, which are the fields of `RankingRow`; the column
-        `target`, which states what the intervals describe; and the columns of the alternative rankings, whose names begin
-        with the name of the ranking, for example `robust_ability`.
+        Columns in the order of the file. The columns of the plain ranking, which are the fields of `RankingRow`, come first. The
+        column `target` follows, which states what the intervals describe. The columns of the alternative rankings come last.
+        Their names begin with the name of the ranking, as in `robust_ability`.
     """
-    plain_columns = columns_of(RankingRow)
+    plain_columns = list(columns_of(RankingRow))
     if not self_trials:
-        plain_columns = tuple(column for column in plain_columns if not column.name.startswith("self_consistency"))
-    shared_columns = [column for column in plain_columns if column.alternative]
+        plain_columns = [column for column in plain_columns if not column.name.startswith("self_consistency")]
 
+    # alternative rankings repeat only some of the plain columns, such as the ability
+    repeated_columns = [column for column in plain_columns if column.alternative]
     alternative_columns: list[TableColumn] = []
     for ranking in ALTERNATIVE_RANKINGS:
         if ranking in alternatives:
             # null for an agent that the alternative ranking leaves out
-            renamed_columns = [replace(column, name=f"{ranking}_{column.name}", null=True) for column in shared_columns]
-            alternative_columns += renamed_columns
+            alternative_columns += [
+                replace(column, name=f"{ranking}_{column.name}", null=True) for column in repeated_columns
+            ]
     return (*plain_columns, TARGET, *alternative_columns)
 
 

@@ -59,7 +59,7 @@ class SplitFields(StrictFile):
 
     @classmethod
     def from_split(cls, split: Split) -> SplitFields:
-        """Convert a split to its stored fields."""
+        """Convert a split, whose arrays mark the training and the held-out cells, to fields that JSON can store."""
         return cls(
             rule=split.rule,
             fraction=split.fraction,
@@ -115,12 +115,13 @@ class _PlanMetadata(TableMetadata):
 
 _CONVERTED_FIELDS = ("trials", "agent_ids", "item_ids", "source")
 """Fields of a plan that its metadata does not contain, or contains under another name."""
-_PLAIN_FIELDS: dict[str, Any] = {
+_UNCHANGED_FIELDS: dict[str, Any] = {
     name: (hint, ...)
     for name, hint in get_type_hints(Plan).items()
     if name in Plan.__dataclass_fields__ and name not in (*_CONVERTED_FIELDS, *_PlanMetadata.model_fields)
 }
-PlanMetadata = create_model("PlanMetadata", __base__=_PlanMetadata, **_PLAIN_FIELDS)
+"""Fields of a plan that its metadata contains unchanged, with their types in the form that `create_model` expects."""
+PlanMetadata = create_model("PlanMetadata", __base__=_PlanMetadata, **_UNCHANGED_FIELDS)
 """Metadata of plan.parquet: all of a plan except its trials."""
 
 
@@ -147,7 +148,7 @@ def write_plan(path: Path, plan: Plan) -> None:
     if plan.rounds is not None:
         rounds = _Rounds.model_validate(plan.rounds.to_json, strict=False)
     metadata = PlanMetadata(
-        **{name: getattr(plan, name) for name in _PLAIN_FIELDS},
+        **{name: getattr(plan, name) for name in _UNCHANGED_FIELDS},
         options=dict(plan.options),
         rounds=rounds,
         agents=plan.agent_ids,
@@ -156,7 +157,7 @@ def write_plan(path: Path, plan: Plan) -> None:
         digest=plan.digest,
     )
     columns = plan.trials.columns()
-    table = encode_table(_get_trial_columns(columns), columns, _get_ids_by_kind(plan))
+    table = encode_table(_get_trial_columns(columns), columns, _get_ids_by_entity(plan))
     write_table(path, table, metadata, group_size=ROWS_PER_GROUP)
 
 
@@ -169,13 +170,13 @@ def read_plan(path: Path) -> Plan:
     """
     table = read_table(path, PlanMetadata)
     metadata = table.metadata
-    names = {"agents": metadata.agents, "items": metadata.items}
-    columns = table.read(_get_trial_columns(table.names), names)
+    ids_by_entity = {"agents": metadata.agents, "items": metadata.items}
+    columns = table.read(_get_trial_columns(table.names), ids_by_entity)
     return _make_plan(path, metadata, Trials(**columns))
 
 
 def _get_trial_columns(names: Container[str]) -> Sequence[TableColumn]:
-    """Return the columns of trials, and those columns of repeats that are among `names`."""
+    """Return the columns of a table of trials: those that every run has, and the columns of repeats that are in `names`."""
     return (*TRIALS, *(column for column in REPEATS if column.name in names))
 
 
@@ -195,8 +196,8 @@ def read_plan_without_trials(path: Path) -> PlanWithoutTrials:
 def _make_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
     """Make a plan from the trials and the metadata in a file of a run.
 
-    Most metadata are fields of the plan. The holdout split and the rounds of an adaptive plan are stored in another
-    form and are converted here.
+    Most metadata are fields of the plan (`_UNCHANGED_FIELDS`). The holdout split, and the rounds in which an adaptive plan
+    was drawn, are stored in another form and are converted here.
 
     path : file of the plan, which error messages name
     metadata : metadata of the file
@@ -207,10 +208,11 @@ def _make_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
 
     rounds = None
     if metadata.rounds is not None:
-        starts = [(turn.start, turn.agents) for turn in metadata.rounds.turns]
-        rounds = Rounds.from_json(metadata.rounds.n_paired, starts, n_agents=n_agents)
+        # each round is stored as its first trial and the agents that it compares
+        stored_rounds = [(stored.start, stored.agents) for stored in metadata.rounds.turns]
+        rounds = Rounds.from_json(metadata.rounds.n_paired, stored_rounds, n_agents=n_agents)
 
-    plain_fields = {name: getattr(metadata, name) for name in _PLAIN_FIELDS}
+    unchanged_fields = {name: getattr(metadata, name) for name in _UNCHANGED_FIELDS}
     return Plan(
         trials=trials,
         split=metadata.split.to_split(path, (n_agents, n_items)),
@@ -218,12 +220,14 @@ def _make_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
         agent_ids=metadata.agents,
         item_ids=metadata.items,
         options=metadata.options,
-        **plain_fields,
+        **unchanged_fields,
     )
 
 
 def write_verdicts(path: Path, verdicts: Verdicts) -> None:
-    """Write verdicts, and the judge and the plan's digest as metadata.
+    """Write the verdicts on a plan to a Parquet file, with one row per trial.
+
+    The settings of the judge and the digest of the plan become metadata of the file.
 
     Parameters
     ----------
@@ -233,23 +237,23 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
         Answers to all trials of a plan. Each trial is one row, in the order of the plan: first the columns of the trial,
         then those of the answer, then one column per vote of a jury.
     """
-    answers = {column.name: getattr(verdicts, column.name) for column in ANSWERS}
-    answers["missing_reason"] = verdicts.missing_reason - _REASON_OFFSET
     trials = verdicts.plan.trials.columns()
     columns = [*_get_trial_columns(trials), *ANSWERS]
-    values = trials | answers
+    values = {**trials, **{column.name: getattr(verdicts, column.name) for column in ANSWERS}}
+    values["missing_reason"] = verdicts.missing_reason - _REASON_OFFSET  # the table has smaller codes
     if verdicts.votes is not None:
         for judge_number, votes in enumerate(verdicts.votes, 1):
             column = vote_column(judge_number)
             columns.append(column)
             values[column.name] = votes
 
-    names = _get_ids_by_kind(verdicts.plan) | {"models": verdicts.models}
-    table = encode_table(columns, values, names)
+    ids_by_entity = {**_get_ids_by_entity(verdicts.plan), "models": verdicts.models}
+    table = encode_table(columns, values, ids_by_entity)
     write_table(path, table, _make_verdicts_metadata(verdicts), group_size=ROWS_PER_GROUP)
 
 
 def _make_verdicts_metadata(verdicts: Verdicts) -> VerdictsMetadata:
+    """Make the metadata of verdicts: everything except the columns of answers."""
     measured = [column.name for column in _OPTIONAL_ANSWER_COLUMNS if getattr(verdicts, column.name) is not None]
     return VerdictsMetadata(
         plan_digest=verdicts.plan.digest,
@@ -275,7 +279,8 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
     Returns
     -------
     Verdicts
-        Answers to the trials of `plan`, in their order. Columns for which the judge provided no values are None.
+        Answers to the trials of `plan`, in their order. An optional field for which the judge provided no values, such as
+        `usd` or `seconds`, is None.
 
     Raises
     ------
@@ -284,11 +289,11 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
         or the file does not exist; [run-version]: if another version of youden wrote it; [run-file-damaged]: if it does
         not have the expected content.
     """
-    table = read_verdict_table(path, plan_digest=plan.digest)
+    table = open_verdict_table(path, plan_digest=plan.digest)
     metadata = table.metadata
-    measured_columns = [column for column in _OPTIONAL_ANSWER_COLUMNS if column.name in metadata.measured]
-    answers = table.read([*_REQUIRED_ANSWER_COLUMNS, *measured_columns], {"models": metadata.models})
-    answers["missing_reason"] = answers["missing_reason"] + _REASON_OFFSET
+    provided_columns = [column for column in _OPTIONAL_ANSWER_COLUMNS if column.name in metadata.measured]
+    answers = table.read([*_REQUIRED_ANSWER_COLUMNS, *provided_columns], {"models": metadata.models})
+    answers["missing_reason"] = answers["missing_reason"] + _REASON_OFFSET  # the table has smaller codes
 
     usd_calibration = nan if metadata.usd_calibration is None else metadata.usd_calibration
     return Verdicts(
@@ -313,8 +318,8 @@ def _read_votes(table: ParquetTable[VerdictsMetadata]) -> Floats | None:
     return np.stack(list(votes_by_column.values()))
 
 
-def read_verdict_table(path: Path, *, plan_digest: str) -> ParquetTable[VerdictsMetadata]:
-    """Open the table of the verdicts on a plan, without reading rows.
+def open_verdict_table(path: Path, *, plan_digest: str) -> ParquetTable[VerdictsMetadata]:
+    """Open the table of the verdicts on a plan, and check that it belongs to the plan; its rows are not read yet.
 
     Parameters
     ----------
@@ -331,14 +336,14 @@ def read_verdict_table(path: Path, *, plan_digest: str) -> ParquetTable[Verdicts
     Raises
     ------
     RunFolderError
-        [run-other-plan]: if the file contains verdicts on another plan. The errors of `read_table`: if the file cannot be
-        read.
+        [run-other-plan]: if the file contains verdicts on another plan, that is, if it records another digest; the errors
+        of `read_table`: if the file cannot be read.
     """
     table = read_table(path, VerdictsMetadata)
-    judged_digest = table.metadata.plan_digest
-    if judged_digest != plan_digest:
+    stored_digest = table.metadata.plan_digest
+    if stored_digest != plan_digest:
         raise RunFolderError(
-            f"{path} contains answers to another plan than plan.parquet: got {judged_digest[:12]}, expected {plan_digest[:12]}. "
+            f"{path} contains answers to another plan than plan.parquet: got {stored_digest[:12]}, expected {plan_digest[:12]}. "
             "Run `youden judge CONFIG` to judge this plan; answers in the store are not paid for again.",
             slug="run-other-plan",
         )
@@ -350,7 +355,7 @@ def read_verdicts_metadata(path: Path) -> VerdictsMetadata:
     return read_table_metadata(path, VerdictsMetadata)
 
 
-def _get_ids_by_kind(plan: Plan) -> dict[str, tuple[str, ...]]:
+def _get_ids_by_entity(plan: Plan) -> dict[str, tuple[str, ...]]:
     """Return the ids of agents and items, with which tables decode columns of ids, by "agents" and "items"."""
     return {"agents": plan.agent_ids, "items": plan.item_ids}
 
@@ -420,9 +425,9 @@ class VerdictChunk(dict[str, NDArray[Any]]):
         return self[name]
 
     def _read(self, name: str) -> NDArray[Any]:
-        """Read a column of the chunk, with reasons for missing answers as codes."""
+        """Read a column of the chunk as an array (n_rows,); reasons for missing answers have the codes of `Verdicts`."""
         column = _COLUMNS.get(name) or vote_column(int(name.removeprefix(VOTE)))
-        (values,) = self._table.read([column], _get_ids_by_kind(self._plan)).values()
+        (values,) = self._table.read([column], _get_ids_by_entity(self._plan)).values()
         return values + _REASON_OFFSET if name == "missing_reason" else values
 
 

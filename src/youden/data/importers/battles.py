@@ -19,6 +19,7 @@ import pandas as pd
 from youden.data.importers.column_names import infer_role
 from youden.data.importers.foreign_files import import_error
 from youden.data.importers.table_files import read_rows
+from youden.errors import ImportFormatError
 from youden.text.json_text import check_unique_keys
 from youden.text.printable import find_name_fault
 from youden.text.sentences import describe_similar_names, format_count, suggest_name
@@ -98,12 +99,13 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
     notes += filter(None, [describe_similar_names(model_names)])
 
     # the first model of a trial is the one that was shown first, and the answer is the preference for it
-    model_a, model_b = np.split(model_numbers, 2)
-    is_swapped = table["order"].to_numpy(dtype=np.float64) == 1
-    first = np.where(is_swapped, model_b, model_a)
-    second = np.where(is_swapped, model_a, model_b)
+    model_a = model_numbers[: len(table)]
+    model_b = model_numbers[len(table) :]
+    is_b_first = table["order"].to_numpy(dtype=np.float64) == 1
+    first = np.where(is_b_first, model_b, model_a)
+    second = np.where(is_b_first, model_a, model_b)
     preference_for_a = table["winner"].to_numpy(dtype=np.float64)
-    answer = np.where(is_swapped, 1 - preference_for_a, preference_for_a)
+    answer = np.where(is_b_first, 1 - preference_for_a, preference_for_a)
 
     trials = Trials.paired(item_numbers, first, second)
     plan = _make_plan(trials, model_names, item_names)
@@ -151,18 +153,19 @@ def _make_verdicts(plan: Plan, answer: Floats, judges: pd.Series[str], notes: li
     judges : name of the judge of each battle; "" if the file does not name the judge
     notes : remarks on the import, which become warnings; changed in place if battles have no winner
 
-    If the file names one or two judges, the judge of the verdicts has their names. Otherwise, it is called "imported".
+    If the file names one or two judges, the verdicts state their names. If it names none or more, they state "imported".
     """
     is_missing = np.isnan(answer)
     if is_missing.any():
         notes.append(f"{is_missing.sum():,} of {len(answer):,} battles have no winner and count as missing answers")
-    missing_reason = np.where(is_missing, MISSING_REASONS.index("unparsed"), 0).astype(np.int8)
-    hard_answer = np.where(is_missing, np.nan, answer > 0.5)  # 0 or 1; a tie counts as 0
+    reason_if_missing = MISSING_REASONS.index("unparsed")
+    missing_reason = np.where(is_missing, reason_if_missing, 0).astype(np.int8)
+    binary_answer = np.where(is_missing, np.nan, answer > 0.5)  # 0 or 1; a tie counts as 0
 
     judge_names = sorted(set(judges) - {""})
-    judge_name = ", ".join(judge_names) if len(judge_names) in (1, 2) else "imported"
+    judge_name = ", ".join(judge_names) if 1 <= len(judge_names) <= 2 else "imported"
     findings = tuple(Finding("import", note) for note in notes)
-    return Verdicts(plan, answer, hard_answer, missing_reason, {"name": judge_name}, warnings=findings)
+    return Verdicts(plan, answer, binary_answer, missing_reason, {"name": judge_name}, warnings=findings)
 
 
 def _complete_table(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -250,11 +253,11 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
     table = _select_columns(path, rows, columns, notes)
 
     # each row of MT-Bench is two battles of the same models: model_a is shown first in one, and model_b in the other
-    has_usual_winner = "winner" in rows or "winner" in columns
-    if _SWAPPED_WINNER in rows and not has_usual_winner:
-        original_battles = table.assign(order=0.0)
-        swapped_battles = table.assign(order=1.0, winner=_read_text(rows[_SWAPPED_WINNER]))
-        table = pd.concat([original_battles, swapped_battles])
+    is_mt_bench = _SWAPPED_WINNER in rows and "winner" not in rows and "winner" not in columns
+    if is_mt_bench:
+        battles_with_a_first = table.assign(order=0.0)
+        battles_with_b_first = table.assign(order=1.0, winner=_read_text(rows[_SWAPPED_WINNER]))
+        table = pd.concat([battles_with_a_first, battles_with_b_first])
 
     weights = [str(name) for name in rows if str(name).casefold() in _WEIGHTS and name not in columns.values()]
     if weights:
@@ -307,12 +310,12 @@ def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], 
     """Select the column of each role, such as "model_a" or "winner", from the rows of a file of battles.
 
     path : file of the battles, for error messages
-    rows : cells of the file
+    rows : rows of the file, with the column names of the file
     columns : column by role, as named by the user
     notes : receives a remark if several columns may identify the items
 
-    Returns a table with one column per role of `_COLUMNS`. The values are those that `_read_table` describes, except that
-    the winners are still texts, such as "model_a" or "tie".
+    Returns a table with the same rows and one column per role of `_COLUMNS`. The order is a number: 0 if model_a was shown
+    first, 1 if model_b was, and NaN if the file has no order. All other values are texts, "" if the file has no such column.
 
     Raises: ImportFormatError [battles-columns] if a required column is missing; [battles-value] if a model or an item has
         no name, or if an order is unknown.
@@ -326,11 +329,10 @@ def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], 
 
     if (table["item"] == "").all():
         notes += _describe_possible_items(rows)
-    item_columns = [name for name in _COLUMNS["item"] if name in rows]
-    if "item" not in columns and len(item_columns) > 1:
-        notes.append(
-            f"items are identified by {item_columns[0]}, not {item_columns[1]}; set --column item=COLUMN to use another column"
-        )
+    possible_items = [name for name in _COLUMNS["item"] if name in rows]
+    if "item" not in columns and len(possible_items) > 1:
+        identified = f"items are identified by {possible_items[0]}, not {possible_items[1]}"
+        notes.append(f"{identified}; set --column item=COLUMN to use another column")
 
     has_order = bool((table["order"] != "").any())
     table["order"] = _to_numbers(path, table["order"], _ORDERS, role="order") if has_order else np.nan
@@ -371,7 +373,7 @@ def _check_filled(path: Path, texts: pd.Series[str], role: str, column: str) -> 
 
 
 def _read_rows(path: Path) -> pd.DataFrame:
-    """Read a file by its suffix.
+    """Read all rows of a file, whose format its suffix states.
 
     Raises: ImportFormatError [import-format] if it cannot be read; see `read_rows` for the errors of CSV files.
     """
@@ -384,19 +386,22 @@ def _read_rows(path: Path) -> pd.DataFrame:
         return pd.DataFrame(filled_rows)
 
     try:
-        match suffix:
-            case ".parquet":
-                return pd.read_parquet(path)
-            case ".json":
-                return pd.DataFrame(_parse_json(path.read_text(encoding="utf-8-sig")))
-            case ".jsonl" | ".ndjson":
-                lines = path.read_text(encoding="utf-8-sig").split("\n")
-                return pd.DataFrame([_parse_json(line) for line in lines if line.strip()])
-        reason = f"its suffix is {path.suffix!r}"
+        if suffix == ".parquet":
+            return pd.read_parquet(path)
+        if suffix == ".json":
+            return pd.DataFrame(_parse_json(path.read_text(encoding="utf-8-sig")))
+        if suffix in (".jsonl", ".ndjson"):
+            lines = path.read_text(encoding="utf-8-sig").split("\n")
+            return pd.DataFrame([_parse_json(line) for line in lines if line.strip()])
     except (OSError, ValueError, RecursionError) as error:
-        reason = str(error)
+        raise _make_unreadable_error(path, str(error)) from error
+    raise _make_unreadable_error(path, f"its suffix is {path.suffix!r}")
+
+
+def _make_unreadable_error(path: Path, reason: str) -> ImportFormatError:
+    """Make the error [import-format] for a file that cannot be read as a table of battles."""
     problem = f"it cannot be read as a table ({reason}). Pass CSV, TSV, JSON, JSONL or Parquet with one battle per row."
-    raise import_error(path, problem, slug="import-format")
+    return import_error(path, problem, slug="import-format")
 
 
 def _parse_json(text: str) -> Any:
@@ -408,13 +413,12 @@ def _parse_json(text: str) -> Any:
 def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.Series[float]:
     """Convert winners to preferences for model_a, from 0 to 1; NaN for an empty cell.
 
-    A winner is the name of a model or a word such as "tie". If all winners are numbers, these numbers are the preferences,
-    unless each of them is also the name of one of the two models.
+    A winner is the name of a model or a word such as "tie". It may also be a number, which is then the preference, if all
+    winners are numbers. The exception is a file in which models have numbers as names, and each winner is one of the names.
 
     notes : receives a note on the meaning of 0 and 1, if all winners are one of these numbers
 
-    Raises: ImportFormatError [battles-value] if a winner is unknown, if a number is not from 0 to 1, or if a winner is both the
-    name of a model and a word or number that means another result.
+    Raises: ImportFormatError [battles-value] if a winner is unknown or ambiguous, or if a number is not from 0 to 1.
     """
     winner = table["winner"]
     is_a = winner == table["model_a"]
@@ -430,8 +434,8 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
         return number
 
     _check_no_ambiguous_winner(path, table, number)
-    winner_letter = winner.mask(is_b, "b").mask(is_a, "a")
-    return _to_numbers(path, winner_letter, _PREFERENCES, role="winner")
+    winner_or_letter = winner.mask(is_b, "b").mask(is_a, "a")  # the letter in place of the name of a model
+    return _to_numbers(path, winner_or_letter, _PREFERENCES, role="winner")
 
 
 def _check_preference_range(path: Path, preference: pd.Series[float]) -> None:
@@ -452,7 +456,7 @@ def _check_preference_range(path: Path, preference: pd.Series[float]) -> None:
 
 
 def _check_no_ambiguous_winner(path: Path, table: pd.DataFrame, number: pd.Series[float]) -> None:
-    """Check that no winner is the name of a model and may also state another result.
+    """Check that no name of a model is also a word or number for a result that this model did not win.
 
     For example, if model_b has the name "A", the winner "A" may mean model_b or model_a. Such a winner is an error in two
     cases: every winner in the file may be read as a word or number for a result, or the winner itself may be read as a tie.
@@ -471,9 +475,10 @@ def _check_no_ambiguous_winner(path: Path, table: pd.DataFrame, number: pd.Serie
     preference_of_word = winner.str.casefold().map(dict(_PREFERENCES))
     stated_preference = number.where(number.between(0, 1), preference_of_word)
 
-    # the name of model_a means a preference of 1, and the name of model_b a preference of 0
+    # as a name, model_a means a preference of 1, and model_b a preference of 0
+    preference_of_name = is_model_a.astype(np.float64)
     states_result = stated_preference.notna()
-    is_ambiguous = is_name & states_result & (stated_preference != is_model_a)
+    is_ambiguous = is_name & states_result & (stated_preference != preference_of_name)
     may_all_state_results = (states_result | (winner == "")).all()
     has_ambiguous_tie = (is_ambiguous & (stated_preference == 0.5)).any()
     if is_ambiguous.any() and (may_all_state_results or has_ambiguous_tie):

@@ -97,9 +97,10 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
     builder = PoolBuilder(paths[0].stem)
     log_files = [path for path in files if path in paths or path.name not in _SUMMARY_FILES]
     logs = [_read_log(path, builder.replaced) for path in log_files]
+    models = [log.model for log in logs]
     tasks = [log.task for log in logs]
     has_several_tasks = len(set(tasks)) > 1
-    agents = _name_agents([log.model for log in logs], tasks, [log.path.with_suffix("") for log in logs])
+    agents = _name_agents(models, tasks, [path.with_suffix("") for path in log_files])
     for log, agent in zip(logs, agents, strict=True):
         task = log.task if has_several_tasks else None
         status = log.header.get("status", "unfinished")
@@ -109,7 +110,8 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
             location = f"{log.path}, sample {number}"
             error = sample.get("error") or get_nested(sample, "output", "error")
             response = _get_response(sample) if text == "answer" else _format_transcript(sample)
-            if response is None or (error and not response):
+            has_failed = bool(error) and not response
+            if response is None or has_failed:
                 reason = "the sample failed" if error else "the sample has no output"
                 builder.count_left_out(reason, f"{location}{format_tool_error(error)}")
                 continue
@@ -151,7 +153,7 @@ def _read_archive(path: Path, replaced: Replacements) -> _Log:
     of the returned log is called.
 
     path : the archive
-    replaced : counter of replaced values; `read_samples` updates it, too
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; `read_samples` updates it, too
 
     Raises: ImportFormatError [import-format] if the file is not a log or is damaged.
     """
@@ -183,7 +185,7 @@ def _read_members(path: Path, names: Sequence[str], replaced: Replacements) -> I
     """Yield the objects in members of an archive, with one member in memory at a time.
 
     names : names of the members in the archive
-    replaced : counter of replaced values
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
     """
     limit = UnpackLimit(path)
     try:
@@ -295,15 +297,16 @@ def _format_steps(sample: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _format_message(message: Json, attachments: Json) -> Iterator[str]:
-    """Format a message of a sample, and the calls of tools in it, as parts of a transcript.
+    """Format one message of a sample, and the tool calls in it, as lines of a transcript.
 
-    A message of a tool contains the result of a call, or the error of the tool.
+    The line of a message has its role before its text, as in "assistant: Done". A message of a tool has the word "result"
+    instead of the role. It contains the result of a call or, if it has no text, the error message of the tool.
 
     message : message with a role such as "assistant" or "tool", as Inspect stores it
     attachments : long texts of the sample by id, to which a message may refer
 
-    Yields the text of the message after its role, as in "assistant: Done". The text of a tool follows "result" instead. Then
-    yields one text per call. Any other message without a text yields only its calls.
+    Yields first the line of the message, and then one line per tool call. A message without a text that is not from a tool
+    yields only the lines of its calls.
     """
     role = get_nested(message, "role")
     text = _get_text_or_attachment(message, attachments)
@@ -379,7 +382,7 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
     Raises
     ------
     ImportFormatError
-        [import-empty] if a folder has no such file, or no sample has a text; others if a file cannot be read.
+        [import-empty] if a folder has no such file, or no sample has a text; another slug if a file cannot be read.
     """
     files = find_files(paths, ("samples_*.jsonl",), what="a samples_*.jsonl of lm-evaluation-harness")
     has_several_tasks = len({parse_lm_eval_task(file) for file in files}) > 1
@@ -399,17 +402,21 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
 
 
 def _get_lm_eval_responses(row: dict[str, Json]) -> list[Json] | None:
-    """Return the raw responses of a model in a sample of lm-evaluation-harness, which are repeats.
+    """Return the responses of a model in a sample of lm-evaluation-harness; several responses are repeats of the sample.
 
-    The sample has a list of responses per request under the key `resps`. Only the first request is used. If the task compares
-    log-likelihoods, the sample has numbers in place of texts, and the result is None.
+    The sample has a list of responses per request under the key `resps`. Only the first request is used. The responses are
+    those of the model, before a filter extracts an answer from them.
 
     row : values of the sample by key
+
+    Returns None if the task compares log-likelihoods, so that the sample contains numbers instead of texts.
     """
-    raw = get_nested(row, "resps", 0)
-    responses: list[Json] = raw if isinstance(raw, list) else [raw]
-    has_numbers = bool(responses) and isinstance(responses[0], list | int | float | bool)
-    return None if has_numbers else responses
+    first_request = get_nested(row, "resps", 0)
+    responses: list[Json] = first_request if isinstance(first_request, list) else [first_request]
+
+    # a log-likelihood is stored as a number, or as a list of a number and a truth value
+    are_log_likelihoods = bool(responses) and isinstance(responses[0], list | int | float | bool)
+    return None if are_log_likelihoods else responses
 
 
 def _read_rows_of_first_filter(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
@@ -420,7 +427,7 @@ def _read_rows_of_first_filter(file: Path, replaced: Replacements) -> Iterator[t
     are read.
 
     file : a file samples_*.jsonl
-    replaced : counter of replaced values
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
 
     Yields the location of each sample, for messages, and its values by key.
     """
@@ -434,10 +441,15 @@ def _read_rows_of_first_filter(file: Path, replaced: Replacements) -> Iterator[t
 
 
 def name_lm_eval_agents(files: Sequence[Path]) -> list[str]:
-    """Return the name of the agent of each file of samples.
+    """Return the name of the agent of each file of samples, such as "llama" or "llama (runs/a, 2024-05-01T10-00-00)".
 
-    An agent has the name of the model. The folder is added if several folders have results of this model. The time is added if
-    the folder has several results of a task.
+    An agent is named after its model. If several folders contain files of this model, a part of the path of the folder is
+    added in parentheses. If the folder contains several files of one task, which come from repeated runs, the time in the name
+    of the file is added, too.
+
+    files : files samples_*.jsonl, one per model and task
+
+    Returns the names in the order of the files. Files of different tasks may have the same agent.
     """
     folders = [file.parent for file in files]
     models = [_find_model(file) for file in files]
@@ -447,9 +459,10 @@ def name_lm_eval_agents(files: Sequence[Path]) -> list[str]:
     folders_with_reruns = {folder for (folder, _task), n_files in n_files_by_task.items() if n_files > 1}
     agents = []
     for model, file, folder_suffix in zip(models, files, folder_suffixes, strict=True):
-        time = _parse_time(file) if file.parent in folders_with_reruns else ""
-        details = ", ".join(filter(None, [folder_suffix, time]))
-        agents.append(f"{model} ({details})" if details else model)
+        additions = [folder_suffix] if folder_suffix else []
+        if file.parent in folders_with_reruns:
+            additions.append(_parse_time(file))
+        agents.append(f"{model} ({', '.join(additions)})" if additions else model)
     return agents
 
 
@@ -535,21 +548,28 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
         requests = require_list(state.get("request_states"), f"{file}, request_states")
         for number, request in enumerate(requests, 1):
             location = f"{file}, request {number}"
-            completions = get_nested(request, "result", "completions")
-            if get_nested(request, "reference_index") is not None:
-                builder.count_left_out("no text: the request scores a given answer", location)
-                continue
-            if get_nested(completions, 0, "text") is None:
-                builder.count_left_out("the call failed", location)
+            reason = _explain_missing_completion(request)
+            if reason is not None:
+                builder.count_left_out(reason, location)
                 continue
 
             item = _make_helm_item_id(request, task)
             prompt = get_nested(request, "instance", "input", "text")
             trial = get_nested(request, "train_trial_index") or 0
-            for nth, completion in enumerate(require_list(completions, location)):
+            completions = require_list(get_nested(request, "result", "completions"), location)
+            for position, completion in enumerate(completions):
                 text = get_nested(completion, "text")
-                builder.add(agent, item, text, prompt=prompt, location=location, repeat=f"{trial}.{nth}")
+                builder.add(agent, item, text, prompt=prompt, location=location, repeat=f"{trial}.{position}")
     return builder.build()
+
+
+def _explain_missing_completion(request: Json) -> str | None:
+    """Return the reason why a request of HELM has no response; None if it has one."""
+    if get_nested(request, "reference_index") is not None:
+        return "no text: the request scores a given answer"
+    if get_nested(request, "result", "completions", 0, "text") is None:
+        return "the call failed"
+    return None
 
 
 def parse_helm_scenario(file: Path) -> str:

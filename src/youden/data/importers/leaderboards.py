@@ -67,23 +67,25 @@ def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) ->
     builder = PoolBuilder(paths[0].stem)
     items = PromptItemIds()
     rows_by_file = {}
-    generators = {}
+    generators_by_file = {}
     for file in files:
         rows = list(_read_rows(file, builder.replaced))
         rows_by_file[file] = rows
-        generators[file] = {_get_generator(row) for _, row in rows}
+        generators_by_file[file] = {_get_generator(row) for _, row in rows}
 
-    agents = _name_agents_of_files(generators)
+    agent_by_file = _name_agents_of_files(generators_by_file)
     for file, rows in rows_by_file.items():
+        has_single_generator = len(generators_by_file[file]) == 1
         for location, row in rows:
             instruction = row.get("instruction")
-            generator = _get_generator(row)
             if not isinstance(instruction, str) or not instruction.strip():
                 builder.count_left_out("no instruction", location)
                 continue
-            agent = agents.get(file) or generator or file.resolve().parent.name
-            if generator not in (None, agent) and len(generators[file]) == 1:
-                builder.set_alias(agent, str(generator))
+
+            generator = _get_generator(row)
+            agent = agent_by_file.get(file) or generator or file.resolve().parent.name
+            if has_single_generator and generator is not None and generator != agent:
+                builder.set_alias(agent, generator)
             item = items.get_id(agent, instruction)
             builder.add(agent, item, row.get("output"), prompt=instruction, location=location)
     return builder.build()
@@ -101,19 +103,20 @@ def _get_generator(row: Mapping[str, Json]) -> str | None:
     return str(row["generator"]) if row.get("generator") else None
 
 
-def _name_agents_of_files(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
-    """Name the agent of each file that has a single agent.
+def _name_agents_of_files(generators_by_file: Mapping[Path, set[str | None]]) -> dict[Path, str]:
+    """Name the agent of each file that contains the outputs of one agent only.
 
-    If each file is in a separate folder, the agents are named after the folders. A file has a single agent if its folder is
-    in a folder `results`, as in the leaderboard, or if it is one of several files and has a single generator.
+    The names depend on the folders of the files. If two files share a folder, the agents are named after the generators
+    (`_name_agents_by_generator`). If each file has a folder of its own, the agents are named after the folders. In this
+    case, two kinds of files contain the outputs of one agent:
 
-    If files share a folder, each file with a single generator is named after the generator. If its rows name no generator,
-    it is named after the folder. A part of the path is added to equal names, in parentheses.
+    - A file whose folder is in a folder `results`, as in the leaderboard.
+    - A file whose rows all have the same generator, if there are several files.
 
     Parameters
     ----------
-    generators : mapping of Path to set of (str or None)
-        Generators in the rows of each file; None for rows that name no generator.
+    generators_by_file : mapping of Path to set of (str or None)
+        Generators (models that wrote the outputs) in the rows of each file; None for rows that name no generator.
 
     Returns
     -------
@@ -121,35 +124,36 @@ def _name_agents_of_files(generators: Mapping[Path, set[str | None]]) -> dict[Pa
         Name of the agent by file. If a file is not in the dictionary, each of its rows belongs to the agent that the
         generator of the row names.
     """
-    files = list(generators)
+    files = list(generators_by_file)
     folders = [file.resolve().parent for file in files]
     has_shared_folder = len(set(folders)) < len(folders)
     if has_shared_folder:
-        return _name_agents_by_generator(generators)
+        return _name_agents_by_generator(generators_by_file)
 
     agents = {}
-    for file, folder, name in zip(files, folders, find_unique_suffixes(folders), strict=True):
+    folder_names = find_unique_suffixes(folders)
+    for file, folder, folder_name in zip(files, folders, folder_names, strict=True):
         is_in_leaderboard = folder.parent.name == RESULTS
-        is_one_of_several = len(files) > 1 and len(generators[file]) == 1
-        if is_in_leaderboard or is_one_of_several:
-            agents[file] = name
+        has_single_generator = len(generators_by_file[file]) == 1
+        if is_in_leaderboard or (has_single_generator and len(files) > 1):
+            agents[file] = folder_name
     return agents
 
 
-def _name_agents_by_generator(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
+def _name_agents_by_generator(generators_by_file: Mapping[Path, set[str | None]]) -> dict[Path, str]:
     """Name the agent of each file whose rows all have the same generator, which is the model that wrote the outputs.
 
     An agent is named after its generator or, if the rows do not name a generator, after the folder of the file. A part of the
     path is added to equal names, in parentheses.
 
-    generators : generators in the rows of each file; None for rows that name no generator
+    generators_by_file : generators in the rows of each file; None for rows that name no generator
 
     Returns the name of the agent by file. Files with several generators are left out.
     """
-    files = [file for file in generators if len(generators[file]) == 1]
+    files = [file for file in generators_by_file if len(generators_by_file[file]) == 1]
     names = []
     for file in files:
-        (generator,) = generators[file]
+        (generator,) = generators_by_file[file]
         names.append(generator or file.resolve().parent.name)
     unique_names = disambiguate_names(names, [file.with_suffix("") for file in files])
     return dict(zip(files, unique_names, strict=True))
@@ -200,8 +204,9 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
         )
 
     builder = PoolBuilder(paths[0].stem)
-    nearest_questions = filter(None, map(_find_nearest_questions, answer_files))
-    question_files = {file for file in files if file.name == QUESTIONS}.union(nearest_questions)
+    question_files = {file for file in files if file.name == QUESTIONS}
+    for file in answer_files:
+        question_files.update(_find_nearest_questions(file))
     prompts = _read_prompts(sorted(question_files), builder.replaced)
     if ignored:
         builder.add_note(
@@ -223,17 +228,19 @@ def _add_answer(
     prompts: Mapping[tuple[str, int], Json],
     location: str,
 ) -> None:
-    """Add the responses in a row of model answers to one question.
+    """Add the responses in one row of a file of answers, which holds the answers of a model to one question.
 
     An answer is a conversation, and each of its turns is an item. The row may have several choices, that is, several
-    answers to the question. The responses of the first choice get the repeat 1, those of the second get 2, and so on.
+    sampled answers. The responses of the first choice get the repeat 1, those of the second get 2, and so on.
 
+    builder : receives the responses; a row without any response is counted as left out
+    row : values of the row by key
+    agent : name of the model, as the row or the name of the file states it
     prompts : (id of a question, number of a turn from 1) → prompt
+    location : file and line of the row, for messages
     """
     question = row.get("question_id", row.get("uid"))
-    choices = row.get("choices")
-    n_choices = len(choices) if isinstance(choices, list) and choices else 1
-    responses_by_choice = [_get_turns(row, choice) for choice in range(n_choices)]
+    responses_by_choice = _list_responses_by_choice(row)
     if not any(responses_by_choice):
         builder.count_left_out("an answer without turns", location)
         return
@@ -245,31 +252,37 @@ def _add_answer(
             builder.add(agent, item, response, prompt=prompt, location=location, repeat=choice_number)
 
 
-def _find_nearest_questions(answers: Path) -> Path | None:
-    """Return the file of questions in the folder of a file of answers, or in the nearest folder above; None without one."""
+def _find_nearest_questions(answers: Path) -> list[Path]:
+    """Find the file of questions in the folder of a file of answers, or in the nearest folder above; empty without one."""
     folders = list(answers.resolve().parents)[:MAX_LEVELS_UP]
-    candidates = (folder / QUESTIONS for folder in folders)
-    return next(filter(Path.is_file, candidates), None)
+    candidates = [folder / QUESTIONS for folder in folders]
+    return [file for file in candidates if file.is_file()][:1]
 
 
-def _get_turns(row: dict[str, Json], choice: int) -> list[Json]:
-    """Return the responses in a row of model answers, one response per turn of the conversation.
+def _list_responses_by_choice(row: dict[str, Json]) -> list[list[Json]]:
+    """List the responses of each choice (a sampled answer) in a row of answers, one response per turn of the conversation.
 
-    A row has one of two layouts. Either its list `choices` has one or more sampled answers, each with its turns, or its list
-    `messages` is a single conversation.
+    FastChat writes a list `choices` of objects, each with a list `turns`. Arena-Hard writes a list `messages`, which is the
+    conversation of the only choice. A row with both lists has the responses of `messages` for each choice.
 
     row : values of the row by key
-    choice : position of a sampled answer in `choices`; it is ignored if the row has a list of messages
 
-    Returns an empty list if the row has neither turns nor responses in messages.
+    Returns an empty list for a choice without turns.
     """
+    choices = row.get("choices")
     messages = row.get("messages")
     if isinstance(messages, list):
-        return _get_responses_of_assistant(messages)
-    turns = get_nested(row, "choices", choice, "turns")
-    if not isinstance(turns, list):
+        n_choices = len(choices) if isinstance(choices, list) and choices else 1
+        return [_get_responses_of_assistant(messages)] * n_choices
+    if not isinstance(choices, list):
         return []
-    return [_get_content(turn) for turn in turns]
+
+    responses_by_choice = []
+    for choice in choices:
+        turns = get_nested(choice, "turns")
+        contents = [_get_content(turn) for turn in turns] if isinstance(turns, list) else []
+        responses_by_choice.append(contents)
+    return responses_by_choice
 
 
 def _get_responses_of_assistant(messages: Sequence[Json]) -> list[Json]:
@@ -389,7 +402,7 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
     for file in find_files(paths, patterns, what="a results file of promptfoo (.json, .jsonl or .csv)"):
         results = _read_file_results(file, tests_by_variables, builder.replaced)
         has_several_prompts = len({result.label for result in results}) > 1
-        first_tests: dict[bytes, int] = {}
+        first_tests: dict[bytes, int] = {}  # variables → number of the first test with these variables
         for result in results:
             test = result.test
             if result.variables is not None:
@@ -411,9 +424,9 @@ def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replace
     A result is the output of one provider, which is a model, for one test.
 
     file : the file; its suffix determines the format
-    tests_by_variables : numbers of the tests that have no number in their file, by the encoded variables of the test; see
-        `_read_results`
-    replaced : counter of replaced values
+    tests_by_variables : variables of a test, encoded as JSON → number of the test, for tests whose number is not in the
+        file; new tests are added (`_read_results`)
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; changed in place
 
     Returns the results in the order of the file, at least one.
 
@@ -433,25 +446,27 @@ def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replace
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
     """Yield the results of a JSON or JSON Lines file of promptfoo, one per test and provider.
 
-    tests_by_variables : numbers of the tests that have no number in their file, by the encoded variables of the test; new
-        tests are added. Pass the same dictionary for all files, so that a test has the same number in each file.
-    replaced : counter of replaced values
+    tests_by_variables : variables of a test, encoded as JSON → number of the test, for tests whose number is not in the
+        file; new tests are added. Pass the same dictionary for all files, so that a test has the same number in each file.
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; changed in place
 
     Raises: ImportFormatError if the file cannot be read or has another layout.
     """
     is_json_lines = file.suffix.lower() == ".jsonl"
     rows = read_lines(file, replaced) if is_json_lines else _read_result_list(file, replaced)
     for location, row in rows:
-        test = row.get("testIdx")
         variables = row.get("vars")
         description = get_nested(row, "testCase", "description")
         encoded_variables = orjson.dumps([variables, description], option=orjson.OPT_SORT_KEYS)
+        test = row.get("testIdx")
         if not isinstance(test, int):
-            test = tests_by_variables.setdefault(encoded_variables, len(tests_by_variables))
+            next_number = len(tests_by_variables)
+            test = tests_by_variables.setdefault(encoded_variables, next_number)
+        label = get_nested(row, "prompt", "label") or get_nested(row, "promptIdx")
         yield _Result(
             location,
             provider=_get_provider_name(row.get("provider")),
-            label=str(get_nested(row, "prompt", "label") or get_nested(row, "promptIdx") or ""),
+            label=str(label or ""),
             test=test,
             output=get_nested(row, "response", "output"),
             failed=bool(row.get("error")),
@@ -466,7 +481,7 @@ def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str,
 
     The key `results` of the file has the list of results, or an object that has the list under its own key `results`.
 
-    replaced : counter of replaced values; changed in place
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; changed in place
 
     Raises: ImportFormatError if the file cannot be read, or if it has no list of objects in one of these places.
     """
@@ -507,23 +522,35 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
     The columns of a file are the variables of the tests and then, for each provider and prompt, a column of outputs called
     "[provider] prompt" and a column "Status".
 
-    replaced : counter of replaced values
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them; changed in place
 
-    Raises: ImportFormatError [import-format] if the file has no such columns; [import-csv] if a row has another length.
+    Raises: ImportFormatError [import-format] if the file has no such columns; [import-csv] if a row has more or fewer fields
+        than the header.
     """
     rows = read_separated(file, ",", text=read_text(file, replaced))
     _, header = next(rows, ("", []))
-    outputs = _find_output_columns(header, file)
-    n_variables, _, _ = outputs[0]  # the columns before the first outputs
-    filled_rows = ((location, record) for location, record in rows if record)
-    for test, (location, record) in enumerate(filled_rows):
+    output_columns = _find_output_columns(header, file)
+    n_variables, _, _ = output_columns[0]  # the columns before the first outputs
+    test = 0
+    for location, record in rows:
+        if not record:  # a blank line
+            continue
         _check_number_of_fields(record, header, location)
         values = record[:n_variables]
         variables = orjson.dumps(values) if any(values) else None
-        for position, provider, label in outputs:
-            output, status = record[position : position + 2]
-            failed = status == "ERROR"
-            yield _Result(location, provider, label, test, None if failed else output, failed, variables)
+        for position, provider, label in output_columns:
+            has_failed = record[position + 1] == "ERROR"
+            output = None if has_failed else record[position]
+            yield _Result(
+                location=location,
+                provider=provider,
+                label=label,
+                test=test,
+                output=output,
+                failed=has_failed,
+                variables=variables,
+            )
+        test += 1
 
 
 def _check_number_of_fields(record: Sequence[str], header: Sequence[str], location: str) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from youden.data.atomic import remove_leftovers
-from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, find_foreign_file, read_pool, write_pool
+from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, find_file_of_other_pool, read_pool, write_pool
 from youden.errors import ImportFormatError
 from youden.types import Pool
 
@@ -24,23 +23,25 @@ def check_output_folder(out: Path, *, run_files: Sequence[str] = RUN_FILES, last
     run_files : sequence of str
         Names of the files of a run. A folder that contains one of them is refused.
     last_file : str
-        Name of the file that an import writes last. A folder that contains it may be overwritten. A folder without it may
-        contain only the files of agents and items, which a stopped import has left.
+        Name of the file that an import writes last. A folder that contains it may be overwritten, because an import wrote
+        it. A folder without it may contain only the files of agents and items, which a stopped import has left.
 
     Raises
     ------
     ImportFormatError
-        [out-not-empty] if `out` is a file, contains a run, or contains other files and no `last_file`.
+        [out-not-empty] if `out` is a file, if it contains a run, or if it contains files that no import wrote.
     """
     if any((out / file).exists() for file in run_files):
         raise ImportFormatError(
             f"{out} already holds a run. Set --out to another folder, or remove this one.", slug="out-not-empty"
         )
     remove_leftovers(out)
-    has_foreign_files = False
-    if out.is_dir() and not (out / last_file).exists():
-        has_foreign_files = not {AGENTS, ITEMS}.issuperset(os.listdir(out))
-    if out.is_file() or has_foreign_files:
+    is_complete_import = (out / last_file).exists()
+    has_other_files = False
+    if out.is_dir() and not is_complete_import:
+        names = {path.name for path in out.iterdir()}
+        has_other_files = not names <= {AGENTS, ITEMS}
+    if out.is_file() or has_other_files:
         raise ImportFormatError(
             f"{out} exists, and no import wrote it. Set --out to a new or empty folder.",
             slug="out-not-empty",
@@ -62,9 +63,9 @@ def write_imported_pool(pool: Pool, out: Path) -> None:
             "run, run `youden extend agents RUN OUT`.",
             slug="out-not-empty",
         )
-    foreign_file = find_foreign_file(pool.agents, pool.items, out)
-    if foreign_file is not None:
+    file_of_other_pool = find_file_of_other_pool(pool.agents, pool.items, out)
+    if file_of_other_pool is not None:
         raise ImportFormatError(
-            f"{foreign_file} belongs to another pool. Set --out to a new or empty folder.", slug="out-not-empty"
+            f"{file_of_other_pool} belongs to another pool. Set --out to a new or empty folder.", slug="out-not-empty"
         )
     write_pool(pool, out)

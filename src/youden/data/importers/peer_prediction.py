@@ -122,7 +122,7 @@ class Example(_Strict):
 
     @property
     def n_failed(self) -> int:
-        """Number of calls without an answer, of both trial types."""
+        """Number of failed calls, paired and independent trials together: the calls for which no answer is counted."""
         return 2 * self.n_pairs - self.metadata.num_p_comparisons - self.metadata.num_q_comparisons
 
     @property
@@ -184,7 +184,7 @@ def _find_example_files(folder: Path) -> list[Path]:
 
 
 def _parse_example_number(file: Path) -> str:
-    """Return the digits in the name of the file of an item."""
+    """Return the number in the name of an item's file, with leading zeros, such as "007"."""
     return file.stem.removeprefix(_STEM)
 
 
@@ -207,36 +207,42 @@ def load_agents(file: Path) -> PaperAgentsFile:
         [import-not-found]: if the file cannot be read; [import-format]: if it has another layout; [import-agents]: if
         two agents have the same name; [import-shape]: if a task does not have one response per agent.
     """
-    data = _read_as_model(file, PaperAgentsFile)
-    _check_unique_names(file, [perspective.condition for perspective in data.agent_perspectives])
-    for number, task in enumerate(data.tasks):
-        if len(task.responses) != len(data.agent_perspectives):
+    content = _read_json_file(file, PaperAgentsFile)
+    agent_names = [perspective.condition for perspective in content.agent_perspectives]
+    _check_unique_names(file, agent_names)
+
+    n_agents = len(agent_names)
+    for number, task in enumerate(content.tasks):
+        n_responses = len(task.responses)
+        if n_responses != n_agents:
             raise import_error(
                 file,
-                f"tasks.{number}.responses has {len(task.responses)} entries for {len(data.agent_perspectives)} "
-                "agent_perspectives. Set one response, or null, for each.",
+                f"tasks.{number}.responses has {n_responses} entries for {n_agents} agent_perspectives. Set one response, or "
+                "null, for each.",
                 slug="import-shape",
             )
-    return data
+    return content
 
 
 def _load_examples(files: Sequence[Path]) -> list[Example]:
-    """Read the files of a results folder, one per item, and check that all of them have the same agents.
+    """Read the files of a results folder, and check that all of them have the same agents.
 
-    files : files of the items; at least one
+    In the paper, items are called examples, and agents are called conditions.
 
-    Returns the scores of each item, in the order of `files`.
+    files : files of the folder, one per item; at least one
+
+    Returns the content of each file, in the order of `files`.
 
     Raises: ImportFormatError [import-agents] if two files have different agents, or the same agents in another order, or if a
         name cannot be the id of an agent; others if the content of a file is not consistent (see `_load_example`).
     """
     examples = [_load_example(file) for file in files]
-    conditions = examples[0].condition_keys
-    _check_names(files[0], conditions)
+    agent_ids = examples[0].condition_keys
+    _check_names(files[0], agent_ids)
 
     for file, example in zip(files, examples, strict=True):
-        if example.condition_keys != conditions:
-            difference = _describe_difference(conditions, example.condition_keys)
+        if example.condition_keys != agent_ids:
+            difference = _describe_difference(agent_ids, example.condition_keys)
             raise import_error(
                 file,
                 f"it disagrees with {files[0].name} on agents: {difference}. "
@@ -248,7 +254,7 @@ def _load_examples(files: Sequence[Path]) -> list[Example]:
 
 def _load_example(file: Path) -> Example:
     """Read the file of an item; raise ImportFormatError if its matrix, scores and counts do not fit together."""
-    example = _read_as_model(file, Example)
+    example = _read_json_file(file, Example)
     _check_unique_names(file, example.condition_keys)
     _check_shapes(file, example)
     diagonal = np.diag(np.array(example.tvd_mi_matrix))
@@ -285,7 +291,8 @@ def _check_shapes(file: Path, example: Example) -> None:
     n_rows = len(example.tvd_mi_matrix)
     row_lengths = {len(row) for row in example.tvd_mi_matrix}
     n_scores = len(example.tvd_mi_scores)
-    if n_rows != n_agents or row_lengths != {n_agents} or n_scores != n_agents:
+    is_matrix_square = n_rows == n_agents and row_lengths == {n_agents}
+    if not is_matrix_square or n_scores != n_agents:
         raise import_error(
             file,
             f"for {n_agents} condition_keys tvd_mi_matrix has {n_rows} rows of {sorted(row_lengths)} values and "
@@ -319,13 +326,20 @@ def _check_scores(file: Path, example: Example) -> None:
         )
 
 
-def _read_as_model(file: Path, model: type[_M]) -> _M:
-    """Read a JSON file as an instance of a pydantic class.
+def _read_json_file(file: Path, content_class: type[_M]) -> _M:
+    """Read a JSON file, and check that it has the keys and types of a pydantic class.
 
-    Raises ImportFormatError [import-not-found] if the file cannot be read, or [import-format] if it does not fit.
+    content_class : class that declares the keys of the file, such as `PaperAgentsFile`
+
+    Returns an instance of the class with the content of the file.
+
+    Raises ImportFormatError [import-not-found] if the file cannot be read, or [import-format] if it is not JSON, lacks a
+    key or has a value of another type.
     """
+    byte_order_mark = b"\xef\xbb\xbf"
     try:
-        return model.model_validate_json(read_regular(file).removeprefix(b"\xef\xbb\xbf"))
+        content = read_regular(file).removeprefix(byte_order_mark)
+        return content_class.model_validate_json(content)
     except OSError as error:
         raise import_error(
             file, f"it cannot be read ({error.strerror}). Check the path.", slug="import-not-found"
@@ -473,7 +487,7 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
     )
     n_failed = [example.n_failed for example in examples]
     n_expected = 2 * examples[0].n_pairs
-    n_unjudged = len(files) - len(judged)
+    n_without_rates = len(files) - len(judged)
     groups = find_paper_groups(conditions)
     return ImportedResults(
         name=examples_folder.resolve().parent.name,
@@ -481,7 +495,7 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
         rates=rates,
         n_failed=np.array(n_failed, dtype=np.int32),
         n_expected=n_expected,
-        notes=_make_notes(item_ids, n_failed, n_expected=n_expected, n_unjudged=n_unjudged),
+        notes=_make_notes(item_ids, n_failed, n_calls_per_item=n_expected, n_without_rates=n_without_rates),
     )
 
 
@@ -500,20 +514,26 @@ def _make_rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], ite
     Returns
     -------
     Rates
-        TPRs and FPRs whose difference is D. Only the differences are meaningful, because the rates themselves are unknown.
+        A positive D is stored as the TPR, with the FPR 0. The magnitude of a negative D is stored as the FPR, with the TPR 0.
+        Only the difference is meaningful, because the rates themselves are unknown.
     """
-    first, second = np.nonzero(~np.eye(len(agent_ids), dtype=np.bool_))
+    # ordered pairs of two different agents, which are the entries of a matrix outside of its diagonal
+    is_pair = ~np.eye(len(agent_ids), dtype=np.bool_)
+    first, second = np.nonzero(is_pair)
+    n_pairs, n_judged = len(first), len(items)
+
+    # one row per pair of the first judged item, then of the second, and so on
     difference = matrices[:, first, second].ravel()
-    ones = np.ones(len(difference), dtype=np.int32)
+    one_per_row = np.ones(n_judged * n_pairs, dtype=np.int32)
     return Rates(
-        item=np.repeat(items, len(first)),
-        first=np.tile(first, len(items)).astype(np.int32),
-        second=np.tile(second, len(items)).astype(np.int32),
+        item=np.repeat(items, n_pairs),
+        first=np.tile(first, n_judged).astype(np.int32),
+        second=np.tile(second, n_judged).astype(np.int32),
         tpr=np.maximum(difference, 0.0),
         fpr=np.maximum(-difference, 0.0),
-        n_paired=ones,
-        n_independent=ones,
-        n_missing=np.zeros_like(ones),
+        n_paired=one_per_row,
+        n_independent=one_per_row,
+        n_missing=np.zeros_like(one_per_row),
         independent="matched",
         agent_ids=agent_ids,
         item_ids=item_ids,
@@ -521,25 +541,28 @@ def _make_rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], ite
     )
 
 
-def _make_notes(item_ids: tuple[str, ...], n_failed: list[int], *, n_expected: int, n_unjudged: int) -> tuple[str, ...]:
+def _make_notes(
+    item_ids: tuple[str, ...], n_failed: list[int], *, n_calls_per_item: int, n_without_rates: int
+) -> tuple[str, ...]:
     """Describe the limitations of imported results: unknown rates, failed calls and items without rates.
 
+    item_ids : ids of all items
     n_failed : number of failed calls of each item
-    n_expected : number of all calls of one item
-    n_unjudged : number of items without rates
+    n_calls_per_item : number of calls of one item, failed ones included
+    n_without_rates : number of items without rates, because all their paired or all their independent trials failed
     """
     n_items = len(item_ids)
-    n_calls = n_expected * n_items
+    n_calls = n_calls_per_item * n_items
     notes = [DIFFERENCE_ONLY]
-    n_failed_by_item = Counter({name: n for name, n in zip(item_ids, n_failed, strict=True) if n})
+    n_failed_by_item = Counter({item_id: n for item_id, n in zip(item_ids, n_failed, strict=True) if n > 0})
     if n_failed_by_item:
-        most_failures = ", ".join(f"{name} {n}" for name, n in n_failed_by_item.most_common(5))
+        most_failures = ", ".join(f"{item_id} {n}" for item_id, n in n_failed_by_item.most_common(5))
         notes.append(
             f"{n_failed_by_item.total()} of {n_calls} calls failed, on {len(n_failed_by_item)} of {n_items} items "
             f"(most: {most_failures}). The files contain 0 for a failed call, so it is unknown which calls failed."
         )
-    if n_unjudged:
-        notes.append(f"{n_unjudged} of {n_items} items have no answer of one trial type, and no rates.")
+    if n_without_rates > 0:
+        notes.append(f"{n_without_rates} of {n_items} items have no answer of one trial type, and no rates.")
     return tuple(notes)
 
 

@@ -56,14 +56,14 @@ def read_result_rows(paths: Sequence[Path], notes: list[str]) -> Rows:
         "results_*.json": (_read_lm_eval_results, "results of lm-eval: a task is an item"),
         "*.json": (_read_swe_bench, "results of SWE-bench: 0 if not resolved, without instances that no file lists"),
     }
-    for pattern, (read, note) in readers.items():
-        if not all(_has_matching_file(path, pattern) for path in paths):
-            continue
-        files = find_files(paths, (pattern,), what=f"a file {pattern}")
-        rows = list(read(files))
-        if rows:
-            notes.append(note)
-            return rows
+    for pattern, (read_files, note) in readers.items():
+        may_be_results = all(_has_matching_file(path, pattern) for path in paths)
+        if may_be_results:
+            files = find_files(paths, (pattern,), what=f"a file {pattern}")
+            rows = list(read_files(files))
+            if rows:
+                notes.append(note)
+                return rows
     return []
 
 
@@ -77,8 +77,8 @@ def _has_matching_file(path: Path, pattern: str) -> bool:
 def _read_lm_eval_samples(files: list[Path]) -> LocatedRows:
     """Yield one row per document of a task, with one column per metric.
 
-    The column is called METRIC or, if a filter such as a regular expression extracted the answer from the response,
-    METRIC/FILTER. In files without a list of the metrics, all numbers except `doc_id` are metrics.
+    lm-eval may apply a filter, such as a regular expression, which extracts the answer from a response. The column of a
+    metric of filtered answers is called METRIC/FILTER, as in "acc/strict". Without a filter, it is called METRIC.
 
     files : samples_*.jsonl, one per model and task
     """
@@ -87,12 +87,23 @@ def _read_lm_eval_samples(files: list[Path]) -> LocatedRows:
         for location, sample in read_lines(file):
             row: Row = {"model": model, "item": f"{task}/{sample.get('doc_id')}"}
             filter_name = sample.get("filter", "none")
-            metrics = sample.get("metrics") or [key for key in sample if key != "doc_id"]
-            for metric in metrics if isinstance(metrics, list) else []:
-                score = sample.get(str(metric))
+            for metric in _list_lm_eval_metrics(sample):
+                score = sample.get(metric)
                 if isinstance(score, int | float):
-                    row[_name_score_column(f"{metric},{filter_name}")] = score
+                    column = _name_score_column(f"{metric},{filter_name}")
+                    row[column] = score
             yield location, row
+
+
+def _list_lm_eval_metrics(sample: Row) -> list[str]:
+    """List the keys of a sample of lm-eval that may have the score of a metric: those in its list `metrics`.
+
+    If the sample has no such list, all keys except `doc_id` are returned. The caller uses only those that have a number.
+    """
+    metrics = sample.get("metrics")
+    if not metrics:
+        return [key for key in sample if key != "doc_id"]
+    return [str(metric) for metric in metrics] if isinstance(metrics, list) else []
 
 
 def _read_lm_eval_results(files: list[Path]) -> LocatedRows:
@@ -180,15 +191,20 @@ def _read_mteb(files: list[Path]) -> LocatedRows:
 def _list_mteb_scores(result: Json, file: Path) -> list[float]:
     """List the main scores in a result of MTEB, one for each split and subset of the task; empty for another JSON value.
 
-    result : content of a file of MTEB, whose `scores` are lists of subsets by split
+    result : content of a file of MTEB. Its key `scores` has an object: split, such as "test" → list of results, one per subset
+        of the task, such as a language. The result of a subset has the key `main_score`.
     file : the file, for the error message
 
-    Raises: ImportFormatError if the subsets of a split are not a list.
+    Raises: ImportFormatError if the results of a split are not a list.
     """
-    scores = []
-    for _, subsets in _get_entries(get_nested(result, "scores")):
-        scores += [get_nested(subset, "main_score") for subset in require_list(subsets, file)]
-    return [score for score in scores if isinstance(score, int | float)]
+    main_scores = []
+    results_by_split = get_nested(result, "scores")
+    for _, subset_results in _get_entries(results_by_split):
+        for subset_result in require_list(subset_results, file):
+            main_score = get_nested(subset_result, "main_score")
+            if isinstance(main_score, int | float):
+                main_scores.append(main_score)
+    return main_scores
 
 
 def _read_swe_bench(files: list[Path]) -> LocatedRows:
@@ -216,21 +232,23 @@ def _read_swe_bench_report(file: Path) -> tuple[dict[str, list[str]], list[list[
     A report has one of two layouts. The report of one model has a list of instances for each outcome, such as "resolved_ids"
     and "error_ids". A report of several models has a list of resolved instances for each model.
 
-    Returns the ids of the resolved instances by model, and all lists of ids in the report. Both are empty if the file has
-    another layout.
+    Returns the ids of the resolved instances by model, and the lists of ids for all outcomes or models. Both are empty if
+    the file has another layout.
     """
     content = read_json(file)
     id_lists = _get_id_lists(content)
 
+    # report of one model: the keys are outcomes
     resolved_keys = [key for key in _RESOLVED_KEYS if key in id_lists]
     if resolved_keys:
         model = _find_model_name(file)
         resolved_by_model = {model: id_lists[resolved_keys[0]]}
-        outcome_keys = [key for key in id_lists if _OUTCOMES.fullmatch(key.removesuffix("_ids"))]
-        return resolved_by_model, [id_lists[key] for key in outcome_keys]
+        lists_by_outcome = [ids for key, ids in id_lists.items() if _OUTCOMES.fullmatch(key.removesuffix("_ids"))]
+        return resolved_by_model, lists_by_outcome
 
-    are_keys_models = id_lists == content
-    if are_keys_models:
+    # report of several models: the keys are models, and all values are lists of texts
+    has_only_id_lists = id_lists == content
+    if has_only_id_lists:
         return id_lists, list(id_lists.values())
     return {}, []
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -171,7 +170,8 @@ def _read_responses(source: Source, agent_ids: Sequence[str], item_ids: Sequence
     columns_by_item = {item_id: column for column, item_id in enumerate(item_ids)}
     responses = _ResponseLines(source, rows_by_agent, columns_by_item, PoolCells(empty))
     for first_line, lines in _read_line_chunks(source):
-        if not responses.add_at_once(lines, first_line):
+        is_added = responses.add_simple_lines(lines, first_line)
+        if not is_added:
             responses.add_one_by_one(lines, first_line)
     return responses.cells
 
@@ -206,13 +206,13 @@ class _ResponseLines:
     columns_by_item: Mapping[str, int]
     cells: PoolCells
 
-    def add_at_once(self, lines: Sequence[bytes], first_line: int) -> bool:
-        """Add the responses in many lines in one step, which is faster than line by line.
+    def add_simple_lines(self, lines: Sequence[bytes], first_line: int) -> bool:
+        """Add the responses in many lines in one step, which is faster than line by line, if all lines are simple.
 
-        This works only if each line is a valid response with exactly the keys agent, item and text, and if no text is very long
-        or consists of spaces. If empty texts count as missing responses, no text may be empty either. Otherwise, nothing is
-        added. The caller must then add the lines one by one, which also handles blank lines and numbers of repeats, and reports
-        errors.
+        A line is simple if it is a valid response with exactly the keys agent, item and text, and if its text is not very long
+        and does not consist of spaces. If empty texts count as missing responses, the text must not be empty either. If one
+        line is not simple, nothing is added. The caller must then add the lines one by one. This also handles blank lines and
+        the key repeat, and reports errors.
 
         lines : consecutive lines of the file
         first_line : number of the first of these lines in the file, from 1
@@ -228,15 +228,12 @@ class _ResponseLines:
         except (orjson.JSONDecodeError, KeyError, TypeError):
             return False
 
-        # orjson uses the last value of a repeated key; quotation marks inside a text are escaped
-        joined_lines = b"\n".join(lines)
-        has_repeated_keys = any(joined_lines.count(key) > len(lines) for key in _RESPONSE_KEYS)
-        has_other_keys = has_repeated_keys or any(len(record) > len(_RESPONSE) for record in records)
-        lengths = _to_int64(map(len, texts))
-        if has_other_keys or lengths.max() > LONG_TEXT:
+        has_other_keys = any(len(record) > len(_RESPONSE) for record in records)
+        if has_other_keys or _may_repeat_keys(lines):
             return False
+        lengths = _to_int64(map(len, texts))
         has_missing_texts = self.cells.empty == "missing" and not all(texts)
-        if has_missing_texts or any(map(str.isspace, texts)):
+        if has_missing_texts or lengths.max() > LONG_TEXT or any(map(str.isspace, texts)):
             return False
 
         line_numbers = np.arange(first_line, first_line + len(lines))
@@ -263,7 +260,7 @@ class _ResponseLines:
 
             text = source.require_text(record["text"], number)
             repeat = source.parse_repeat(record.get("repeat"), number)
-            self.cells.add(row, column, text, number=number, repeat=repeat)
+            self.cells.add(row, column, text, row_number=number, repeat=repeat)
 
     def _get_position(self, id_: str, position_by_id: Mapping[str, int], file_name: str, number: int) -> int:
         """Return the position of an agent or item.
@@ -281,6 +278,18 @@ class _ResponseLines:
         return position_by_id[id_]
 
 
+def _may_repeat_keys(lines: Sequence[bytes]) -> bool:
+    """Return whether a line may have a key of a response twice, of which orjson would use the last value without an error.
+
+    In JSON, quotation marks inside a text are escaped. A key in quotation marks can therefore occur twice in a line
+    only as another key, or as a text that consists of this word.
+
+    lines : lines in JSON, each with all keys of a response
+    """
+    joined_lines = b"\n".join(lines)
+    return any(joined_lines.count(key) > len(lines) for key in _RESPONSE_KEYS)
+
+
 def _to_int64(values: Iterable[int]) -> Positions:
     """Convert whole numbers to an int64 array."""
     return np.fromiter(values, dtype=np.int64)
@@ -291,7 +300,7 @@ def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple
 
     source : the file, which error messages name
     noun : "agent" or "item", for messages
-    key : name of the optional text of a line: "group" for agents, "prompt" for items
+    key : key of the text that a line may contain: "group" for agents, "prompt" for items
 
     Yields for each line the id, the group or prompt (None if it is missing), and the metadata (empty if they are
     missing).
@@ -300,21 +309,17 @@ def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple
     are no lines.
     """
     line_by_id: dict[str, int] = {}
-    records_by_chunk = (
-        _parse_records(source, lines, first_line, required={"id"}, optional={key, "meta"})
-        for first_line, lines in _read_line_chunks(source)
-    )
-    for line, record in chain.from_iterable(records_by_chunk):
-        name = source.require_id(record["id"], noun, line)
-        first_line_of_id = line_by_id.setdefault(name, line)
-        if first_line_of_id != line:
+    for line, record in _iter_file_records(source, required={"id"}, optional={key, "meta"}):
+        id_ = source.require_id(record["id"], noun, line)
+        if id_ in line_by_id:
             raise source.make_error(
                 line,
-                f"{noun} {format_excerpt(name)} is already in line {first_line_of_id}. Remove one of them.",
+                f"{noun} {format_excerpt(id_)} is already in line {line_by_id[id_]}. Remove one of them.",
                 slug="pool-duplicate",
             )
+        line_by_id[id_] = line
 
-        value = _require_prompt_or_group(source, record.get(key), key, line)
+        prompt_or_group = _check_prompt_or_group(source, record.get(key), key, line)
         meta = record.get("meta", {})
         if not isinstance(meta, dict):
             raise source.make_error(
@@ -322,20 +327,24 @@ def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple
                 f"meta is not an object: got {format_excerpt(meta)}. Set an object, or remove meta.",
                 slug="pool-key",
             )
-        yield name, value, meta
+        yield id_, prompt_or_group, meta
 
     source.log_replaced()
     if not line_by_id:
         raise source.make_error(None, f"it has no rows. Add one line per {noun}.", slug="pool-empty")
 
 
-def _require_prompt_or_group(source: Source, value: Json, key: str, line: int) -> str | None:
-    """Return the prompt of an item, or the group of an agent, if it is valid or missing (None).
+def _check_prompt_or_group(source: Source, value: Json, key: str, line: int) -> str | None:
+    """Check the prompt of an item, or the group of an agent, and return it unchanged.
+
+    A prompt may be empty, and causes a warning if it is very long. A group must not be empty.
 
     source, line : file and number of the line, which error messages name
-    key : "prompt" or "group"; a prompt may be empty, and causes a warning if it is very long
+    value : the prompt or group; None if the line has none
+    key : "prompt" or "group"
 
-    Raises PoolError [pool-key] if the value is not a string, and [pool-id] if the name of a group is not valid.
+    Raises PoolError [pool-key] if the value is not a string or is an empty group, and [pool-id] if the name of a group is
+    not valid.
     """
     is_empty_group = key == "group" and value == ""
     if not isinstance(value, str | None) or is_empty_group:
@@ -351,8 +360,22 @@ def _require_prompt_or_group(source: Source, value: Json, key: str, line: int) -
     return value
 
 
+def _iter_file_records(
+    source: Source, *, required: set[str], optional: set[str]
+) -> Iterator[tuple[int, dict[str, Json]]]:
+    """Yield the number and the JSON object of each line of a file that is not blank.
+
+    source : the file
+    required, optional : keys that an object must have, and others that it may have
+
+    Raises: PoolError [pool-json], [pool-key] or [pool-encoding] if a line is not valid.
+    """
+    for first_line, lines in _read_line_chunks(source):
+        yield from _parse_records(source, lines, first_line, required=required, optional=optional)
+
+
 def _read_line_chunks(source: Source) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield chunks of lines, each with the number of its first line."""
+    """Yield the lines of a file in chunks of about `_CHUNK_BYTES`, each with the number of its first line, from 1."""
     number = 1
     with source.open() as file:
         while chunk := file.read(_CHUNK_BYTES) + file.readline():
@@ -458,11 +481,11 @@ def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
     _write_lines(folder / RESPONSES, _encode_records(responses))
 
 
-def find_foreign_file(agents: Sequence[Agent], items: Sequence[Item], folder: Path) -> Path | None:
-    """Find a file of another pool in a folder; the file would be replaced if a pool were written to the folder.
+def find_file_of_other_pool(agents: Sequence[Agent], items: Sequence[Item], folder: Path) -> Path | None:
+    """Find out whether a folder contains another pool, which would be lost if a pool were written to the folder.
 
-    A file belongs to another pool if it does not list exactly the agents or items of the pool to write. Only agents.jsonl
-    and items.jsonl are compared.
+    The folder contains another pool if its agents.jsonl or items.jsonl differs in any byte from the file that would be
+    written. The file of responses is not compared.
 
     Parameters
     ----------
@@ -478,8 +501,10 @@ def find_foreign_file(agents: Sequence[Agent], items: Sequence[Item], folder: Pa
     """
     lines_by_path = {folder / AGENTS: _encode_agents(agents), folder / ITEMS: _encode_items(items)}
     for path, lines in lines_by_path.items():
-        if path.exists() and path.read_bytes() != b"".join(lines):
-            return path
+        if path.exists():
+            new_content = b"".join(lines)
+            if path.read_bytes() != new_content:
+                return path
     return None
 
 
@@ -503,18 +528,18 @@ def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
         The response.
     """
     for position, agent in enumerate(pool.agents):
-        # rows of repeat_texts: second responses of all agents, then third responses of all agents, and so on
-        repeat_rows = () if pool.repeat_texts is None else pool.repeat_texts[position :: pool.n_agents]
-        agent_rows = [pool.texts[position], *repeat_rows]
-        for item, first_text, *further_texts in zip(pool.items, *agent_rows, strict=True):
-            if first_text is None:
-                continue
-            responses = [first_text, *(text for text in further_texts if text is not None)]
+        texts_by_repeat = [pool.texts[position]]
+        if pool.repeat_texts is not None:
+            # rows of repeat_texts: second responses of all agents, then third responses of all agents, and so on
+            texts_by_repeat.extend(pool.repeat_texts[position :: pool.n_agents])
+
+        for item, *cell_texts in zip(pool.items, *texts_by_repeat, strict=True):
+            responses = [text for text in cell_texts if text is not None]
             if len(responses) == 1:
-                yield agent, item, None, first_text
-                continue
-            for number, text in enumerate(responses, 1):
-                yield agent, item, number, text
+                yield agent, item, None, responses[0]
+            else:
+                for repeat, text in enumerate(responses, 1):
+                    yield agent, item, repeat, text
 
 
 def _encode_agents(agents: Iterable[Agent]) -> Iterator[bytes]:

@@ -46,16 +46,16 @@ class Spool:
         self._data = bytearray()  # texts in UTF-8, each followed by SEPARATOR, until they are moved to the file
         self._file: BinaryIO | None = None
         self._n_bytes = array("q")  # bytes of each text, without SEPARATOR
-        self._lengths = array("q")  # characters of each text
+        self._n_characters = array("q")
 
     def __len__(self) -> int:
         return len(self._n_bytes)
 
     def append(self, text: str) -> None:
-        """Add one text."""
+        """Store one text after the texts that have been added so far."""
         data = text.encode()
         self._n_bytes.append(len(data))
-        self._lengths.append(len(text))
+        self._n_characters.append(len(text))
         self._store_encoded(data)
 
     def extend(self, joined: bytes | memoryview, *, n_bytes: Positions, lengths: Positions) -> None:
@@ -65,14 +65,14 @@ class Spool:
         n_bytes, lengths : int arrays (n,), bytes and characters of each text
         """
         self._n_bytes.frombytes(n_bytes.tobytes())
-        self._lengths.frombytes(lengths.tobytes())
+        self._n_characters.frombytes(lengths.tobytes())
         self._store_encoded(joined)
 
     def to_array(self, cells: Positions, shape: tuple[int, int]) -> Objects:
         """Return the texts as an array of objects, with None at each position without a text.
 
-        If the texts are in a file, the result is a `TextsInFile`, which is indexed like an array and reads texts from
-        the file when needed.
+        If the texts are in a temporary file, the result is a `TextsInFile`. It is indexed like an array, and reads a text
+        from the file whenever the text is accessed.
 
         cells : int array (n_texts,), position of each text in the array, counted row by row from 0
         shape : number of rows and of columns of the array
@@ -80,20 +80,21 @@ class Spool:
         n_bytes = np.frombuffer(self._n_bytes, dtype=np.int64)
         n_bytes_with_separator = n_bytes + len(SEPARATOR)
         starts = np.cumsum(n_bytes_with_separator) - n_bytes_with_separator  # Σ over the texts before
+        ends = starts + n_bytes
         if self._file is None:
-            texts = np.full(shape, None, dtype=np.object_)
-            bounds = zip(starts.tolist(), (starts + n_bytes).tolist(), strict=True)
-            texts.ravel()[cells] = [self._data[start:end].decode() for start, end in bounds]
-            return texts
+            bounds = zip(starts.tolist(), ends.tolist(), strict=True)
+            flat_texts = np.full(shape[0] * shape[1], None, dtype=np.object_)
+            flat_texts[cells] = [self._data[start:end].decode() for start, end in bounds]
+            return flat_texts.reshape(shape)
 
         with _explain_full_disk():
             self._file.flush()
-        lengths = np.frombuffer(self._lengths, dtype=np.int64)
+        n_characters = np.frombuffer(self._n_characters, dtype=np.int64)
         texts_in_file = TextsInFile(
             self._file,
             start=_place_in_cells(starts, cells, shape, default=-1),
             n_bytes=_place_in_cells(n_bytes, cells, shape, default=0),
-            lengths=_place_in_cells(lengths, cells, shape, default=0),
+            lengths=_place_in_cells(n_characters, cells, shape, default=0),
         )
         return cast(Objects, texts_in_file)  # which is indexed like an array of objects
 
@@ -346,13 +347,17 @@ def _to_whole_number(value: object) -> int | None:
 
 
 def _find_first_duplicate(order: Positions, is_duplicate: Bools) -> tuple[int, int]:
-    """Return the positions of two responses, of which the second is the earliest duplicate in the file.
+    """Find the earliest response in the file that has the same agent, item and repeat as an earlier one.
 
-    order, is_duplicate : arrays of `PoolCells._sort_by_cell`, at least one of whose responses is a duplicate
+    order, is_duplicate : arrays of `PoolCells._sort_by_cell`; at least one response is a duplicate
+
+    Returns the positions of the earlier response and of this duplicate, in the order of the file.
     """
-    duplicates = np.flatnonzero(is_duplicate)
-    earliest = duplicates[np.argmin(order[duplicates + 1])]  # position of its predecessor
-    return int(order[earliest]), int(order[earliest + 1])
+    # is_duplicate[i] compares the responses order[i] and order[i + 1]
+    compared = np.flatnonzero(is_duplicate)
+    earlier_responses, duplicates = order[compared], order[compared + 1]
+    earliest = int(duplicates.argmin())
+    return int(earlier_responses[earliest]), int(duplicates[earliest])
 
 
 def _split_rows(texts: Objects, n_rows: int) -> tuple[Objects, Objects]:
@@ -369,6 +374,7 @@ def _rank_in_cells(order: Positions, is_same_cell: Bools) -> Positions:
     """Return the rank of each response among those of its cell, from 0; both arrays are those of `_sort_by_cell`."""
     position = np.arange(len(order))
     is_first_of_cell = np.append(True, ~is_same_cell)
+    # position at which the cell of each response begins: the last first position so far
     first_position = np.maximum.accumulate(np.where(is_first_of_cell, position, 0))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = position - first_position
@@ -388,37 +394,43 @@ class PoolCells:
         self.empty = empty
         self._agent = array("q")
         self._item = array("q")
-        self._number = array("q")
-        self._repeat: dict[int, int] = {}  # by position of the response
+        self._row_number = array("q")
+        self._repeat_by_response: dict[int, int] = {}  # position of the response → repeat, if it is set
         self._texts = Spool()
 
-    def add(self, agent: int, item: int, text: str, *, number: int, repeat: int | None = None) -> None:
-        """Add one response. Several responses of an agent to an item are checked later, by `to_texts`.
+    def add(self, agent: int, item: int, text: str, *, row_number: int, repeat: int | None = None) -> None:
+        """Add one response, unless it is empty and empty texts are left out.
+
+        Several responses of an agent to an item are allowed here. Two with the same repeat are refused later, by `to_texts`.
 
         agent, item : positions of the agent and the item
-        number : number of the row in the file, from 1
-        repeat : number that distinguishes several responses of the agent to the item; None counts as 1
+        text : the response
+        row_number : number of the row in the file, from 1, for errors
+        repeat : number that distinguishes several responses of the agent to the item; a response without one is repeat 1
         """
-        if self.empty == "missing" and not text:
+        is_left_out = self.empty == "missing" and text == ""
+        if is_left_out:
             return
+        response = len(self._agent)  # position of the new response
         if repeat is not None:
-            self._repeat[len(self._agent)] = repeat
+            self._repeat_by_response[response] = repeat
         self._agent.append(agent)
         self._item.append(item)
-        self._number.append(number)
+        self._row_number.append(row_number)
         self._texts.append(text)
 
-    def extend(self, agents: Positions, items: Positions, numbers: Positions) -> Spool:
+    def extend(self, agents: Positions, items: Positions, row_numbers: Positions) -> Spool:
         """Add n responses without their texts, and return the spool of texts.
 
         The caller must add the n texts to the spool, in the same order. None of them may be empty if empty texts are
         missing responses.
 
         agents, items : int arrays (n,), positions of agents and items
-        numbers : int array (n,), numbers of the rows in the file, from 1
+        row_numbers : int array (n,), numbers of the rows in the file, from 1
         """
-        for column, values in ((self._agent, agents), (self._item, items), (self._number, numbers)):
-            column.frombytes(values.astype(np.int64).tobytes())
+        self._agent.frombytes(agents.astype(np.int64).tobytes())
+        self._item.frombytes(items.astype(np.int64).tobytes())
+        self._row_number.frombytes(row_numbers.astype(np.int64).tobytes())
         return self._texts
 
     def _check_size(self, source: Source, n_agents: int, n_items: int) -> None:
@@ -479,16 +491,15 @@ class PoolCells:
         n_agents, n_items = len(agents), len(items)
         self._check_size(source, n_agents, n_items)
 
-        # cells are counted agent by agent, like the elements of an array (n_agents, n_items)
+        # a cell (an agent on an item) has the number that it has in an array (n_agents, n_items), row by row
         agent = np.frombuffer(self._agent, dtype=np.int64)
         item = np.frombuffer(self._item, dtype=np.int64)
         cell = agent * n_items + item
         order, is_same_cell, is_duplicate = self._sort_by_cell(cell)
         if is_duplicate.any():
             first, second = _find_first_duplicate(order, is_duplicate)
-            raise self._make_duplicate_error(
-                source, agents[agent[second]], items[item[second]], first=first, second=second
-            )
+            agent_id, item_id = agents[agent[second]], items[item[second]]
+            raise self._make_duplicate_error(source, agent_id, item_id, first=first, second=second)
         if not is_same_cell.any():
             return self._texts.to_array(cell, (n_agents, n_items)), None
 
@@ -500,26 +511,31 @@ class PoolCells:
         return _split_rows(all_texts, n_agents)
 
     def _sort_by_cell(self, cell: Positions) -> tuple[Positions, Bools, Bools]:
-        """Sort the responses by cell and repeat, so that responses of the same cell follow each other.
-
-        A cell is an agent on an item.
+        """Sort the responses by cell (an agent on an item), and within a cell by repeat.
 
         cell : int array (n_responses,), number of the cell of each response
 
-        Returns the order of the responses, int array (n_responses,), and two bool arrays (n_responses − 1,). For each response in
-        this order except the first, they state whether it has the same cell as the previous response, and whether it has both the
-        same cell and the same repeat.
+        Returns
+        -------
+        order : int array (n_responses,)
+            Positions of the responses, in the sorted order.
+        is_same_cell : bool array (n_responses - 1,)
+            Whether a response has the same cell as the one before it in this order; the first response is left out.
+        is_duplicate : bool array (n_responses - 1,)
+            Whether it has the same cell and also the same repeat.
         """
         repeat = np.ones(len(cell), dtype=np.int64)
-        if self._repeat:
-            repeat[list(self._repeat)] = list(self._repeat.values())
+        if self._repeat_by_response:
+            responses_with_repeat = list(self._repeat_by_response)
+            repeat[responses_with_repeat] = list(self._repeat_by_response.values())
             order = np.lexsort((repeat, cell))
         else:
             order = np.argsort(cell, kind="stable")
 
         is_same_cell = np.diff(cell[order]) == 0
         is_same_repeat = np.diff(repeat[order]) == 0
-        return order, is_same_cell, is_same_cell & is_same_repeat
+        is_duplicate = is_same_cell & is_same_repeat
+        return order, is_same_cell, is_duplicate
 
     def _make_duplicate_error(self, source: Source, agent: str, item: str, *, first: int, second: int) -> PoolError:
         """Make the error for two responses of an agent to an item that no repeat distinguishes [pool-duplicate].
@@ -528,9 +544,9 @@ class PoolCells:
         first, second : positions of the two responses, in the order in which they were added
         """
         return source.make_error(
-            self._number[second],
+            self._row_number[second],
             f"agent {format_excerpt(agent)} already has a response to item {format_excerpt(item)} "
-            f"in {source.unit} {self._number[first]}. Remove one of the two or, if both are responses of the agent, number "
+            f"in {source.unit} {self._row_number[first]}. Remove one of the two or, if both are responses of the agent, number "
             "them in `repeat`.",
             slug="pool-duplicate",
         )

@@ -11,7 +11,6 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
@@ -20,14 +19,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, format_excerpt
+from youden.data.pools.string_columns import (
+    has_blank_text,
+    is_utf8,
+    iter_distinct_pairs,
+    join_texts,
+    look_up_ids,
+    to_int64,
+    to_strings,
+)
 from youden.decompression import iter_unpacked, open_parquet
 from youden.run_keys import EmptyRule
 from youden.text.printable import find_name_fault, printable
 from youden.text.sentences import describe_similar_names
 from youden.text.spreadsheet_cells import GUARDED, remove_guards
 from youden.types import Agent, Item, Pool
+from youden.types.arguments import describe_no_frame, is_data_frame
 from youden.types.pool import Positions
-from youden.types.texts_in_file import SEPARATOR
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +83,7 @@ def read_csv(path: Path, empty: EmptyRule = "failure") -> Pool:
             row = {name: record[position] for name, position in positions.items()}
             if GUARDED in row:
                 row = remove_guards(row)
-            rows.add([row.get(name) for name in columns], number=line)
+            rows.add([row.get(name) for name in columns], row_number=line)
     return rows.to_pool()
 
 
@@ -129,8 +137,10 @@ def read_parquet(path: Path, empty: EmptyRule = "failure") -> Pool:
         table = _open_table(source, file)
         for batch in _read_batches(source, table):
             columns = _get_pool_columns(batch)
-            if not rows.add_batch(columns, number=first_row):
-                rows.add_one_by_one(columns, first_row)
+            # rows that need a check of their own are added one by one, which is slower
+            is_added = rows.add_simple_rows(columns, first_row=first_row)
+            if not is_added:
+                rows.add_one_by_one(columns, first_row=first_row)
             first_row += len(batch)
     return rows.to_pool()
 
@@ -171,22 +181,14 @@ def _get_pool_columns(batch: pa.RecordBatch) -> list[pa.LargeStringArray]:
     columns = []
     for name in (*REQUIRED, *OPTIONAL):
         if name in batch.schema.names:
-            columns.append(_to_strings(batch.column(name)))
+            columns.append(to_strings(batch.column(name)))
         else:
             columns.append(pa.nulls(len(batch), pa.large_string()))
     return columns
 
 
-def _to_strings(column: pa.Array) -> pa.LargeStringArray:
-    """Convert a column of strings, dictionaries of strings or numbers to strings; NaN becomes null."""
-    # pandas writes whole numbers with nulls as floats
-    if pa.types.is_floating(column.type):
-        column = pa.array([None if value is None or isnan(value) else str(value) for value in column.to_pylist()])
-    return column.cast(pa.large_string())
-
-
 _LOG = logging.getLogger(__name__)
-_NO_AGENTS = {
+_NAMES_OF_OTHER_COLUMNS = {
     "prompt",
     "question",
     "query",
@@ -237,7 +239,7 @@ def read_frame(frame: pd.DataFrame, empty: EmptyRule = "failure") -> Pool:
         if any(value is not None for value in row):
             *values, repeat = row
             fields = [source.to_encodable(value, number) for value in values]
-            rows.add([*fields, repeat], number=number)
+            rows.add([*fields, repeat], row_number=number)
     source.log_replaced()
     return rows.to_pool()
 
@@ -245,58 +247,101 @@ def read_frame(frame: pd.DataFrame, empty: EmptyRule = "failure") -> Pool:
 def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
     """Convert a user's data frame to a data frame with one row per response, and check its columns.
 
-    Values that `youden export` protected from spreadsheet formulas are restored. A frame with one column per agent is
-    rearranged.
+    Texts that `youden export` changed, so that no spreadsheet runs them as formulas, are restored. A frame with one column
+    per agent is rearranged.
 
-    source : represents the frame in error messages
-    frame : value that the user passed; it is checked to be a data frame
+    source : names the table as "DataFrame" in error messages
+    frame : value that the user passed; it may be of another type, which is an error
 
     Raises PoolError [pool-columns] if the value is not a data frame, or its columns are not those of a pool.
     """
-    if not hasattr(frame, "columns"):
+    if not is_data_frame(frame):
         raise source.make_error(
             None,
-            f"a pool is read from a path or a pandas DataFrame: got {type(frame).__name__}. To use arrays, pass "
+            f"a pool is read from a path or a pandas DataFrame: {describe_no_frame(frame)} To use arrays, pass "
             "`pandas.DataFrame({'agent': agents, 'item': items, 'text': texts})` with one row per response.",
             slug="pool-columns",
         )
 
-    if GUARDED in frame:  # read from a CSV file that `youden export` wrote
-        frame_rows = [{str(name): cell for name, cell in row.items()} for row in frame.to_dict("records")]
-        frame = type(frame)([remove_guards(row) for row in frame_rows])
-    if "agent" not in frame and "text" not in frame:
-        frame = _melt_agents(frame)
+    if GUARDED in frame:
+        frame = _restore_guarded_texts(frame)
+    has_agent_columns = "agent" not in frame and "text" not in frame
+    if has_agent_columns:
+        frame = _melt_agents(source, frame)
 
     column_names = [str(name) for name in frame.columns]
     _check_column_names(source, column_names, number=None)
     return frame
 
 
-def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
-    """Convert a frame with one column per agent to one row per response; return any other frame unchanged.
+def _restore_guarded_texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Restore the texts of a frame from a CSV file of `youden export`, and remove its column `guarded`.
 
-    Items to which no agent responded are left out.
+    `youden export` puts an apostrophe before a text that a spreadsheet would run as a formula. The column `guarded` names
+    the columns with such texts in each row.
+    """
+    restored_rows = []
+    for row in frame.to_dict("records"):
+        cell_by_column = {str(name): cell for name, cell in row.items()}
+        restored_rows.append(remove_guards(cell_by_column))
+    frame_class = type(frame)
+    return frame_class(restored_rows)
 
-    Raises: PoolError [pool-columns] if a column has a name that is not the name of an agent, such as group or question.
+
+def _melt_agents(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
+    """Convert a frame with one column per agent to one row per response.
+
+    A frame without a column `item`, or with several rows of an item, has another layout. It is returned without its blank
+    rows. Items to which no agent responded are left out.
+
+    source : names the table as "DataFrame" in error messages
+
+    Raises: PoolError [pool-columns] if a column has a name that is not the name of an agent, such as group or question;
+        [pool-agent] if a column is empty, such as one next to the table in a spreadsheet.
     """
     if frame.index.name == "item":
         frame = frame.reset_index()
     frame = frame.dropna(how="all")  # such as blank rows below the table in a spreadsheet
     if "item" not in frame or frame["item"].duplicated().any():
         return frame
-    keys = [name for name in ("item", "prompt") if name in frame]
-    no_agents = [name for name in map(str, frame.columns) if name not in keys and name.casefold() in _NO_AGENTS]
-    if no_agents:
-        raise Source(_FRAME, unit="row").make_error(
+
+    item_columns = [name for name in ("item", "prompt") if name in frame]
+    agent_columns = [name for name in map(str, frame.columns) if name not in item_columns]
+    wrong_columns = [name for name in agent_columns if name.casefold() in _NAMES_OF_OTHER_COLUMNS]
+    if wrong_columns:
+        raise source.make_error(
             None,
-            f"each column except item and prompt must contain the responses of an agent: got a column {no_agents[0]}. "
+            f"each column except item and prompt must contain the responses of an agent: got a column {wrong_columns[0]}. "
             "Remove the column, name it prompt if it contains the prompts, or pass one row per response.",
             slug="pool-columns",
         )
-    responses = frame.drop(columns=keys)
-    is_response = responses.notna() & responses.map(lambda cell: not isinstance(cell, str) or bool(cell.strip()))
-    answered = frame[is_response.any(axis=1)]  # an item without any response is no failure of an agent
-    return answered.melt(id_vars=keys, var_name="agent", value_name="text")
+
+    responses = frame.drop(columns=item_columns)
+    _check_no_empty_columns(source, responses)
+    is_response = responses.notna() & responses.map(_is_not_blank)
+    has_response = is_response.any(axis=1)  # an item without any response is no failure of an agent
+    return frame[has_response].melt(id_vars=item_columns, var_name="agent", value_name="text")
+
+
+def _check_no_empty_columns(source: Source, responses: pd.DataFrame) -> None:
+    """Raise PoolError [pool-agent] if an agent has no response, as in an empty column next to the table of a spreadsheet.
+
+    source : names the table in error messages
+    responses : frame with one column per agent
+    """
+    empty_columns = [str(name) for name, is_empty in responses.isna().all().items() if is_empty]
+    if len(responses) and empty_columns:
+        raise source.make_error(
+            None,
+            f"agent {empty_columns[0]!r} has no response, because its column is empty. Remove the column or, if the agent failed "
+            "on every item, fill it with empty texts.",
+            slug="pool-agent",
+        )
+
+
+def _is_not_blank(cell: object) -> bool:
+    """Return whether a cell is not a text of white space only."""
+    return not isinstance(cell, str) or bool(cell.strip())
 
 
 def _get_column_values(frame: pd.DataFrame, name: str) -> list[Any]:
@@ -348,99 +393,106 @@ class _TidyRows:
         self._groups: _ValueById = {}
         self._prompts: _ValueById = {}
 
-    def add(self, fields: Sequence[Any], *, number: int) -> None:
+    def add(self, fields: Sequence[Any], *, row_number: int) -> None:
         """Check one row of the table, and add its response to the pool.
 
+        A text that is None or consists of spaces is an empty response. A prompt or group that is None or empty is ignored:
+        an earlier row may state the prompt of the same item, or the group of the same agent.
+
         fields : agent, item, text, prompt, group and repeat of the row, in this order. The first five are texts, and the repeat
-            is a whole number or its digits. Text, prompt, group and repeat may be None. A text that is None or consists of spaces
-            is an empty response, and a missing prompt or group does not contradict an earlier one.
-        number : number of the row in the table, from 1, for errors
+            is a whole number or its digits. Text, prompt, group and repeat may be None.
+        row_number : number of the row in the table, from 1, for errors
 
         Raises: PoolError if a field is not valid, for example [pool-id] if an id is a number; [pool-contradiction] if an
             earlier row states another prompt of the item, or another group of the agent. A second response of the same agent,
             item and repeat is refused later, by `to_pool`.
         """
         agent, item, text, prompt, group, repeat = fields
-        agent = self._source.require_id(agent, "agent", number)
-        item = self._source.require_id(item, "item", number)
-        self._cells.add(
-            self._agents.setdefault(agent, len(self._agents)),
-            self._items.setdefault(item, len(self._items)),
-            self._source.require_text(text, number),
-            number=number,
-            repeat=self._source.parse_repeat(repeat, number),
-        )
-        if prompt:
-            self._source.warn_if_long(prompt, "prompt", number)
-            self._set_prompt_or_group(self._prompts, item, prompt, f"prompt of item {item!r}", number)
-        if group:
-            self._source.check_name(group, "group", number)
-            self._set_prompt_or_group(self._groups, agent, group, f"group of agent {agent!r}", number)
+        agent_id = self._source.require_id(agent, "agent", row_number)
+        item_id = self._source.require_id(item, "item", row_number)
+        response = self._source.require_text(text, row_number)
+        repeat_number = self._source.parse_repeat(repeat, row_number)
 
-    def add_one_by_one(self, columns: Sequence[pa.LargeStringArray], first_number: int) -> None:
-        """Check and add many rows one by one, which is slower than `add_batch` but handles all rows.
+        # a new id gets the next position
+        agent_position = self._agents.setdefault(agent_id, len(self._agents))
+        item_position = self._items.setdefault(item_id, len(self._items))
+        self._cells.add(agent_position, item_position, response, row_number=row_number, repeat=repeat_number)
+        if prompt:
+            self._source.warn_if_long(prompt, "prompt", row_number)
+            self._store_prompt_or_group(self._prompts, item_id, prompt, f"prompt of item {item_id!r}", row_number)
+        if group:
+            self._source.check_name(group, "group", row_number)
+            self._store_prompt_or_group(self._groups, agent_id, group, f"group of agent {agent_id!r}", row_number)
+
+    def add_one_by_one(self, columns: Sequence[pa.LargeStringArray], *, first_row: int) -> None:
+        """Check and add many rows one by one, which is slower than `add_simple_rows` but handles all rows.
 
         columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
-        first_number : number of the first row in the table, from 1
+        first_row : number of the first row in the table, from 1
 
         Raises PoolError for the first invalid row.
         """
         bytes_columns = [column.cast(pa.large_binary()).to_pylist() for column in columns]
-        for number, record in enumerate(zip(*bytes_columns, strict=True), first_number):
-            fields = [raw if raw is None else self._source.decode(raw, number) for raw in record]
-            self.add(fields, number=number)
+        for row_number, record in enumerate(zip(*bytes_columns, strict=True), first_row):
+            fields = [raw if raw is None else self._source.decode(raw, row_number) for raw in record]
+            self.add(fields, row_number=row_number)
 
-    def add_batch(self, columns: Sequence[pa.LargeStringArray], *, number: int) -> bool:
-        """Add many rows at once, if all are simple and valid; return whether they were added.
+    def add_simple_rows(self, columns: Sequence[pa.LargeStringArray], *, first_row: int) -> bool:
+        """Add many rows at once, if all of them are simple and valid.
 
-        Simple rows have no repeat, no long text, no text of spaces, and no empty text that is a missing response. A long
-        text has more than `LONG_TEXT` characters. If the rows were not added, the caller must add each of them with `add`,
-        which names an invalid row in its error, and warns about a long text. Until then, some ids, groups and prompts of the
-        rows may already be stored. This has no effect, because `add` stores the same values.
+        Simple rows have no repeat, no text of more than `LONG_TEXT` characters, no text of spaces, and no empty text that is a
+        missing response. If one row is not simple or not valid, no response is added. The caller must then add each row with
+        `add`, which names an invalid row in its error, and warns about a long text. Ids, groups and prompts of the rows may
+        have been stored nevertheless. This is harmless, because `add` stores the same values again.
 
         columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
-        number : number of the first row in the table, from 1
+        first_row : number of the first row in the table, from 1
+
+        Returns whether the rows were added.
         """
-        if not _have_simple_fields(columns) or _has_blank_text(columns[2], self._cells.empty):
+        agent_ids, item_ids, texts, prompts, groups, _ = columns
+        if not _are_fields_simple(columns) or has_blank_text(texts, self._cells.empty):
             return False
 
         import pyarrow.compute as pc  # takes as long to import as a small table to read
 
-        agent, item, text, prompt, group, _ = columns
-        lengths = _to_int64(pc.utf8_length(text))
+        lengths = to_int64(pc.utf8_length(texts))
         if lengths.max(initial=0) > LONG_TEXT:
             return False
-        agents = _look_up_ids(agent, self._agents)
-        items = _look_up_ids(item, self._items)
+        agents = look_up_ids(agent_ids, self._agents)
+        items = look_up_ids(item_ids, self._items)
         if agents is None or items is None:
             return False
-        agent_ids, item_ids = list(self._agents), list(self._items)
-        are_groups_set = _set_prompts_or_groups(self._groups, group, agents, agent_ids, first_number=number)
-        if not are_groups_set or not _set_prompts_or_groups(
-            self._prompts, prompt, items, item_ids, first_number=number
-        ):
+        if not _store_prompts_or_groups(self._groups, groups, agents, list(self._agents), first_row=first_row):
+            return False
+        if not _store_prompts_or_groups(self._prompts, prompts, items, list(self._items), first_row=first_row):
             return False
 
-        # all rows are valid
-        row_numbers = np.arange(number, number + len(text))
+        row_numbers = np.arange(first_row, first_row + len(texts))
         stored_texts = self._cells.extend(agents, items, row_numbers)
-        stored_texts.extend(_join_texts(text), n_bytes=_to_int64(pc.binary_length(text)), lengths=lengths)
+        n_bytes = to_int64(pc.binary_length(texts))
+        stored_texts.extend(join_texts(texts), n_bytes=n_bytes, lengths=lengths)
         return True
 
-    def _set_prompt_or_group(
-        self, value_by_id: _ValueById, id_: str, value: str, description: str, number: int
+    def _store_prompt_or_group(
+        self, value_by_id: _ValueById, id_: str, value: str, description: str, row_number: int
     ) -> None:
-        """Set the prompt of an item, or the group of an agent, unless an earlier row states it.
+        """Store the prompt of an item, or the group of an agent, unless an earlier row states it.
 
         value_by_id : prompts of all items, or groups of all agents, so far; changed in place
+        id_ : id of the item or agent
+        value : its prompt or group
         description : what the value is, such as "prompt of item 'a'", for the error
+        row_number : number of the row that states the value
 
         Raises: PoolError [pool-contradiction] if an earlier row states another one.
         """
-        earlier_value, earlier_number = value_by_id.setdefault(id_, (value, number))
+        if id_ not in value_by_id:
+            value_by_id[id_] = (value, row_number)
+        earlier_value, earlier_number = value_by_id[id_]
         if earlier_value != value:
             raise self._source.make_error(
-                number,
+                row_number,
                 f"the {description} is {format_excerpt(value)}, in {self._source.unit} {earlier_number} it is "
                 f"{format_excerpt(earlier_value)}. "
                 "Set the same value in all rows, or only in one of them.",
@@ -448,7 +500,14 @@ class _TidyRows:
             )
 
     def to_pool(self) -> Pool:
-        """Make the pool of all rows. Raises: PoolError if there are no rows, or two with the same agent, item and repeat."""
+        """Make the pool of all rows that have been added, with agents and items in the order of their first row.
+
+        Ids that are almost the same, such as two that differ in case, cause a warning in the log.
+
+        Raises: PoolError [pool-empty] if there are no rows; [pool-duplicate] if two rows have the same agent, item and repeat;
+            [pool-agent] if an agent has no response, because its texts are empty and count as missing; [pool-size] if the pool
+            is too large.
+        """
         agent_ids = list(self._agents)
         item_ids = list(self._items)
         texts, repeat_texts = self._cells.to_texts(self._source, agents=agent_ids, items=item_ids)
@@ -469,37 +528,20 @@ class _TidyRows:
             _LOG.warning("%s, %s: %s", printable(str(self._source.path)), noun, printable(note))
 
 
-def _have_simple_fields(columns: Sequence[pa.LargeStringArray]) -> bool:
-    """Return whether all rows have an agent, an item and a text but no repeat, in valid UTF-8 and with valid names of groups.
+def _are_fields_simple(columns: Sequence[pa.LargeStringArray]) -> bool:
+    """Return whether rows can be added without a check of each row.
+
+    Each row must have an agent, an item and a text, but no repeat. All strings must be valid UTF-8. The name of a group
+    must not contain control characters or look like a formula of a spreadsheet.
 
     columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
     """
-    agent, item, text, _, group, repeat = columns
-    has_missing_values = any(column.null_count > 0 for column in (agent, item, text))
-    has_repeats = repeat.null_count < len(repeat)
+    agents, items, texts, _, groups, repeats = columns
+    has_missing_values = any(column.null_count > 0 for column in (agents, items, texts))
+    has_repeats = repeats.null_count < len(repeats)
     if has_missing_values or has_repeats:
         return False
-    return _is_utf8(columns) and _are_names_valid(group)
-
-
-def _has_blank_text(texts: pa.LargeStringArray, empty: EmptyRule) -> bool:
-    """Return whether a text consists of spaces, or is empty although empty texts are missing responses."""
-    import pyarrow.compute as pc
-
-    is_blank = pc.utf8_is_space(texts)
-    if empty == "missing":
-        is_blank = pc.or_(is_blank, pc.equal(pc.binary_length(texts), 0))
-    return bool(pc.any(is_blank).as_py())
-
-
-def _is_utf8(columns: Sequence[pa.LargeStringArray]) -> bool:
-    """Return whether all strings are valid UTF-8."""
-    try:
-        for column in columns:
-            column.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
+    return is_utf8(columns) and _are_names_valid(groups)
 
 
 def _are_names_valid(groups: pa.LargeStringArray) -> bool:
@@ -508,100 +550,42 @@ def _are_names_valid(groups: pa.LargeStringArray) -> bool:
     return not any(find_name_fault(name) for name in names)
 
 
-def _look_up_ids(column: pa.LargeStringArray, position_by_id: dict[str, int]) -> Positions | None:
-    """Return the position of each id, adding new ids to `position_by_id`.
-
-    column : ids (n_rows,)
-    position_by_id : positions of the ids of earlier rows; changed in place
-
-    Returns an int64 array (n_rows,). If a new id is invalid, no id is added, and the result is None.
-    """
-    encoded = column.dictionary_encode()
-    distinct_ids: list[str] = encoded.dictionary.to_pylist()
-    new_ids = [name for name in distinct_ids if name not in position_by_id]
-    if any(not name.strip() or find_name_fault(name) for name in new_ids):
-        return None
-    for name in new_ids:
-        position_by_id[name] = len(position_by_id)
-
-    positions = np.array([position_by_id[name] for name in distinct_ids], dtype=np.int64)
-    result: Positions = positions[_to_int64(encoded.indices)]
-    return result
-
-
-def _join_texts(texts: pa.LargeStringArray) -> memoryview:
-    """Return the UTF-8 bytes of all texts (n,), with SEPARATOR between them."""
-    import pyarrow.compute as pc
-
-    # `binary_join` joins the texts of each list in an array of lists; this array has one list, with all texts. It is made
-    # from buffers, and so is the separator, because pyarrow would import pandas to convert Python objects.
-    list_bounds = pa.py_buffer(np.array([0, len(texts)], dtype="i4"))
-    lists = pa.ListArray.from_buffers(pa.list_(texts.type), 1, [None, list_bounds], children=[texts])
-    separator_bounds = pa.py_buffer(np.array([0, len(SEPARATOR)], dtype="i8"))
-    separators = pa.LargeStringArray.from_buffers(1, separator_bounds, pa.py_buffer(SEPARATOR))
-    (joined,) = pc.binary_join(lists, separators)
-    return memoryview(joined.as_buffer())
-
-
-def _to_int64(values: pa.Array) -> Positions:
-    """Convert whole numbers (n,) without nulls to int64 array (n,), through their buffer."""
-    numbers = np.frombuffer(values.buffers()[1], dtype=values.type.to_pandas_dtype())
-    return numbers[values.offset : values.offset + len(values)].astype(np.int64, copy=False)
-
-
-def _set_prompts_or_groups(
+def _store_prompts_or_groups(
     value_by_id: _ValueById,
     column: pa.LargeStringArray,
     positions: Positions,
     ids: Sequence[str],
     *,
-    first_number: int,
+    first_row: int,
 ) -> bool:
     """Store the prompts of items, or the groups of agents, from many rows at once.
 
     An item or agent may occur in many rows, which must not contradict each other.
 
-    value_by_id : prompt or group by id, with the number of the row that stated it; changed in place
+    value_by_id : prompt of each item, or group of each agent, with the number of the first row that states it; changed in place
     column : prompts or groups (n_rows,), null or empty if missing
     positions : int array (n_rows,), position in `ids` of the item or agent of each row
-    first_number : number of the first row in the table, from 1
+    ids : ids of all items or agents
+    first_row : number of the first of these rows in the table, from 1
 
     Returns whether all values are valid. If a value is too long or contradicts another one, some of the valid values
     may not be stored.
     """
     if column.null_count == len(column):
         return True
-    for position, value, row in _iter_distinct_pairs(positions, column):
+    for position, value, offset in iter_distinct_pairs(positions, column):
         if not value:
             continue
-
         if len(value) > LONG_TEXT:
             return False
-        stored_value, _ = value_by_id.setdefault(ids[position], (value, first_number + row))
+
+        id_ = ids[position]
+        if id_ not in value_by_id:
+            value_by_id[id_] = (value, first_row + offset)
+        stored_value, _ = value_by_id[id_]
         if stored_value != value:
             return False
     return True
-
-
-def _iter_distinct_pairs(positions: Positions, column: pa.LargeStringArray) -> Iterator[tuple[int, str | None, int]]:
-    """Find the distinct pairs of a position and a text in many rows, so that repeated pairs are processed only once.
-
-    positions : int array (n_rows,), from 0
-    column : texts (n_rows,), may be null
-
-    Yields for each pair the position, the text (None if it is null), and the first row that contains the pair.
-    """
-    encoded = column.dictionary_encode()
-    texts: list[str | None] = [*encoded.dictionary.to_pylist(), None]
-    n_texts = len(texts)
-    null_code = n_texts - 1
-    text_codes = _to_int64(encoded.indices.fill_null(null_code))
-
-    # a pair is encoded as one integer: position · n_texts + code of the text
-    pair_codes, first_rows = np.unique(positions * n_texts + text_codes, return_index=True)
-    for pair_code, row in zip(pair_codes.tolist(), first_rows.tolist(), strict=True):
-        position, text_code = divmod(pair_code, n_texts)
-        yield position, texts[text_code], row
 
 
 def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
@@ -665,7 +649,7 @@ def _suggest_columns(source: Source) -> str:
     return f"{remedy}, separated by commas; or run `youden init {source.path.name}` to detect the columns."
 
 
-def _check_column_type(source: Source, name: str, kind: pa.DataType) -> None:
+def _check_column_type(source: Source, name: str, column_type: pa.DataType) -> None:
     """Check that the values of a column of a Parquet file can be read as strings.
 
     Allowed are strings, dictionaries of strings (a column that stores each distinct string once), and columns of
@@ -673,25 +657,25 @@ def _check_column_type(source: Source, name: str, kind: pa.DataType) -> None:
 
     source : file of the table, which the error message names
     name : name of the column
-    kind : type of the column
+    column_type : type of the column
 
     Raises PoolError [pool-columns] if the type is not allowed.
     """
-    value_type = kind.value_type if pa.types.is_dictionary(kind) else kind
+    value_type = column_type.value_type if pa.types.is_dictionary(column_type) else column_type
     allowed_types = [pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null]
     if name == "repeat":
         allowed_types += [pa.types.is_integer, pa.types.is_floating]
     if not any(is_type(value_type) for is_type in allowed_types):
         raise source.make_error(
             None,
-            f"the column {name} does not contain strings: got the type {kind}. Cast it to string before writing.",
+            f"the column {name} does not contain strings: got the type {column_type}. Cast it to string before writing.",
             slug="pool-columns",
         )
 
 
 @contextmanager
 def allow_long_csv_fields() -> Iterator[None]:
-    """Allow CSV fields of any length inside the block."""
+    """Let the csv module read fields of any length inside the block; otherwise, a long field is an error."""
     limit = csv.field_size_limit(2**31 - 1)
     try:
         yield

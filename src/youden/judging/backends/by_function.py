@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from inspect import iscoroutine
 
 import numpy as np
 
@@ -26,7 +27,7 @@ def judge_by_function(function: SameSource, plan: Plan, progress: Progress | Non
         Called as ``function(text_a, text_b)``; returns a bool, a number in [0, 1] (1 = same source), or None
         for no answer.
     plan : Plan
-        The plan, with its pool.
+        Trials to be judged, with the pool of their texts.
     progress : Progress, optional
         Receives the progress.
 
@@ -51,9 +52,10 @@ def judge_by_function(function: SameSource, plan: Plan, progress: Progress | Non
             text_a = texts[first_rows[trial], plan.item[trial]]
             text_b = texts[second_rows[trial], second_items[trial]]
             answer[trial] = _call_function(function, text_a, text_b, trial=trial)
-            if progress is not None:
-                is_missing = bool(np.isnan(answer[trial]))
-                progress.advance(failed=int(is_missing), reason="unparsed" if is_missing else "")
+            if progress is not None and np.isnan(answer[trial]):
+                progress.advance(failed=1, reason="unparsed")
+            elif progress is not None:
+                progress.advance()
     finally:
         if progress is not None:
             progress.stop()
@@ -76,7 +78,7 @@ def _call_function(function: SameSource, text_a: str, text_b: str, *, trial: int
     trial : position of the trial in the plan, for error messages
 
     Returns the answer as a number from 0 to 1; NaN if the function returned None.
-    Raises: JudgeError [judge-function] if the function raises an exception or returns anything else.
+    Raises: JudgeError [judge-function] if the function raises an exception, is async, or returns anything else.
     """
     try:
         result: object = function(text_a, text_b)
@@ -89,7 +91,15 @@ def _call_function(function: SameSource, text_a: str, text_b: str, *, trial: int
 
     if result is None:
         return math.nan
-    if not isinstance(result, bool | int | float | np.number | np.bool_) or not 0 <= result <= 1:
+    if iscoroutine(result):
+        result.close()  # without it, Python warns that the coroutine was never awaited
+        name = _get_name(function)
+        raise JudgeError(
+            f"The judge {name} is an async function: got a coroutine for trial {trial}. In a script, pass a function that waits "
+            f"for it, such as `lambda a, b: asyncio.run({name}(a, b))`.",
+            slug="judge-function",
+        )
+    if not isinstance(result, bool | int | float | np.integer | np.floating | np.bool_) or not 0 <= result <= 1:
         raise JudgeError(
             f"The judge {_get_name(function)} must return True, False, a number from 0 to 1, or None: got {repr(result)[:60]} "
             f"for trial {trial}. Return 1 for yes (the same source, or the first response is better), 0 for no, and None for no "

@@ -66,13 +66,13 @@ class LitellmJudge:
                 slug="judge-auth-conflict",
             )
         self._litellm = _import_litellm()
-        self._http: Any = None
+        self._http_client: Any = None
 
     async def answer(self, request: Request) -> Completion:
         """Send a request and return the model's reply. Raises: CallError if the call fails."""
-        if self._http is None:
-            self._http = _make_client()
-        self._litellm.aclient_session = self._http
+        if self._http_client is None:
+            self._http_client = _make_client()
+        self._litellm.aclient_session = self._http_client  # a global setting, which another judge may have changed
         start_time = time.perf_counter()
         try:
             reply = await self._litellm.acompletion(
@@ -81,22 +81,24 @@ class LitellmJudge:
                 max_retries=0,
                 caching=False,
                 drop_params=False,
-                **self._server_options(),
+                **self._make_server_options(),
                 **make_request_body(request),
             )
-            return parse_completion(reply.model_dump(), seconds=time.perf_counter() - start_time)
+            seconds = time.perf_counter() - start_time
+            return parse_completion(reply.model_dump(), seconds=seconds)
         except Exception as error:
-            raise to_rejection_if_quoted(_to_call_error(error), request) from None
+            call_error = _to_call_error(error)
+            raise to_rejection_if_quoted(call_error, request) from None
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._litellm.close_litellm_async_clients()
-        if self._http is not None:
+        if self._http_client is not None:
             self._litellm.aclient_session = None
             self._litellm.in_memory_llm_clients_cache.flush_cache()  # it would continue to use the client that is closed here
-            await self._http.aclose()
+            await self._http_client.aclose()
 
-    def _server_options(self) -> dict[str, Any]:
+    def _make_server_options(self) -> dict[str, Any]:
         """Return the arguments of litellm for the address and the API key, if the judge's config has them."""
         options: dict[str, Any] = {}
         if self._connection.address:
@@ -109,13 +111,13 @@ class LitellmJudge:
 def _to_call_error(error: Exception) -> CallError:
     """Convert an exception that litellm raised to a CallError.
 
-    The kind of a CallError states whether a retry may help, only this request fails, or the run has to stop. If the exception
-    wraps a CallError of our HTTP client, this CallError is returned. A timeout, and an exception that is not one of OpenAI's
-    SDK, are transient errors: the call may be sent again.
+    Our HTTP client may have raised a CallError that litellm has wrapped in another exception. In this case, the original
+    CallError is returned. A timeout is a transient error: the call may be sent again. So is any exception that is not one of
+    OpenAI's SDK.
     """
-    wrapped_error = _find_call_error(error)
-    if wrapped_error is not None:
-        return wrapped_error
+    original_error = _find_call_error(error)
+    if original_error is not None:
+        return original_error
     if isinstance(error, openai.APITimeoutError):
         return CallError("No reply within the timeout.", kind="transient")
     if not isinstance(error, openai.APIError):
@@ -126,23 +128,29 @@ def _to_call_error(error: Exception) -> CallError:
 def _convert_api_error(error: openai.APIError) -> CallError:
     """Convert an error of OpenAI's SDK to a CallError.
 
-    litellm reports the errors of all providers as errors of this SDK. The error is fatal if credentials are missing, or if
-    its message contains an error code for which the run has to stop. Otherwise its HTTP status decides what follows. If the
-    message alone makes the error fatal, the `wording` of the result is the part of the message with the code.
+    litellm reports the errors of all providers as errors of this SDK. The error ends the run if credentials are missing, or if
+    its message contains an error code that concerns the account or the model. For all other errors, the HTTP status of the
+    reply decides whether the run ends, the request is rejected, or the call may be sent again.
     """
     message = str(error)
     if any(part in message.lower() for part in _NO_CREDENTIALS):
         return CallError(message, kind="fatal", status=_UNAUTHORIZED)
     fatal_code = find_fatal_code(message)
 
-    # litellm also reports a lost connection as status 500, so this status is not used
     status: Any = getattr(error, "status_code", None)
-    is_status_of_reply = isinstance(status, int) and status >= _MIN_ERROR_STATUS and status != _SERVER_ERROR
-    if not is_status_of_reply:
+    if not _is_error_status_of_reply(status):
         kind: FailureKind = "transient" if fatal_code is None else "fatal"
         return CallError(message, kind=kind, wording=fatal_code)
     headers = getattr(error, "litellm_response_headers", None) or {}
     return _make_error_from_status(status, message, fatal_code, retry_after=parse_retry_after(headers))
+
+
+def _is_error_status_of_reply(status: object) -> bool:
+    """Return whether the status of an exception is the HTTP status of an error that the server has sent.
+
+    litellm also sets the status 500 if the connection was lost, so this status does not show that the server has replied.
+    """
+    return isinstance(status, int) and status >= _MIN_ERROR_STATUS and status != _SERVER_ERROR
 
 
 def _make_error_from_status(
@@ -150,20 +158,19 @@ def _make_error_from_status(
 ) -> CallError:
     """Make the error for a reply of the server that has an HTTP status of at least 400.
 
+    An error is fatal if the run has to stop. If the status is not fatal, but a code in the message is, the message may only
+    quote a judged text that contains the code. The `wording` of the error is then set to the code, so that
+    `to_rejection_if_quoted` can search the request for it.
+
     status : HTTP status of the reply
     message : message of the exception that litellm raised
     fatal_code : error code in the message for which the run has to stop; None if the message contains no such code
     retry_after : seconds that the server asked to wait; None if it did not ask for a wait
-
-    Returns the error. If the message is the only reason why the error is fatal, its `wording` is the part of the message that
-    is this reason.
     """
     reason = f"HTTP {status}: {message}"
     call_error = make_http_error(status, (fatal_code,), message, reason=reason, retry_after=retry_after)
 
-    # the message may quote the request, so `to_rejection_if_quoted` searches the request for the code that was found
-    is_fatal_by_status = classify_status(status) == "fatal"
-    is_fatal_by_message = call_error.kind == "fatal" and not is_fatal_by_status
+    is_fatal_by_message = call_error.kind == "fatal" and classify_status(status) != "fatal"
     if is_fatal_by_message and call_error.wording is None:
         call_error.wording = fatal_code
     return call_error
@@ -185,19 +192,19 @@ def _make_client() -> Any:
     client.cookies.jar.set_policy(NO_COOKIES)
     original_send = client.send
 
-    async def send_and_check(request: Any, **options: Any) -> Any:
-        """Send an `httpx.Request` and return the whole response, an `httpx.Response` that litellm accepts.
+    async def send_and_check_reply(request: Any, **options: Any) -> Any:
+        """Send an `httpx.Request`, read the whole reply, and return it as an `httpx.Response` that litellm accepts.
 
-        options : keyword arguments of `httpx.AsyncClient.send`; `stream` and `follow_redirects` are overridden
+        options : keyword arguments of `httpx.AsyncClient.send`; `stream` and `follow_redirects` are replaced
 
         Raises: CallError if the reply reports an error or is larger than `MAX_REPLY_BYTES`.
         """
-        options |= {"stream": True, "follow_redirects": False}
-        streaming_response = await original_send(request, **options)
+        send_options = options | {"stream": True, "follow_redirects": False}
+        streaming_response = await original_send(request, **send_options)
         response = await read_response(streaming_response)
         return _to_accepted_response(response)
 
-    client.send = send_and_check
+    client.send = send_and_check_reply
     return client
 
 

@@ -88,7 +88,8 @@ class _BoundedClient(DefaultAioHttpClient):
 def _make_client(connection: Connection) -> AsyncOpenAI:
     """Make a client of OpenAI's SDK that does not retry.
 
-    The SDK reads an organization and headers from the environment. Only OpenAI's own servers get these values.
+    The SDK reads the organization, the project and further headers of requests from the environment. They are removed from the
+    client unless it sends to a server of OpenAI.
     """
     headers = {} if connection.authorization is None else {"Authorization": connection.authorization}
     client = AsyncOpenAI(
@@ -99,9 +100,10 @@ def _make_client(connection: Connection) -> AsyncOpenAI:
         default_headers=headers,
         http_client=_BoundedClient(),
     )
-    host = urlsplit(connection.address).hostname
-    is_openai = f".{host}".endswith(".api.openai.com")
-    if not is_openai:
-        client.organization = client.project = None
+    host = urlsplit(connection.address).hostname or ""
+    is_openai_server = host == "api.openai.com" or host.endswith(".api.openai.com")
+    if not is_openai_server:
+        client.organization = None
+        client.project = None
         client._custom_headers = headers  # without those in OPENAI_CUSTOM_HEADERS
     return client

@@ -147,7 +147,7 @@ class RoundRobin:
                     raise _with_address(error, server.address) from None
 
     def warnings(self) -> tuple[Finding, ...]:
-        """Return a warning as a `Finding` for each server that failed and got no requests for some time."""
+        """Return a warning for each server that failed so often that it was left out: it got no requests for some time."""
         findings = []
         for server in self._servers:
             if server.n_left_out == 0:
@@ -200,26 +200,25 @@ class RoundRobin:
         Raises: CallError if the call fails for any reason.
         """
         is_probe = server.begin_call()
-        failure_reason = ""  # empty if the server did not fail
-        affects_all_calls = False
         try:
-            return await server.judge.answer(request)
+            reply = await server.judge.answer(request)
         except CallError as error:
-            if not _shows_working_server(error):
-                failure_reason = error.reason
+            if _shows_working_server(error):
+                server.record_success()
+            else:
                 affects_all_calls = _is_independent_of_request(error) and error.unbilled
+                server.record_failure(
+                    error.reason, now=self._clock(), affects_all_calls=affects_all_calls, was_probe=is_probe
+                )
             raise
         except asyncio.CancelledError:
-            failure_reason = "no reply in time"
+            server.record_failure("no reply in time", now=self._clock(), affects_all_calls=False, was_probe=is_probe)
             raise
+        else:
+            server.record_success()
+            return reply
         finally:
             server.end_call(is_probe=is_probe)
-            if failure_reason:
-                server.record_failure(
-                    failure_reason, now=self._clock(), affects_all_calls=affects_all_calls, was_probe=is_probe
-                )
-            else:
-                server.record_success()
 
 
 def _shows_working_server(error: CallError) -> bool:
@@ -326,19 +325,21 @@ class Jury:
     def _combine_answers(self, answers: Floats, hard_answers: Floats) -> tuple[Floats, Floats]:
         """Combine the answers of all judges to one answer of the jury per trial, by the majority or by the mean.
 
+        A hard answer is the decision of a judge: 0 for no, 1 for yes.
+
         answers : float array (n_judges, n_trials), answers in [0, 1]; NaN if the judge gave none
-        hard_answers : float array (n_judges, n_trials), the decisions 0 (no) or 1 (yes); NaN if the judge gave none
+        hard_answers : float array (n_judges, n_trials), hard answers; NaN if the judge gave none
 
         Returns the answers and the hard answers of the jury, two new float arrays (n_trials,). With the vote "majority", both are
         NaN if no answer has the majority. With the vote "mean", both are NaN if a judge gave no answer.
         """
         if self._vote == "majority":
             majority = _find_majority(hard_answers)
-            return majority.copy(), majority
+            return majority, majority.copy()
 
         mean = np.mean(answers, axis=0)  # NaN if a judge has no answer
-        hard_answer = np.where(np.isnan(mean), np.nan, (mean >= 0.5).astype(float))
-        return mean, hard_answer
+        is_yes = (mean >= 0.5).astype(float)
+        return mean, np.where(np.isnan(mean), np.nan, is_yes)
 
 
 def _find_majority(hard_answers: Floats) -> Floats:
@@ -360,15 +361,17 @@ def _with_judge_name(warning: Finding, ballot: Verdicts) -> Finding:
 
 
 def _find_first_reason(missing_reasons: Codes) -> Codes:
-    """Return, for each trial, the reason of the first judge that has no answer; 'unparsed' if all judges answered.
+    """Return the reason why the answer of the jury is missing, for each trial: that of the first judge without an answer.
+
+    If all judges answered, the answer of the jury is missing only without a majority. The reason is then "unparsed".
 
     missing_reasons : int array (n_judges, n_trials), codes of `MISSING_REASONS`; 0 if the judge answered
     """
-    has_no_answer = missing_reasons != 0
-    first_judge = has_no_answer.argmax(axis=0)  # 0 if all judges answered
-    trials = np.arange(missing_reasons.shape[1])
-    first_reasons = missing_reasons[first_judge, trials]
-    return np.asarray(np.where(first_reasons == 0, MISSING_REASONS.index("unparsed"), first_reasons))
+    first_reasons = np.full(missing_reasons.shape[1], MISSING_REASONS.index("unparsed"), dtype=missing_reasons.dtype)
+    for reasons_of_judge in missing_reasons[::-1]:  # the first judge is the last one to set its reason
+        is_missing = reasons_of_judge != 0
+        first_reasons[is_missing] = reasons_of_judge[is_missing]
+    return first_reasons
 
 
 def _sum_columns(columns: Sequence[np.ndarray | None], plan: Plan, dtype: type) -> np.ndarray:

@@ -153,11 +153,13 @@ def parse_error_parts(body: object) -> ErrorParts:
         codes = tuple(_iter_codes([body_object, *_get_details(body_object)]))
         return ErrorParts(codes, error)
 
-    # objects that may contain codes or a message, the most specific first
-    objects = [error_object, *_get_details(error_object or body_object)]
+    # Objects that may contain codes or a message, the most specific first. An empty error object has its details in the body.
+    details = _get_details(error_object or body_object)
+    objects = [error_object, *details]
     if error_object is not body_object:
         objects.append(body_object)
-    return ErrorParts(tuple(_iter_codes(objects)), _find_message(objects))
+    codes = tuple(_iter_codes(objects))
+    return ErrorParts(codes, _find_message(objects))
 
 
 def _get_first_object(value: object) -> Mapping[str, Any] | None:
@@ -239,17 +241,22 @@ def _get_status_of_code(code: object) -> int | None:
     return _STATUS_OF_CODE.get(name.casefold())
 
 
-def is_echo(wording: str, texts: Iterable[str]) -> bool:
-    """Return whether the texts of a request contain a part of an error's message, which may then be a quotation.
+def is_quotation(wording: str, texts: Iterable[str]) -> bool:
+    """Return whether a part of an error's message may be quoted from a request, because its texts contain the same words.
 
     Letter case and white space do not matter.
 
     wording : part of the error's message
+    texts : texts of the messages of the request
 
     Examples
     --------
-    >>> is_echo("credit balance is too low", ["It says: 'Your credit\\nbalance is TOO low'."])
+    >>> is_quotation("credit balance is too low", ["It says: 'Your credit\\nbalance is TOO low'."])
     True
     """
-    wanted = wording.casefold()
-    return any(wanted in " ".join(text.split()).casefold() for text in texts)
+    searched_words = wording.casefold()
+    for text in texts:
+        normalized_text = " ".join(text.split()).casefold()
+        if searched_words in normalized_text:
+            return True
+    return False

@@ -34,7 +34,7 @@ class UncertainCosts:
     usd_unreported : float
         The most that they can have cost, in USD.
     example : str or None
-        The fault of one such report.
+        Why the token counts of one such answer are not possible; None if no answer has such counts.
     n_lost : int
         Calls that were sent and got no reply.
     usd_lost, max_usd_lost : float
@@ -51,9 +51,11 @@ class UncertainCosts:
     def describe_unreported_usage(self, model: str) -> str:
         """Describe the cost that is counted for answers whose token counts are missing or not possible.
 
+        These answers are counted at the largest possible cost of their calls, which the provider may not charge.
+
         model : name of the model
 
-        Returns two sentences for the user, or "" if there are no such answers.
+        Returns sentences for the user; "" if all answers have possible token counts.
         """
         if not self.n_unreported:
             return ""
@@ -64,21 +66,21 @@ class UncertainCosts:
         )
 
     def findings(self, model: str) -> tuple[Finding, ...]:
-        """Return the findings (messages for the user) on calls for which the provider may bill another amount than was counted.
+        """Return findings (messages for the user) on calls whose cost on the provider's bill may differ from the counted cost.
 
-        There is one finding for all answers without valid token counts, and one for all calls without a reply. Both have the
-        slug "bill", and the number of calls ("n") and the counted cost ("usd") as facts.
+        There is one finding on all answers without valid token counts, and one on all calls without a reply. The facts of a
+        finding are its numbers for other programs: the number of calls ("n") and their counted cost in USD ("usd").
 
-        model : name of the model. It is the fact "doubted" of the finding on token counts.
+        model : name of the model. It is also a fact ("doubted") of the finding on answers without valid token counts.
         """
         findings = []
         if self.n_unreported:
-            message = self.describe_unreported_usage(model)
-            facts: dict[str, Fact] = {"n": self.n_unreported, "usd": self.usd_unreported, "doubted": model}
-            findings.append(Finding("bill", message, facts=facts))
+            usage_facts: dict[str, Fact] = {"n": self.n_unreported, "usd": self.usd_unreported, "doubted": model}
+            usage_message = self.describe_unreported_usage(model)
+            findings.append(Finding("bill", usage_message, facts=usage_facts))
         if self.n_lost:
-            facts = {"n": self.n_lost, "usd": self.usd_lost, "most": self.max_usd_lost}
-            findings.append(Finding("bill", self._describe_lost_calls(), facts=facts))
+            lost_facts: dict[str, Fact] = {"n": self.n_lost, "usd": self.usd_lost, "most": self.max_usd_lost}
+            findings.append(Finding("bill", self._describe_lost_calls(), facts=lost_facts))
         return tuple(findings)
 
     def _describe_lost_calls(self) -> str:
@@ -115,15 +117,17 @@ class Budget:
         self.spent = 0.0
         self.uncertain: defaultdict[str, UncertainCosts] = defaultdict(UncertainCosts)
         self._reserved = 0
-        self._waiting: list[asyncio.Future[None]] = []
+        self._awaited_settlements: list[asyncio.Future[None]] = []  # one for each task that waits in `reserve`
 
     @property
     def spent_by_all(self) -> float:
         """USD spent under the cap, including the spending of other processes that share it."""
         return self.spent
 
-    def record_unreported(self, model: str, usd: float, fault: str | None) -> None:
-        """Record an answer that reported no credible token usage, for the findings on the run; `spent` stays unchanged.
+    def record_unreported(self, model: str, usd: float, usage_error: str | None) -> None:
+        """Record an answer without valid token counts, for the findings on the run.
+
+        The cost of the answer is not added to the spending here: `settle` counts it.
 
         Parameters
         ----------
@@ -132,7 +136,7 @@ class Budget:
         usd : float
             Cost that is counted for the answer, in USD. Answers that cost nothing or an unknown amount (NaN) are not
             recorded.
-        fault : str or None
+        usage_error : str or None
             Description of the reported token counts and of why these counts are not possible; None if no counts were reported.
         """
         is_paid = usd > 0  # False also for NaN, an unknown cost
@@ -140,10 +144,13 @@ class Budget:
             costs = self.uncertain[model]
             costs.n_unreported += 1
             costs.usd_unreported += usd
-            costs.example = costs.example or fault
+            if costs.example is None:
+                costs.example = usage_error
 
     def record_lost_call(self, model: str, usd: float, max_usd: float) -> None:
-        """Record a call that was sent and got no reply, for the findings on the run; `spent` stays unchanged.
+        """Record a call that was sent and got no reply, for the findings on the run.
+
+        The cost of the call is not added to the spending here: `settle` counts it.
 
         Parameters
         ----------
@@ -189,9 +196,9 @@ class Budget:
         while not self.can_reserve(usd):
             if not self._reserved:
                 raise OutOfMoneyError
-            settled = asyncio.get_running_loop().create_future()
-            self._waiting.append(settled)
-            await settled
+            settlement = asyncio.get_running_loop().create_future()  # done when `settle` is called
+            self._awaited_settlements.append(settlement)
+            await settlement
         self.reserve_unconditionally(usd)
 
     def reserve_unconditionally(self, usd: float) -> None:
@@ -200,7 +207,7 @@ class Budget:
             self._reserved += math.ceil(usd * PICODOLLARS_PER_USD)
 
     def settle(self, reserved: float, spent: float) -> None:
-        """Release the reservation of a call, count its actual cost, and wake the tasks that wait to reserve.
+        """Replace the reservation of a call by its actual cost, and wake the tasks that wait for a reservation.
 
         Parameters
         ----------
@@ -214,11 +221,15 @@ class Budget:
         if self.cap == math.inf:
             return
         self._reserved -= math.ceil(reserved * PICODOLLARS_PER_USD)
-        waiting = self._waiting
-        self._waiting = []
-        for settled in waiting:
-            if not settled.done():
-                settled.set_result(None)
+        self._wake_waiting_tasks()
+
+    def _wake_waiting_tasks(self) -> None:
+        """Let all tasks that wait in `reserve` check again whether the cap allows their call."""
+        settlements = self._awaited_settlements
+        self._awaited_settlements = []
+        for settlement in settlements:
+            if not settlement.done():
+                settlement.set_result(None)
 
 
 MIN_OBSERVATIONS = 20

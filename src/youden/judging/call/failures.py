@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from youden.errors import JudgeError
-from youden.judging.call.account_errors import BAD_KEY, NO_CREDIT, find_account_error, is_echo
+from youden.judging.call.account_errors import BAD_KEY, NO_CREDIT, find_account_error, is_quotation
 from youden.judging.call.secrets import mask_secret_parts, mask_secrets
 from youden.types import Completion, Request
 
@@ -182,15 +182,16 @@ def make_http_error(
 
 
 def to_rejection_if_quoted(error: CallError, request: Request) -> CallError:
-    """Convert a fatal error to a rejection if the provider's message may only quote the text of the request.
+    """Convert an error that would end the run to a rejection of the request, if its message may quote the request.
 
-    Words such as "credit balance is too low" in the provider's message end the run. If the request contains the same
-    words, the message may be a quotation, and only the request is rejected.
+    Words such as "credit balance is too low" in the provider's message end the run. If the request contains the same words,
+    the provider may only have quoted them. In this case, the run continues, and only this request counts as failed.
 
     Parameters
     ----------
     error : CallError
-        Error of the call. Its `wording` is the words in the message that would end the run.
+        Error of the call. Its `wording` is the words in the message that would end the run; None if the message is not the
+        reason to end the run.
     request : Request
         The request that failed.
 
@@ -199,8 +200,10 @@ def to_rejection_if_quoted(error: CallError, request: Request) -> CallError:
     CallError
         A rejection of this request if it contains the words; otherwise `error` itself.
     """
+    if error.wording is None:
+        return error
     request_texts = [message.content for message in request.messages]
-    if error.wording is None or not is_echo(error.wording, request_texts):
+    if not is_quotation(error.wording, request_texts):
         return error
     return CallError(error.reason, kind="rejected", status=_REJECTED, unbilled=error.unbilled)
 
@@ -230,7 +233,7 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
     Parameters
     ----------
     error : CallError
-        The failure.
+        Failure of the call that ended the run.
     judge : str
         Name of the judge.
     address : str

@@ -122,15 +122,15 @@ def make_connection_error(error: BaseException) -> CallError:
         return CallError("No reply within the timeout.", kind="transient")
     if isinstance(error, aiohttp.ClientHttpProxyError):
         reason = f"The proxy answered with HTTP {error.status} ({error.message})."
-        return CallError(
-            reason, kind=classify_status(error.status), status=PROXY_AUTHENTICATION_REQUIRED, unbilled=True
-        )
-    never_sent = isinstance(error, aiohttp.ClientConnectorError)
-    return CallError(f"{type(error).__name__}: {error}", kind="transient", unbilled=never_sent)
+        kind = classify_status(error.status)
+        # whatever status the proxy sent, this one selects the remedy about proxies for the user
+        return CallError(reason, kind=kind, status=PROXY_AUTHENTICATION_REQUIRED, unbilled=True)
+    was_never_sent = isinstance(error, aiohttp.ClientConnectorError)
+    return CallError(f"{type(error).__name__}: {error}", kind="transient", unbilled=was_never_sent)
 
 
 def _open_session(address: str, headers: Mapping[str, str]) -> aiohttp.ClientSession:
-    certificates = _trusted_certificates() if address.startswith("https:") else True
+    certificates = _load_trusted_certificates() if address.startswith("https:") else True
     return aiohttp.ClientSession(
         proxy=find_proxy(address),
         headers=headers,
@@ -140,7 +140,7 @@ def _open_session(address: str, headers: Mapping[str, str]) -> aiohttp.ClientSes
     )
 
 
-def _trusted_certificates() -> ssl.SSLContext:
+def _load_trusted_certificates() -> ssl.SSLContext:
     """Trust the system's certificates and those of certifi, or only those in SSL_CERT_FILE or SSL_CERT_DIR."""
     context = ssl.create_default_context()
     if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):

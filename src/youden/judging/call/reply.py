@@ -123,7 +123,7 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
         raise error
 
     body = require_object(reply, "the reply")
-    choice = require_object(_first_choice(body.get("choices")), "choices[0]")
+    choice = require_object(_get_first_choice(body.get("choices")), "choices[0]")
     message = require_object(choice.get("message"), "the message")
     text, refusal_in_content = _join_content(message.get("content"))
     provider_fields = object_or_empty(message.get("provider_specific_fields"))
@@ -258,7 +258,7 @@ def check_usage_for(
     -------
     completion : Completion
         With token counts of 0 if the counts are not possible.
-    fault : str or None
+    usage_error : str or None
         What is wrong with the counts; None if they are possible, or if both are 0.
 
     Raises
@@ -292,7 +292,7 @@ def check_usage(
     -------
     completion : Completion
         With token counts of 0 if the counts are not possible.
-    fault : str or None
+    usage_error : str or None
         What is wrong with the counts; None if they are possible, or if both are 0.
 
     Raises
@@ -315,8 +315,10 @@ def check_usage(
         max_out = MAX_USAGE_FACTOR * max(answer_limit, MIN_ANSWER_LIMIT_TOKENS)
     if min_in <= n_in <= max_in and min_out <= n_out <= max_out:
         return completion, None
-    fault = f"it reports {n_in:,} tokens in and {n_out:,} out for a request of {n_bytes:,} bytes, which is impossible"
-    return replace(completion, tokens_in=0, tokens_out=0), fault
+    usage_error = (
+        f"it reports {n_in:,} tokens in and {n_out:,} out for a request of {n_bytes:,} bytes, which is impossible"
+    )
+    return replace(completion, tokens_in=0, tokens_out=0), usage_error
 
 
 def max_request_tokens(n_bytes: int, n_messages: int) -> int:
@@ -343,7 +345,7 @@ def count_request_bytes(request: Request) -> int:
     Parameters
     ----------
     request : Request
-        The request.
+        Request whose messages are counted.
 
     Returns
     -------
@@ -354,24 +356,28 @@ def count_request_bytes(request: Request) -> int:
 
 
 def _check_length(completion: Completion, answer_limit: int | None) -> None:
-    """Check the size of an answer. Raises: CallError (rejected) if its text or its log-probabilities are too long.
+    """Check that the text of an answer, and the tokens with log-probabilities, are not too long to be stored.
 
-    answer_limit : maximum number of tokens of an answer; None if nothing limits it
+    answer_limit : maximum number of tokens of an answer; None if the judge's config sets no maximum
+
+    Raises: CallError (rejected) if the text or the tokens are too long.
     """
     max_text_bytes = MAX_REPLY_BYTES
-    limit_note = ""
+    limit_description = ""
     if answer_limit is not None:
         max_text_bytes = MAX_BYTES_PER_TOKEN * answer_limit + EXTRA_BYTES
-        limit_note = f" for a limit of {answer_limit:,} tokens"
+        limit_description = f" for a limit of {answer_limit:,} tokens"
 
     n_text_bytes = _count_bytes(completion.text)
     if completion.refusal is not None:
         n_text_bytes += _count_bytes(completion.refusal)
     n_token_bytes = sum([_count_bytes(token) for token, _log_probability in completion.top_logprobs])
-    for n_bytes, max_bytes in ((n_text_bytes, max_text_bytes), (n_token_bytes, EXTRA_BYTES)):
-        if n_bytes > max_bytes:
-            reason = f"The answer is too long: got {n_bytes:,} bytes{limit_note}. It is not stored."
-            raise CallError(reason, kind="rejected")
+
+    is_text_too_long = n_text_bytes > max_text_bytes
+    if is_text_too_long or n_token_bytes > EXTRA_BYTES:
+        n_bytes = n_text_bytes if is_text_too_long else n_token_bytes
+        reason = f"The answer is too long: got {n_bytes:,} bytes{limit_description}. It is not stored."
+        raise CallError(reason, kind="rejected")
 
 
 def _count_bytes(text: str) -> int:
@@ -452,7 +458,7 @@ _TEXT_PARTS = ("text", "output_text", None)
 """Types of the parts of a content that hold an answer's text; some gateways omit the type."""
 
 
-def _first_choice(choices: object) -> object:
+def _get_first_choice(choices: object) -> object:
     """Return the first element of `choices`. Raises: CallError (transient) if it is not a list, or empty."""
     if not isinstance(choices, list):
         raise make_invalid_error(f"choices is {describe_type(choices)}")

@@ -10,7 +10,7 @@ from typing import Any
 from youden.judging.call.account_errors import ErrorParts, find_account_error, parse_error_parts
 from youden.judging.call.failures import CallError, make_http_error
 
-_STATUS = {
+_STATUS_BY_CODE = {
     "rate_limit_exceeded": 429,
     "rate_limit_error": 429,
     "tokens": 429,
@@ -60,25 +60,37 @@ def find_reply_error(reply: object) -> CallError | None:
     """
     if not isinstance(reply, dict):
         return None
-    choices = reply.get("choices")
-    first_choice = choices[0] if isinstance(choices, list) and choices else None
-    choice = object_or_empty(first_choice)
-    message = object_or_empty(choice.get("message"))
-    error_fields = (choice.get("error"), message.get("error"), reply.get("error"))
-    errors = [value for value in error_fields if value and _is_error(value)]
-    finish_reason = choice.get("finish_reason")
-    if not errors and finish_reason not in _FAILED:
-        return None
-    is_complete_answer = finish_reason in _ENDED_BY_ITSELF and bool(message.get("content"))
-    if is_complete_answer and not _is_error(choice.get("error")):
+    error = _find_error_field(reply)
+    if error is None:
         return None
 
-    error_parts = parse_error_parts(errors[0] if errors else {})
-    failure = error_from_codes(error_parts, prefix="HTTP 200 with an error inside")
+    failure = make_error_from_codes(parse_error_parts(error), prefix="HTTP 200 with an error inside")
     usage = object_or_empty(reply.get("usage"))
     if usage.get("completion_tokens"):
         failure.unbilled = False
     return failure
+
+
+def _find_error_field(reply: dict[str, Any]) -> object | None:
+    """Return the value of the field `error` that a reply contains in place of an answer.
+
+    reply : the reply, parsed from JSON
+
+    Returns an empty object if only the finish reason reports an error, and None if the reply contains an answer.
+    """
+    choices = reply.get("choices")
+    first_choice = choices[0] if isinstance(choices, list) and choices else None
+    choice = object_or_empty(first_choice)
+    message = object_or_empty(choice.get("message"))
+
+    finish_reason = choice.get("finish_reason")
+    is_complete_answer = finish_reason in _ENDED_BY_ITSELF and bool(message.get("content"))
+    if is_complete_answer and not _is_error(choice.get("error")):
+        return None
+    for error in (choice.get("error"), message.get("error"), reply.get("error")):
+        if _is_error(error):
+            return error
+    return {} if finish_reason in _FAILED else None
 
 
 _ENDED_BY_ITSELF = ("stop", "length")
@@ -90,7 +102,7 @@ def _is_error(value: object) -> bool:
     return any(value.values()) if isinstance(value, dict) else bool(value)
 
 
-def error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
+def make_error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
     """Build the error for a reply that names error codes, but has no HTTP status that describes the error.
 
     Parameters
@@ -105,10 +117,11 @@ def error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
     CallError
         Of kind `transient` if no code is known, because the error may then be unrelated to the request.
     """
-    status = UNKNOWN_STATUS
-    displayed_code = next((code for code in parts.codes if code), "no code")  # the first one, unless a code is known
+    # the first code that is known, or else the first code that is not empty
+    status = UNKNOWN_STATUS  # a transient error
+    displayed_code = next((code for code in parts.codes if code), "no code")
     for code in parts.codes:
-        known_status = find_status(code)
+        known_status = find_status_of_code(code)
         if known_status is not None:
             status = known_status
             displayed_code = code
@@ -120,12 +133,14 @@ def error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
     return make_http_error(status, parts.codes, parts.message, reason=reason)
 
 
-def find_status(code: object) -> int | None:
-    """Return the HTTP status that a provider's code means; None if the code is unknown.
+def find_status_of_code(code: object) -> int | None:
+    """Return the HTTP status that fits the error code of a provider; None if the code is not known.
+
+    A code can be such a status itself, as a number or as a text.
 
     Examples
     --------
-    >>> find_status("overloaded_error"), find_status("429"), find_status(200)
+    >>> find_status_of_code("overloaded_error"), find_status_of_code("429"), find_status_of_code(200)
     (503, 429, None)
     """
     if isinstance(code, int):
@@ -133,11 +148,14 @@ def find_status(code: object) -> int | None:
     if not isinstance(code, str):
         return None
     if len(code) == 3 and code.isascii() and code.isdigit():
-        return find_status(int(code))
-    if code in _STATUS:
-        return _STATUS[code]
-    account_error = find_account_error([code], "")
-    return account_error[0] if account_error is not None else None
+        return find_status_of_code(int(code))
+    if code in _STATUS_BY_CODE:
+        return _STATUS_BY_CODE[code]
+    account_error = find_account_error([code], message="")
+    if account_error is None:
+        return None
+    status, _ = account_error
+    return status
 
 
 def object_or_empty(value: object) -> dict[str, Any]:

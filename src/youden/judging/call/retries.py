@@ -2,8 +2,8 @@
 
 The rules are tenacity's stop and wait objects. Two rules are implemented here, because tenacity has no
 equivalent: HTTP 429 does not count as an attempt, so each call has two counts (`Attempts`); and a waiting call may not
-occupy a worker, so `next_wait` returns the seconds and the caller schedules the next attempt. The shared circuit
-breaker is in `scheduler.circuit_breaker`.
+occupy a worker, so `count_failure_and_compute_wait` returns the seconds and the caller schedules the next attempt. The
+shared circuit breaker is in `scheduler.circuit_breaker`.
 """
 
 from __future__ import annotations
@@ -58,17 +58,18 @@ class RetryPolicy:
             wait=wait_combine(jitter, _get_retry_after),
         )
 
-    def next_wait(self, attempts: Attempts, error: CallError) -> float | None:
+    def count_failure_and_compute_wait(self, attempts: Attempts, error: CallError) -> float | None:
         """Count a failed attempt, and compute the time until the next attempt.
 
-        A reply with HTTP 429 (too many requests) has its own count and does not count towards `max_tries`.
+        A reply with HTTP 429 (too many requests) does not count towards `max_tries`. It is counted in `attempts.n_throttled`,
+        and all other failures in `attempts.n_failed`.
 
         Parameters
         ----------
         attempts : Attempts
             Counts of the call so far; changed in place if the error is transient.
         error : CallError
-            The failure.
+            Error of the attempt.
 
         Returns
         -------
@@ -83,30 +84,33 @@ class RetryPolicy:
 
         if error.status == TOO_MANY_REQUESTS:
             attempts.n_throttled += 1
-            seconds = self._tenacity.wait(self._make_state(error, attempts.n_throttled))
+            state = self._make_tenacity_state(error, attempts.n_throttled)
+            seconds = self._tenacity.wait(state)
             attempts.throttled_seconds += seconds
             return seconds if attempts.throttled_seconds <= MAX_THROTTLED_SECONDS else None
 
         attempts.n_failed += 1
-        state = self._make_state(error, attempts.n_failed)
+        state = self._make_tenacity_state(error, attempts.n_failed)
         was_last_attempt = self._tenacity.stop(state)
-        if was_last_attempt or _get_retry_after(state) > MAX_THROTTLED_SECONDS:
+        is_wait_too_long = _get_retry_after(state) > MAX_THROTTLED_SECONDS
+        if was_last_attempt or is_wait_too_long:
             return None
         return self._tenacity.wait(state)
 
-    def _make_state(self, error: CallError, n_attempts: int) -> RetryCallState:
-        """Make the state of a call from which tenacity decides whether it is sent again, and computes the wait.
+    def _make_tenacity_state(self, error: CallError, n_attempts: int) -> RetryCallState:
+        """Describe a failed call to tenacity, which then decides whether the call is sent again and computes the wait.
 
         error : error of the last attempt
         n_attempts : number of attempts that count, including the last one
         """
-        state = RetryCallState(self._tenacity, None, (), {})
-        state.set_exception((type(error), error, None))
+        state = RetryCallState(self._tenacity, fn=None, args=(), kwargs={})  # tenacity does not make the call itself
+        exc_info = (type(error), error, None)
+        state.set_exception(exc_info)
         state.attempt_number = n_attempts
         return state
 
     async def call(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Call a function until it succeeds or `next_wait` gives up.
+        """Call a function until it succeeds or `count_failure_and_compute_wait` gives up.
 
         Parameters
         ----------
@@ -128,7 +132,7 @@ class RetryPolicy:
             try:
                 return await send()
             except CallError as error:
-                seconds = self.next_wait(attempts, error)
+                seconds = self.count_failure_and_compute_wait(attempts, error)
                 if seconds is None:
                     raise
             await asyncio.sleep(seconds)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote
@@ -39,8 +40,8 @@ _registered = KnownSecrets()
 def register_secrets(secrets: Iterable[str | None]) -> None:
     """Register secrets, which are masked in errors and replies from now on.
 
-    In errors, parts of each secret are masked, too. Secrets shorter than `MIN_SECRET_CHARACTERS` are masked in errors, but
-    not in replies.
+    In errors, a secret is masked even if only a part of it occurs, because some servers repeat a shortened key. A secret with
+    fewer than `MIN_SECRET_CHARACTERS` characters is masked in errors, but not in replies.
 
     Parameters
     ----------
@@ -55,13 +56,12 @@ def register_secrets(secrets: Iterable[str | None]) -> None:
 
     parts: set[str] = set()
     for secret in _registered.secrets:
-        for form in _iter_forms(secret):
-            parts.update(_iter_parts(form))
+        for encoded_secret in _iter_forms(secret):
+            parts.update(_iter_parts(encoded_secret))
     _registered.parts = frozenset(parts)
 
-    # a secret that has no part of `_PART_CHARACTERS` characters
-    short_secrets = [secret for secret in _registered.secrets if len(secret) < _PART_CHARACTERS]
-    _registered.short = tuple(sorted(short_secrets, key=len, reverse=True))
+    secrets_without_parts = [secret for secret in _registered.secrets if len(secret) < _PART_CHARACTERS]
+    _registered.short = tuple(sorted(secrets_without_parts, key=len, reverse=True))
 
 
 def _compile_pattern(secrets: Iterable[str]) -> re.Pattern[str] | None:
@@ -165,15 +165,27 @@ def _iter_forms(secret: str) -> Iterator[str]:
     yield secret
     json_without_quotes = json.dumps(secret)[1:-1]
     yield from (json_without_quotes, quote(secret), quote(secret, safe=""))
+    for n_bytes_before in (0, 1, 2):
+        base64_text = _encode_base64_at_offset(secret, n_bytes_before)
+        yield base64_text
+        yield base64_text.replace("+", "-").replace("/", "_")  # the alphabet for URLs
 
-    # Base64 encodes each group of three bytes by four characters of six bits. The encoded secret therefore depends on the
-    # number of bytes in its first group that precede it (0, 1 or 2). These bytes determine the first 0, 2 or 3 characters
-    # at least in part. Padding (=) shows that bytes after the secret would determine a part of the last character, too.
-    for n_bytes_before, n_characters_before in ((0, 0), (1, 2), (2, 3)):
-        encoded = base64.b64encode(bytes(n_bytes_before) + secret.encode()).decode()
-        without_padding = encoded.rstrip("=")
-        is_padded = without_padding != encoded
-        stop = len(without_padding) - 1 if is_padded else len(without_padding)
-        own_characters = encoded[n_characters_before:stop]
-        yield own_characters
-        yield own_characters.replace("+", "-").replace("/", "_")  # the alphabet for URLs
+
+def _encode_base64_at_offset(secret: str, n_bytes_before: int) -> str:
+    """Return the characters in a base64 text that a secret determines alone, if other bytes precede and follow it.
+
+    Base64 encodes each group of three bytes by four characters. The result therefore depends on how many bytes of the first
+    group precede the secret. Characters that depend on the bytes before or after the secret are left out.
+
+    n_bytes_before : number of bytes of the first group that precede the secret: 0, 1 or 2
+    """
+    encoded = base64.b64encode(bytes(n_bytes_before) + secret.encode()).decode()
+
+    # a character encodes six bits, so 0, 1 or 2 bytes determine the first 0, 2 or 3 characters, at least in part
+    start = math.ceil(8 * n_bytes_before / 6)
+
+    # if there is padding (=), bytes after the secret would determine a part of the last character before it
+    stop = len(encoded)
+    if encoded.endswith("="):
+        stop = len(encoded.rstrip("=")) - 1
+    return encoded[start:stop]

@@ -64,14 +64,14 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
         [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be loaded;
         [question-judge]: if it cannot answer the question of the run, or if its prompt asks another question.
     """
-    # The config is immutable, so the judge is cached in its __dict__. A copy of the config with other values still contains
-    # the cached judge. The values for which the judge was loaded are therefore cached, too.
+    # the config is immutable and allows no new attributes, so the loaded judge is cached in its __dict__
     judge_source = (config.judge, config.file, config.question)
     cached_source, cached_judge = config.__dict__.get("loaded_judge", (None, None))
-    if isinstance(cached_judge, JudgeConfig) and cached_source == judge_source:
+    is_up_to_date = cached_source == judge_source  # a copy of the config with other values keeps the cached judge
+    if is_up_to_date and isinstance(cached_judge, JudgeConfig):
         return cached_judge
 
-    _report_judge_hidden_by_config(config)
+    _report_shipped_judge_hidden_by_file(config)
     judge = load_judge_config(config.judge, file=config.file)
     judge = judge.with_env_folders(config.directory)
     judge = with_question(judge, config.question)
@@ -79,17 +79,17 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
     return judge
 
 
-def _report_judge_hidden_by_config(config: RunConfig) -> None:
-    """Report a judge's file next to the config of a run, if it hides a shipped judge of the same name.
+def _report_shipped_judge_hidden_by_file(config: RunConfig) -> None:
+    """Tell the user if the run uses a judge's file next to its config, and a shipped judge has the same name.
 
-    If the environment variable CI is set, raises ConfigError [shadowed] instead of reporting it.
+    Raises: ConfigError [shadowed] if the environment variable CI is set.
     """
-    name, file = config.judge_name, config.judge
-    if name is None or not isinstance(file, str):
+    judge_name, judge_file = config.judge_name, config.judge
+    if judge_name is None or not isinstance(judge_file, str):
         return
-    is_file_of_name = Path(file).stem == Path(name).name
-    if is_file_of_name:
-        report_hidden_judge(name, Path(file))
+    was_found_by_name = Path(judge_file).stem == Path(judge_name).name
+    if was_found_by_name:
+        report_hidden_judge(judge_name, Path(judge_file))
 
 
 def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
@@ -230,7 +230,9 @@ def list_judges() -> list[JudgeConfig]:
 def _make_config(
     data: Mapping[str, Any], *, location: str, folder: Path, file: Path | None = None, from_code: bool = False
 ) -> JudgeConfig:
-    """Make the config of a judge from its keys: load the judges that the keys name, validate all keys, and add prices.
+    """Make the config of a judge from the settings in its file, which are called keys.
+
+    Other judges that the keys refer to are loaded, all keys are validated, and the prices of the model are added.
 
     data : keys and values, as in a judge file
     location : description of the keys for error messages, such as the path of their file
@@ -240,7 +242,7 @@ def _make_config(
 
     Raises: ConfigError [judge-config] if a key is invalid; the errors of `load_judge_config`.
     """
-    keys = _load_files_of_keys(data, folder, file, from_code=from_code)
+    keys = _resolve_judges_and_prompt(data, folder, file, from_code=from_code)
     _set_base_url_from_environment(keys)
     config = _validate_keys(keys, location)
     if config.makes_calls:
@@ -255,15 +257,19 @@ def _make_config(
     return config
 
 
-def _load_files_of_keys(data: Mapping[str, Any], folder: Path, file: Path | None, *, from_code: bool) -> dict[str, Any]:
-    """Return the keys of a judge, after loading the judges that the keys name and completing the path of a prompt file.
+def _resolve_judges_and_prompt(
+    data: Mapping[str, Any], folder: Path, file: Path | None, *, from_code: bool
+) -> dict[str, Any]:
+    """Return the settings of a judge with its other judges loaded, and with the complete path of its prompt file.
+
+    A jury names its judges in the key `judges`, and a replayed judge is in the key `replay_of`. Values of a wrong type are
+    returned unchanged; the validation of the keys rejects them.
 
     data : keys and values, as in a judge file
     folder : folder to which paths in the keys are relative
     file : judge file with the keys, for error messages; None if the keys are not from a file
     from_code : whether the keys were passed from Python
 
-    Values of a wrong type are returned unchanged; the validation of the keys rejects them.
     Raises: the errors of `load_judge_config`.
     """
     keys = dict(data)
@@ -271,9 +277,12 @@ def _load_files_of_keys(data: Mapping[str, Any], folder: Path, file: Path | None
         keys["replay_of"] = _load_nested_judge(keys["replay_of"], folder, file, from_code=from_code)
     if isinstance(keys.get("judges"), list):
         keys["judges"] = [_load_nested_judge(judge, folder, file, from_code=from_code) for judge in keys["judges"]]
+
     prompt = keys.get("prompt")
-    if isinstance(prompt, str) and prompt.endswith(".md") and (folder / prompt).is_file():
-        keys["prompt"] = str(folder / prompt)
+    if isinstance(prompt, str) and prompt.endswith(".md"):
+        prompt_file = folder / prompt
+        if prompt_file.is_file():
+            keys["prompt"] = str(prompt_file)
     return keys
 
 
@@ -368,8 +377,8 @@ def _returns_logprobs(config: JudgeConfig) -> bool:
 def _check_provider(config: JudgeConfig, location: str) -> None:
     """Check that the model, the address and the parameters of a judge fit its provider.
 
-    The model and the parameters of a litellm judge must not send requests to another host. A provider with a separate address
-    for each user needs this address. A parameter that the provider rejects must not be set.
+    There are three rules. The model and the parameters of a litellm judge must not direct requests to another host. The config
+    needs `base_url` if each user of the provider has another address. A parameter that the provider rejects must not be set.
 
     location : description of the config for error messages, such as the path of its file
 
@@ -381,7 +390,8 @@ def _check_provider(config: JudgeConfig, location: str) -> None:
             raise _make_config_error(location, host_change)
 
     provider = config.record
-    if config.backend in PROVIDERS and not config.address:
+    has_no_address = config.backend in PROVIDERS and not config.address
+    if has_no_address:
         raise _make_config_error(
             location, f"{provider.title} has a separate address for each user. Set base_url to your address."
         )

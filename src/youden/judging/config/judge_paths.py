@@ -51,37 +51,36 @@ def find_judge_file(source: str | Path) -> Path | None:
 def _find_file_by_path(path: Path) -> Path:
     """Return the path of a judge's file. If the path is configs/… and does not exist, return the shipped file's path.
 
-    An existing file that hides a shipped file is reported.
+    If the file exists and a shipped file has the same path, a warning states that the shipped file is not used.
     """
     report_shadow_at(path)
-    top_folder, *parts_in_folder = path.parts or ("",)
-    is_shipped = top_folder == "configs" and not path.exists()
-    if not is_shipped:
+    is_in_configs = path.parts[:1] == ("configs",)
+    if not is_in_configs or path.exists():
         return path
-    path_in_configs = Path(*parts_in_folder).as_posix()
+    path_in_configs = path.relative_to("configs").as_posix()
     return find_resource("configs", path_in_configs)
 
 
 def _is_backend_or_model(name: str) -> bool:
-    """Return whether a name belongs to a backend or to a model of a known provider, so that a judge of this name needs no file.
+    """Return whether a name belongs to a backend, or to a model of a known provider. A judge of this name needs no file.
 
     A name with a provider, such as openai/gpt-4o, belongs to a model if the provider is known. A name without a provider, such
     as gpt-4o, belongs to a model if the table of prices contains it.
     """
     if name in JUDGES:
         return True
-    keys = infer_judge_keys(name)
-    if keys is None:
+    judge_keys = infer_judge_keys(name)
+    if judge_keys is None:
         return False
     has_provider = "/" in name
-    if has_provider:
-        return True
-    table_entry = find_table_entry(str(keys["backend"]), name)
-    return bool(table_entry)
+    backend = str(judge_keys["backend"])
+    return has_provider or bool(find_table_entry(backend, name))
 
 
 def report_hidden_judge(name: str, path: Path) -> bool:
-    """Report that a judge's file is used instead of a shipped judge, a backend or a model of the same name.
+    """Tell the user if the file of a judge hides a shipped judge, a backend or a model of the same name.
+
+    The file is used, and what it hides is not. Files in the user's folders take precedence over all shipped judges.
 
     Parameters
     ----------
@@ -103,7 +102,7 @@ def report_hidden_judge(name: str, path: Path) -> bool:
     """
     original = find_shipped("configs", f"judges/{name}.yaml")
     if original is None and _is_backend_or_model(name):
-        original = Path(name)  # a path without a file, which therefore differs from `path`
+        original = Path(name)  # a backend or a model has no file; any path that differs from `path` is reported
     return report_shadow("judge", name, path, original=original)
 
 

@@ -36,7 +36,7 @@ def find_table_price(config: JudgeConfig) -> tuple[float, float] | None:
     Parameters
     ----------
     config : JudgeConfig
-        The judge.
+        Config of the judge whose model is looked up.
 
     Returns
     -------

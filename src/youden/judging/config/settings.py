@@ -59,24 +59,25 @@ class JudgeConfig(RequestSettings, AnswerSettings):
     _batched: bool = PrivateAttr(default=False)
     _env_folders: tuple[Path, ...] = PrivateAttr(default=())
     _file: Path | None = PrivateAttr(default=None)
-    _from_code: bool = PrivateAttr(default=False)
+    _was_passed_from_python: bool = PrivateAttr(default=False)
 
     @model_validator(mode="after")
-    def _validate_backend_keys(self) -> Self:
-        """Check that keys fit the backend, and set the default name."""
+    def _check_keys_and_set_name(self) -> Self:
+        """Check that the keys of the config fit its backend. If it has no name, set the model or the backend as its name."""
         if self.replay_of is not None and self.backend != REPLAY:
             raise ValueError(f"`replay_of` is valid only with `backend: {REPLAY}`")
         if self.judges and self.backend != JURY:
             raise ValueError(f"`judges` is valid only with `backend: {JURY}`")
         if self.backend == JURY:
             self._check_jury()
-        reserved = _RESERVED_PARAMETERS & set(self.parameters)
-        if self.makes_calls and reserved:
+
+        reserved_parameters = _RESERVED_PARAMETERS & set(self.parameters)
+        if self.makes_calls and reserved_parameters:
             raise ValueError(
-                f"{', '.join(sorted(reserved))} must not be under parameters, because it has its own key or is fixed"
+                f"{', '.join(sorted(reserved_parameters))} must not be under parameters, because it has its own key or is fixed"
             )
         if not self.name:
-            object.__setattr__(self, "name", self.model or self.backend)
+            object.__setattr__(self, "name", self.model or self.backend)  # the config is immutable
         return self
 
     def _check_jury(self) -> None:
@@ -107,13 +108,11 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         """
         if self.replay_of is not None:
             return self.replay_of.answers
-        if self.backend == REPLAY:
-            return "yes or no"
-        if self.backend == JURY:
-            return "yes or no" if self.vote == "majority" else "graded"
         if self.backend == "lexical":
             return "lexical"
-        if self.makes_calls and self.decision != "logprobs":
+        is_majority_vote = self.backend == JURY and self.vote == "majority"
+        answers_with_label = self.makes_calls and self.decision != "logprobs"
+        if self.backend == REPLAY or is_majority_vote or answers_with_label:
             return "yes or no"
         return "graded"
 
@@ -274,7 +273,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
             it can read all of them.
         """
         config = self.model_copy()
-        config._file, config._from_code = file, from_code
+        config._file, config._was_passed_from_python = file, from_code
         return config
 
     def find_key_uses(self) -> tuple[KeyUse, ...]:
@@ -308,14 +307,14 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         if key:
             return key, "the environment"
 
-        readable_files = [file for file in self._env_files() if file.is_file() and is_inside_folder(file)]
+        readable_files = [file for file in self._list_env_files() if file.is_file() and is_inside_folder(file)]
         for file in readable_files:
             key_in_file = _read_variable(file, variable)
             if key_in_file is not None:
                 return key_in_file, str(file)
         return None, ""
 
-    def _env_files(self) -> tuple[Path, ...]:
+    def _list_env_files(self) -> tuple[Path, ...]:
         """Paths of the `.env` files that may contain the key; they need not exist."""
         return tuple(folder / DOTENV for folder in dict.fromkeys((*self._env_folders, Path())))
 
@@ -325,7 +324,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
             return list(chain.from_iterable(judge.describe_connections() for judge in self.judges))
         if not self.makes_calls:
             return []
-        hosts = ", ".join(map(_host_and_port, self.urls))
+        hosts = ", ".join(map(_format_host_and_port, self.urls))
         if not hosts:
             hosts = f"the host that {self.backend} knows for {self.model}"
         return [f"{self.name} at {hosts}, {self._describe_credentials()}"]
@@ -338,9 +337,10 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         return "key found by litellm" if self.backend == "litellm" else "no key"
 
     def check_trust(self, environment: Mapping[str, str]) -> None:
-        """Check that each key may be sent to its hosts; for a jury, the keys of all its judges.
+        """Check that the API key of this judge may be sent to its servers; for a jury, the keys of all its judges.
 
-        Call this before anything is sent.
+        Call this before anything is sent. A key may be sent to the hosts of its provider, and to hosts that the user has
+        allowed. A judge without a known key is checked, too, if its backend may find a key by itself.
 
         Parameters
         ----------
@@ -351,14 +351,15 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         ------
         ConfigError
             [key-not-trusted]: if a host is not known for the key and the user has not allowed it. [key-over-http]: if a key would
-            be sent over http to another machine. [env-base-url]: if the file that contains the key also sets an address for it.
+            be sent over http to another machine. [env-base-url]: if the `.env` file with the key also contains an address.
         """
         for judge in self.judges:
             judge.check_trust(environment)
 
         key, source = self.find_key(environment)
-        may_send_key = key is not None or (self.makes_calls and self.key_variable is None)
-        if may_send_key and not self._from_code:
+        may_find_key_itself = self.makes_calls and self.key_variable is None
+        may_send_key = key is not None or may_find_key_itself
+        if may_send_key and not self._was_passed_from_python:
             check_key_uses(self.find_key_uses(), judge=self.name, file=self._file)
         self.check_addresses(sends_key=key is not None)
 
@@ -459,7 +460,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
 
     def _describe_unread_env_files(self) -> str:
         """Describe the `.env` files that are not read because they link to a file outside their folder."""
-        files = [str(file) for file in self._env_files() if file.is_file() and not is_inside_folder(file)]
+        files = [str(file) for file in self._list_env_files() if file.is_file() and not is_inside_folder(file)]
         return f" ({', '.join(files)} links to a file outside its folder and is not read)" if files else ""
 
     def describe(self) -> dict[str, Json]:
@@ -481,7 +482,7 @@ def _with_discount(price: float | None, discount: float) -> float | None:
     return None if price is None else price * (1 - discount)
 
 
-def _host_and_port(url: str) -> str:
+def _format_host_and_port(url: str) -> str:
     """Return the host of a URL, and its port if the URL contains one, as "host:port"."""
     _, _, after_scheme = to_public_address(url).partition("://")
     network_location, _, _ = after_scheme.partition("/")

@@ -132,14 +132,14 @@ def is_loopback(host: str) -> bool:
 
 
 def find_key_uses(backend: str, model: str | None, variable: str | None, urls: Iterable[str]) -> tuple[KeyUse, ...]:
-    """Return which environment variables a judge sends to which hosts.
+    """Return which environment variables with API keys a judge sends to which hosts.
 
-    A variable that the config names is sent to the host of each address. Without an address, the library of the backend
-    selects the host. The result then contains `BACKEND/PROVIDER`, such as litellm/groq, in place of the host.
+    If the config names a variable, the variable is sent to the host of each address. If there is no address, the library of
+    the backend selects the host. The result then contains `BACKEND/PROVIDER`, such as litellm/groq, in place of the host.
 
-    If the config names no variable, only litellm sends variables: it finds the variables of most providers itself, such as
-    GROQ_API_KEY and GROQ_API_TOKEN, and sends them to the given addresses. For the provider openai, and for local servers such as
-    ollama, it sends no variable.
+    If the config names no variable, only the backend litellm sends variables. It reads the variables of the provider itself,
+    such as GROQ_API_KEY and GROQ_API_TOKEN, and sends them to each address. For the provider openai, and for local servers such
+    as ollama, it sends no variable.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def _get_litellm_variables(provider: str) -> tuple[str, ...]:
 
 
 def describe_host_change(model: str, parameters: Mapping[str, object]) -> str | None:
-    """Describe why litellm could send a request to a host other than the provider's, and the remedy.
+    """Check whether the model or a parameter makes litellm send requests to a host other than the provider's.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def describe_host_change(model: str, parameters: Mapping[str, object]) -> str | 
     Returns
     -------
     str or None
-        None if neither the model nor a parameter can change the host.
+        Description of the problem and its remedy; None if neither the model nor a parameter can change the host.
     """
     unknown_parameters = sorted(parameters.keys() - LITELLM_PARAMETERS)
     if unknown_parameters:
@@ -205,18 +205,22 @@ def describe_host_change(model: str, parameters: Mapping[str, object]) -> str | 
         if name in parameters and not _HOST_LABEL.fullmatch(region):
             return f"{name} is not a region: got {region[:60]!r}. Set a region, such as us-east-1."
 
-    # a model can contain a region in an Amazon Resource Name, arn:PARTITION:SERVICE:REGION:…
-    _, *resource_names = model.split("arn:")
-    are_regions_valid = all(_HOST_LABEL.fullmatch(_get_arn_region(name)) for name in resource_names)
-    if "://" in model or not are_regions_valid:
+    if "://" in model or not all(map(_HOST_LABEL.fullmatch, _find_arn_regions(model))):
         return f"the model contains an address: got {model[:60]!r}. Set model to its name, and base_url to the address."
     return None
 
 
-def _get_arn_region(name: str) -> str:
-    """Return the region in an Amazon Resource Name without its prefix, PARTITION:SERVICE:REGION:…; empty without one."""
-    fields = name.split(":")
-    return fields[2] if len(fields) > 2 else ""
+def _find_arn_regions(model: str) -> list[str]:
+    """Find the regions in the Amazon Resource Names that a model's name contains, arn:PARTITION:SERVICE:REGION:….
+
+    A resource name that is too short to contain a region gives an empty text.
+    """
+    regions = []
+    _, *names_without_prefix = model.split("arn:")
+    for name in names_without_prefix:
+        fields = name.split(":")
+        regions.append(fields[2] if len(fields) > 2 else "")
+    return regions
 
 
 def is_known_key_use(use: KeyUse) -> bool:
@@ -248,20 +252,20 @@ def _to_pattern(host: str) -> str:
 def _list_known_hosts() -> dict[str, list[str]]:
     """List the hosts that may get the API key in each environment variable.
 
-    A "*" in a host represents any label: one part of the host, without a dot.
-
     The known hosts of a variable are those in `HOSTS`, the host of the provider's default address, and the text
-    `litellm/PROVIDER`. This text represents a host that only litellm knows.
+    `litellm/PROVIDER`. This text represents the host to which litellm sends the requests for the provider by default. A "*" in
+    a host represents any label: one part of the host, without a dot.
     """
     hosts_by_variable = {variable: list(hosts) for variable, hosts in HOSTS.items()}
     for name, record in (BACKENDS | PROVIDERS).items():
-        if record.key_variable is None:
+        variable = record.key_variable
+        if variable is None:
             continue
-        hosts = hosts_by_variable.setdefault(record.key_variable, [])
+        hosts = hosts_by_variable.setdefault(variable, [])
         if record.address:
             hosts.append(get_host(record.address))
-        litellm_name = record.priced_as or name
-        hosts.append(f"litellm/{litellm_name}")
+        name_in_litellm = record.priced_as or name
+        hosts.append(f"litellm/{name_in_litellm}")
     return hosts_by_variable
 
 
@@ -352,8 +356,9 @@ def find_trusted_file() -> Path:
 
 
 def read_trusted_hosts(path: Path) -> dict[str, list[str]]:
-    """Read the hosts that the user allowed, by environment variable; empty if the file does not exist.
+    """Read the user's file of allowed hosts: for each environment variable, the hosts that its value may be sent to.
 
+    Returns an empty dictionary if the file does not exist.
     Raises: ConfigError [trust-file] if the file is invalid.
     """
     try:
@@ -365,9 +370,10 @@ def read_trusted_hosts(path: Path) -> dict[str, list[str]]:
     if not isinstance(content, dict):
         raise _make_trust_file_error(path, "it has no keys")
     for variable, hosts in content.items():
-        is_list_of_hosts = isinstance(hosts, list) and all(isinstance(host, str) for host in hosts)
-        if not isinstance(variable, str) or not is_list_of_hosts:
-            raise _make_trust_file_error(path, f"{variable!r:.60} has no list of hosts")
+        has_list_of_hosts = isinstance(hosts, list) and all(isinstance(host, str) for host in hosts)
+        if not isinstance(variable, str) or not has_list_of_hosts:
+            displayed_variable = repr(variable)[:60]
+            raise _make_trust_file_error(path, f"{displayed_variable} has no list of hosts")
     return content
 
 

@@ -64,7 +64,7 @@ def _is_answer_file(path: Path, folder: Path) -> bool:
 
 
 def iter_result_rows(path: Path) -> Iterator[list[ResultLine]]:
-    """Yield the rows of a file of answers in chunks.
+    """Read the answers in a file, one list of rows at a time.
 
     Parameters
     ----------
@@ -74,7 +74,8 @@ def iter_result_rows(path: Path) -> Iterator[list[ResultLine]]:
     Yields
     ------
     list of ResultLine
-        At most `CHUNK_ROWS` rows. The outcome of a row that cannot be read is None.
+        The next rows, at most `CHUNK_ROWS`: the request hash and the answer or failure of each. The outcome of a row that cannot
+        be read is None.
 
     Raises
     ------
@@ -162,11 +163,12 @@ def _parse_row(
     """
     fields = dict(zip(names, row, strict=True))
     try:
-        completion = completions_by_row.get(row)
-    except TypeError:  # a row with a list, such as top_logprobs, cannot be a key
+        cached_completion = completions_by_row.get(row)
+    except TypeError:  # a row with a list, such as top_logprobs, cannot be the key of a dictionary
         return _parse_fields(fields)
-    if completion is not None:
-        return completion
+
+    if cached_completion is not None:
+        return cached_completion
     outcome = _parse_fields(fields)
     cache_outcome(completions_by_row, row, outcome)
     return outcome

@@ -12,6 +12,8 @@ from youden.judging.offline.batch_providers import NOT_FOUND, BatchState, LineEr
 from youden.judging.store.leases import Job
 from youden.text.sentences import format_count
 
+_BAD_REQUEST = 400
+
 
 def make_run_error(error: CallError, *, config: JudgeConfig, job: Job | None, store_name: str) -> YoudenError:
     """Make the error that ends the run because a batch could not be uploaded, started or polled.
@@ -19,9 +21,9 @@ def make_run_error(error: CallError, *, config: JudgeConfig, job: Job | None, st
     Parameters
     ----------
     error : CallError
-        The failure.
+        Error of the provider.
     config : JudgeConfig
-        The judge.
+        Config of the judge that the requests are for.
     job : Job or None
         Record of the batch; None if the batch was certainly not started.
     store_name : str
@@ -99,15 +101,17 @@ def batch_cancelled_error(job: Job, *, n_unanswered: int) -> IncompleteRunError:
     )
 
 
-def rejected_lines(job: Job, errors: Sequence[LineError]) -> Iterator[tuple[str, CallError]]:
-    """Yield the request hash and the error of each line that made the provider reject the whole batch.
+def iter_rejected_requests(job: Job, errors: Sequence[LineError]) -> Iterator[tuple[str, CallError]]:
+    """Yield the requests because of which the provider rejected the whole batch: the hash and the error of each.
 
-    job : record of the batch
+    Errors that name no line of the file of requests are left out.
+
+    job : record of the batch, with the request hash of each line
     errors : errors that the provider reports, with the numbers of lines from 1
     """
     for error in errors:
-        if error.line is None or not 1 <= error.line <= len(job.keys):
-            continue
-        request_hash = job.keys[error.line - 1]
-        reason = f"{error.code}: {error.message}"
-        yield request_hash, make_http_error(400, (error.code,), error.message, reason=reason)
+        if error.line is not None and 1 <= error.line <= len(job.keys):
+            request_hash = job.keys[error.line - 1]
+            reason = f"{error.code}: {error.message}"
+            call_error = make_http_error(_BAD_REQUEST, (error.code,), error.message, reason=reason)
+            yield request_hash, call_error

@@ -31,13 +31,13 @@ class BatchLeases:
 
     Attributes
     ----------
-    has_peer_lease : bool
-        Whether another process has leased, or sent in a batch, a request that this process was to send. The caller sets
-        it to False before each round of requests.
+    waits_for_other_process : bool
+        Whether this process waits for the answer to a request that it was to send, because another process has leased the
+        request or has sent it in a batch. The caller sets it to False before each round of requests.
     """
 
     def __init__(self, store: Store, *, address: str, model: str) -> None:
-        self.has_peer_lease = False
+        self.waits_for_other_process = False
         self._store = store
         self._address, self._model = address, model
         self._leases = store.leases()
@@ -59,7 +59,7 @@ class BatchLeases:
                 self._leases.release()
 
     def pending(self) -> list[Job]:
-        """Return the batches that were sent, or are being sent, and not merged, oldest first."""
+        """Return the batches that were sent, or are being sent, and whose results are not stored yet, oldest first."""
         jobs = read_pending_jobs(self._store.backend)
         return [job for job in jobs if (job.address, job.model) == (self._address, self._model)]
 
@@ -67,7 +67,7 @@ class BatchLeases:
         """Acquire leases on the requests of calls, and return the calls that have to be sent.
 
         A call has to be sent if no other process has leased its request, and if the request has not been answered since the
-        call was looked up. If another process has leased a request, `has_peer_lease` is set.
+        call was looked up. If another process has leased a request, `waits_for_other_process` is set.
 
         Raises: JudgeError [lease-lost] if the leases that this process holds have expired.
         """
@@ -78,20 +78,22 @@ class BatchLeases:
         newly_answered = set(self._store.answers(unanswered_keys))
         self._leases.release(newly_answered)
 
-        leased_by_others = set(keys) - leased_keys - newly_answered
-        if leased_by_others:
-            self.has_peer_lease = True
+        keys_of_other_processes = set(keys) - leased_keys - newly_answered
+        if keys_of_other_processes:
+            self.waits_for_other_process = True
         keys_to_send = leased_keys - newly_answered
         return [call for call in calls if call.key in keys_to_send]
 
-    def release_already_sent(self, keys: Collection[str]) -> set[str]:
-        """Release the leases on requests that are in a batch of another process; return the hashes of all other requests.
+    def release_requests_sent_by_others(self, keys: Collection[str]) -> set[str]:
+        """Release the leases on requests that another process has sent in a batch, because it will store their answers.
 
-        If a request is in a batch of another process, `has_peer_lease` is set.
+        An unresponsive process may have sent a request in a batch before this process took over the lease. If there is such a
+        request, `waits_for_other_process` is set.
 
         keys : hashes of requests that this process has leased
+
+        Returns the hashes of the other requests, which this process has to send.
         """
-        # an unresponsive process may have sent a request in a batch before this process took over the lease
         other_jobs = [job for job in self.pending() if job.id not in self._own_ids]
         keys_in_other_jobs: set[str] = set()
         for job in other_jobs:
@@ -101,7 +103,7 @@ class BatchLeases:
         sent_keys = keys_in_other_jobs & leased_keys
         if sent_keys:
             self.release(sent_keys)
-            self.has_peer_lease = True
+            self.waits_for_other_process = True
         return leased_keys - sent_keys
 
     def record_batch(self, usd: float, keys: Sequence[str]) -> Job:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from youden.judging.call.failures import CallError
-from youden.judging.offline.batch_errors import rejected_lines
+from youden.judging.offline.batch_errors import iter_rejected_requests
 from youden.judging.offline.batch_providers import BatchState
 from youden.judging.offline.lines import iter_results
 from youden.judging.store.leases import Job
@@ -35,7 +35,7 @@ def find_outcomes(
     results = _merge_results(files)
     outcomes = {key: results[key] for key in job.keys if key in results}
     if not results:
-        outcomes |= dict(rejected_lines(job, state.errors))
+        outcomes |= dict(iter_rejected_requests(job, state.errors))
     keys_without_outcome = [key for key in job.keys if key not in outcomes]
 
     has_all_lines = state.n_lines is not None and len(results) >= state.n_lines

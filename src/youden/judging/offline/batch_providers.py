@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -161,26 +162,25 @@ class FolderBatches:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._key_cache: dict[str, tuple[tuple[int, int], tuple[set[str], int]]] = {}
+        # by file name: size and modification time of the file, and the result of `_read_request_hashes`
+        self._cached_hashes: dict[str, tuple[tuple[int, int], tuple[set[str], int]]] = {}
 
     async def upload(self, text: bytes) -> str:
-        """Write a file of requests to the folder, from which the engine reads it, and return its name.
+        """Write a file of requests to the folder, from which the external engine reads it, and return the name of the file.
 
-        If a file of the same requests exists and has no answers yet, it is replaced, and no second file is written.
+        The name contains a hash of the requests and a number, the smallest one for which there is no file of answers. A file of
+        the same requests that has no answers yet is therefore replaced.
 
         text : one request per line, in UTF-8
         """
         digest = hashlib.sha256(text).hexdigest()[:12]
-        with _file_errors():
+        names = (f"requests-{digest}-{number}.jsonl" for number in count(1))
+        with _convert_file_errors():
             make_directory(self._folder)
-            number = 1
-            name = f"requests-{digest}-{number}.jsonl"
-            while self._answer_path(name).exists():
-                number += 1
-                name = f"requests-{digest}-{number}.jsonl"
-            with atomic_write(self._folder / name) as tmp_path:
+            unanswered_name = next(name for name in names if not self._get_answer_path(name).exists())
+            with atomic_write(self._folder / unanswered_name) as tmp_path:
                 tmp_path.write_bytes(text)
-        return name
+        return unanswered_name
 
     async def start(self, file: str, *, maybe_started: bool) -> str:
         """Return the name of the file, which is also the id of the batch."""
@@ -198,8 +198,8 @@ class FolderBatches:
         Raises: CallError (transient) if the batch is marked as done, and its file of answers is empty or has lines that
         cannot be read.
         """
-        answers_path = self._answer_path(batch)
-        with _file_errors():
+        answers_path = self._get_answer_path(batch)
+        with _convert_file_errors():
             progress = self._read_progress(self._folder / batch, answers_path)
 
         n_done, files = progress.n_done, (answers_path.name,)
@@ -217,13 +217,13 @@ class FolderBatches:
 
     async def fetch(self, file: str) -> bytes:
         """Return the content of a file of answers."""
-        with _file_errors():
+        with _convert_file_errors():
             return (self._folder / file).read_bytes()
 
     async def aclose(self) -> None:
         """Do nothing: no file is left open."""
 
-    def _answer_path(self, requests: str) -> Path:
+    def _get_answer_path(self, requests: str) -> Path:
         """Return the path of the answers to a file of requests, given its name."""
         return self._folder / requests.replace("requests-", "answers-", 1)
 
@@ -249,16 +249,18 @@ class FolderBatches:
         """Return the request hashes in a file of requests or answers, and the number of lines without a hash.
 
         The result is cached until the size or the modification time of the file changes.
+
+        path : file in the folder of the batches
         """
         stat = path.stat()
         version = stat.st_size, stat.st_mtime_ns
-        if path.name in self._key_cache:
-            cached_version, cached_result = self._key_cache[path.name]
+        if path.name in self._cached_hashes:
+            cached_version, cached_result = self._cached_hashes[path.name]
             if cached_version == version:
                 return cached_result
 
         result = _parse_request_hashes(path)
-        self._key_cache[path.name] = version, result
+        self._cached_hashes[path.name] = version, result
         return result
 
 
@@ -272,7 +274,7 @@ def _parse_request_hashes(path: Path) -> tuple[set[str], int]:
 
 
 @contextmanager
-def _file_errors() -> Iterator[None]:
+def _convert_file_errors() -> Iterator[None]:
     """Convert errors of files in a `with` block: to CallError if a file does not exist, else to JudgeError."""
     try:
         yield

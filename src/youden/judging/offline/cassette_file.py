@@ -23,7 +23,7 @@ from youden.judging.call.failures import Failure
 from youden.judging.question.parsing import Reading
 from youden.judging.question.questions import Questions, canonical_request, hash_request, iter_keys
 from youden.judging.store.answers import Store
-from youden.judging.store.plan_answers import look_up
+from youden.judging.store.plan_answers import iter_call_lists
 from youden.text.json_text import JSONDecodeError, parse_json
 from youden.text.regular_files import read_regular
 from youden.text.yaml_text import format_validation_error
@@ -148,7 +148,7 @@ def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tup
     questions : Questions
         Prompt and parameters of the judge.
     plan : Plan
-        The plan.
+        Trials whose requests and outcomes are read.
     store : Store
         Store of the answers.
 
@@ -164,17 +164,18 @@ def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tup
         """Return the request of a trial."""
         return questions.request(plan, row)
 
-    visited: set[str] = set()
-    chunks = look_up(iter_keys(questions, plan), store, make_request=make_request)
-    for call in chain.from_iterable(chunks):
-        if call.key in visited:
+    visited_keys: set[str] = set()
+    call_lists = iter_call_lists(iter_keys(questions, plan), store, make_request=make_request)
+    for call in chain.from_iterable(call_lists):
+        if call.key in visited_keys:
             continue
-        visited.add(call.key)
-        if call.cached is None:
+        visited_keys.add(call.key)
+        stored_outcome = call.cached
+        if stored_outcome is None:
             yield call.key, None
         else:
             request = canonical_request(call.request, address=questions.address)
-            yield call.key, make_entry(call.key, request, call.cached)
+            yield call.key, make_entry(call.key, request, stored_outcome)
 
 
 def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Iterable[str]) -> Entry:
@@ -195,9 +196,9 @@ def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Itera
     -------
     Entry
         The entry with a hash in place of each text of the request, of a refusal, and of the reason of a failure. The text
-        of an answer is replaced by the first of the following texts for which `read` returns the same as for the answer:
-        the hash of the answer, a label, the beginning of a reasoning without an end, or a label in JSON. If there is no such
-        text, the answer is replaced by its hash.
+        of an answer is replaced by the first of the following texts that `read` parses like the answer: the hash of the
+        answer, a label, `<think>` (reasoning that does not end), or a label in JSON. If there is no such text, the answer is
+        replaced by its hash.
     """
     if entry.redacted:
         return entry
@@ -206,14 +207,14 @@ def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Itera
         outcome = replace(outcome, reason=_hash_text(outcome.reason))
     else:
         outcome = _redact_completion(outcome, read=read, labels=labels)
-    request = {**entry.request, "messages": redacted_messages(entry.request["messages"])}
-    return Entry(entry.request_hash, request, outcome)
+    hashed_messages = redacted_messages(entry.request["messages"])
+    return Entry(entry.request_hash, {**entry.request, "messages": hashed_messages}, outcome)
 
 
 def redacted_messages(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Replace the text of each message by its SHA-256, as hexadecimal digits, and its length."""
     return [
-        {"role": message["role"], "sha256": _sha256(message["content"]), "characters": len(message["content"])}
+        {"role": message["role"], "sha256": _compute_sha256(message["content"]), "characters": len(message["content"])}
         for message in messages
     ]
 
@@ -234,7 +235,7 @@ def write_cassette(path: Path, cassette: Cassette) -> None:
     with atomic_write(path) as tmp_path, tmp_path.open("wb") as file:
         file.write(_to_json({"cassette": VERSION, "judges": judges}))
         for key in sorted(cassette.entries):
-            file.write(_to_json(_line_fields(cassette.entries[key])))
+            file.write(_to_json(_make_line_fields(cassette.entries[key])))
 
 
 def read_cassette(path: Path) -> Cassette:
@@ -394,7 +395,7 @@ def _compute_request_hash(request: Mapping[str, Any]) -> str:
     return hash_request({**request, "messages": messages})
 
 
-def _line_fields(entry: Entry) -> dict[str, Any]:
+def _make_line_fields(entry: Entry) -> dict[str, Any]:
     """Return the fields of an entry's line in a cassette, without fields of an answer that have their default values."""
     if isinstance(entry.outcome, Failure):
         return {"request_hash": entry.request_hash, "request": entry.request, "failure": vars(entry.outcome)}
@@ -410,24 +411,24 @@ def _to_json(value: object) -> bytes:
 def _redact_completion(
     completion: Completion, *, read: Callable[[Completion], Reading], labels: Iterable[str]
 ) -> Completion:
-    """Replace the text of a completion by its hash, or by a typical answer if the hash would be read as another answer.
+    """Replace the text of a completion by another text that the parser reads as the same answer.
 
-    If no typical answer is read like the original, the hash is used. A refusal is replaced by its hash, too.
+    The first such text among the hash of the original text and typical answers is used; the hash if there is none. A refusal is
+    replaced by its hash.
 
     read : function that parses an answer
     labels : labels of the prompt
     """
-    redacted = replace(completion, text=_hash_text(completion.text))
+    hashed = replace(completion, text=_hash_text(completion.text))
     if completion.refusal:
-        redacted = replace(redacted, refusal=_hash_text(completion.refusal))
+        hashed = replace(hashed, refusal=_hash_text(completion.refusal))
 
-    # readings are compared as text, because they may contain NaN, which does not equal NaN
-    original_reading = repr(read(completion))
-    for text in (redacted.text, *_list_typical_answers(labels)):
-        candidate = replace(redacted, text=text)
-        if repr(read(candidate)) == original_reading:
-            return candidate
-    return redacted
+    original_reading = repr(read(completion))  # as text, because a reading may contain NaN, which does not equal NaN
+    for text in (hashed.text, *_list_typical_answers(labels)):
+        redacted = replace(hashed, text=text)
+        if repr(read(redacted)) == original_reading:
+            return redacted
+    return hashed
 
 
 def _list_typical_answers(labels: Iterable[str]) -> list[str]:
@@ -437,11 +438,11 @@ def _list_typical_answers(labels: Iterable[str]) -> list[str]:
     return [*plain, "<think>", *json_labels]
 
 
-def _sha256(text: str) -> str:
+def _compute_sha256(text: str) -> str:
     """Return the SHA-256 of a text in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _hash_text(text: str) -> str:
     """Return the hash that replaces a text in a cassette, such as `sha256:9f86…`."""
-    return f"sha256:{_sha256(text)}"
+    return f"sha256:{_compute_sha256(text)}"

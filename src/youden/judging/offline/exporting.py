@@ -22,7 +22,7 @@ from youden.errors import InputError
 from youden.judging.call.failures import is_final
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.offline.lines import make_request_line
-from youden.judging.question.questions import iter_keys
+from youden.judging.question.questions import Questions, iter_keys
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import CHUNK
 from youden.types import Plan, Request
@@ -39,10 +39,10 @@ class RequestTable:
     Attributes
     ----------
     config : JudgeConfig
-        The judge.
-    key : bytes array S32, shape (n_requests,)
+        Config of the judge that the requests are for.
+    request_hashes : bytes array S32, shape (n_requests,)
         Request hashes, ascending.
-    row : int array, shape (n_requests,)
+    first_trials : int array, shape (n_requests,)
         Position in the plan of the first trial that needs each request.
     characters : int array, shape (n_requests,)
         Total length of the messages of each request.
@@ -51,8 +51,8 @@ class RequestTable:
     """
 
     config: JudgeConfig
-    key: np.ndarray
-    row: Positions
+    request_hashes: np.ndarray
+    first_trials: Positions
     characters: Positions
     n_messages: int
 
@@ -65,7 +65,7 @@ class RequestTable:
         config : JudgeConfig
             A judge that makes calls (this is not checked). For a jury, make one table per judge.
         plan : Plan
-            The plan.
+            Trials to be judged.
 
         Returns
         -------
@@ -80,13 +80,14 @@ class RequestTable:
         """
         questions = config.questions()
         hash_by_trial = np.empty(len(plan), dtype=f"S{KEY_BYTES}")  # bytes need half the memory of hexadecimal digits
-        for trial, key in iter_keys(questions, plan):
-            hash_by_trial[trial] = bytes.fromhex(key)
+        for trial, hexadecimal_hash in iter_keys(questions, plan):
+            hash_by_trial[trial] = bytes.fromhex(hexadecimal_hash)
         unique_hashes, first_trials = np.unique(hash_by_trial, return_index=True)
-
         characters = questions.count_characters(plan)[first_trials]
-        messages = questions.prompt.messages("", "", hint=questions.hint)  # as many as for any other two texts
-        return cls(config, unique_hashes, first_trials, characters, len(messages))
+
+        # the prompt alone determines the number of messages, so it is counted for two empty texts
+        example_messages = questions.prompt.messages("", "", hint=questions.hint)
+        return cls(config, unique_hashes, first_trials, characters, len(example_messages))
 
     def find(self, request_hashes: np.ndarray) -> np.ndarray:
         """Find the positions of request hashes in this table.
@@ -101,23 +102,26 @@ class RequestTable:
         int array, shape (n,)
             Position of each hash; −1 if the table does not contain it.
         """
-        if len(self.key) == 0:
+        n_requests = len(self.request_hashes)
+        if n_requests == 0:
             return np.full(len(request_hashes), -1)
-        insertion_points = np.searchsorted(self.key, request_hashes)
-        candidates = np.minimum(insertion_points, len(self.key) - 1)
-        is_found = self.key[candidates] == request_hashes
+        insertion_points = np.searchsorted(self.request_hashes, request_hashes)
+        candidates = np.minimum(insertion_points, n_requests - 1)
+        is_found = self.request_hashes[candidates] == request_hashes
         positions: np.ndarray = np.where(is_found, candidates, -1)
         return positions
 
-    def name(self, position: int) -> str:
+    def get_key(self, position: int) -> str:
         """Return the request hash at a position as 64 hexadecimal digits."""
-        return bytes(self.key[position]).ljust(KEY_BYTES, b"\0").hex()  # NumPy strips trailing zero bytes
+        hash_bytes = bytes(self.request_hashes[position]).ljust(KEY_BYTES, b"\0")  # NumPy strips trailing zero bytes
+        return hash_bytes.hex()
 
     def iter_requests(self, positions: Positions, plan: Plan) -> Iterator[tuple[str, Request]]:
         """Yield the hash and the request at each position; `plan` is the plan of this table."""
         questions = self.config.questions()
         for position in positions:
-            yield self.name(position), questions.request(plan, int(self.row[position]))
+            trial = int(self.first_trials[position])
+            yield self.get_key(position), questions.request(plan, trial)
 
 
 def list_calling_judges(config: JudgeConfig) -> list[JudgeConfig]:
@@ -190,11 +194,11 @@ def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest:
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         while chunk := list(islice(remaining, ROWS_PER_GROUP)):
             request_hashes = pa.array([key for key, _ in chunk])
-            messages = pa.array([_message_fields(request) for _, request in chunk], _MESSAGES_TYPE)
+            messages = pa.array([_to_message_fields(request) for _, request in chunk], _MESSAGES_TYPE)
             writer.write_batch(pa.record_batch([request_hashes, messages], schema=schema))
 
 
-def _message_fields(request: Request) -> list[dict[str, str]]:
+def _to_message_fields(request: Request) -> list[dict[str, str]]:
     """Return the messages of a request as mappings of role and content."""
     return [{"role": message.role, "content": message.content} for message in request.messages]
 
@@ -222,9 +226,9 @@ def export_requests(
     Parameters
     ----------
     plan : Plan
-        The plan.
+        Trials whose requests are exported.
     config : JudgeConfig
-        The judge.
+        Config of the judge that the requests are for.
     store : Store
         Store of the answers.
     folder : Path
@@ -254,12 +258,7 @@ def export_requests(
         subfolders = [f"judge-{number}" for number in range(1, len(judges) + 1)]
 
     remove_leftovers(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(
-            f"The folder {folder} exists and is not empty. Pass a new folder, so that requests and answers of two exports do not "
-            "mix.",
-            slug="export-not-empty",
-        )
+    _check_new_or_empty(folder)
     try:
         make_directory(folder.parent)
         with scratch_directory(folder.parent, name="youden") as scratch:
@@ -280,6 +279,19 @@ def export_requests(
             slug="export-failed",
         ) from None
     return n_requests, tuple(folder / file.relative_to(tmp_folder) for file in tmp_files)
+
+
+def _check_new_or_empty(folder: Path) -> None:
+    """Check that a folder does not exist or is empty. Raises: InputError [export-not-empty] if it is not."""
+    if not folder.exists():
+        return
+    is_empty_folder = folder.is_dir() and not any(folder.iterdir())
+    if not is_empty_folder:
+        raise InputError(
+            f"The folder {folder} exists and is not empty. Pass a new folder, so that requests and answers of two exports do not "
+            "mix.",
+            slug="export-not-empty",
+        )
 
 
 def _export_judge(
@@ -326,19 +338,25 @@ def _make_manifest(config: JudgeConfig, *, n_requests: int, paths: Sequence[Path
 
 
 def _iter_unanswered(table: RequestTable, store: Store, plan: Plan) -> Iterator[int]:
-    """Yield the positions in `table` of the requests to send, in the order of the plan.
+    """Yield the positions in `table` of the requests to export, in the order of the plan.
 
-    Requests with a stored answer or rejection, and those that exceed the model's context window, are left out.
+    A request is left out if the store has an answer to it, if the provider has rejected it before, or if it is too long for the
+    model.
     """
     questions = table.config.questions()
-    positions_in_plan_order: list[int] = np.argsort(table.row).tolist()
+    positions_in_plan_order: list[int] = np.argsort(table.first_trials).tolist()
     for start in range(0, len(positions_in_plan_order), CHUNK):
-        position_by_key = {
-            table.name(position): position for position in positions_in_plan_order[start : start + CHUNK]
-        }
+        next_positions = positions_in_plan_order[start : start + CHUNK]
+        position_by_key = {table.get_key(position): position for position in next_positions}
         outcomes = store.get_outcomes(list(position_by_key))
         for key, position in position_by_key.items():
-            if is_final(outcomes.get(key)):
-                continue
-            if questions.context is None or questions.fits(questions.request(plan, int(table.row[position]))):
+            needs_answer = not is_final(outcomes.get(key))
+            if needs_answer and _fits_context(questions, plan, int(table.first_trials[position])):
                 yield position
+
+
+def _fits_context(questions: Questions, plan: Plan, trial: int) -> bool:
+    """Return whether the request of a trial fits the context window of the model; True if its size is not known."""
+    if questions.context is None:
+        return True  # without making the request, which takes time
+    return questions.fits(questions.request(plan, trial))

@@ -10,7 +10,7 @@ import asyncio
 import io
 import time
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -24,7 +24,7 @@ from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
 from youden.judging.call.http_client import HttpClient
-from youden.judging.call.reply_errors import find_status, object_or_empty
+from youden.judging.call.reply_errors import find_status_of_code, object_or_empty
 from youden.judging.call.retries import RetryPolicy
 from youden.judging.call.secrets import mask_secrets
 from youden.judging.offline.batch_providers import BatchState, LineError
@@ -106,32 +106,37 @@ class _HttpBatches:
             started.
         """
         batch_start = _BatchStart(file, may_exist=maybe_started)
-        make_attempt = partial(self._find_or_start, batch_start)
+        make_attempt = partial(self._find_or_start_batch, batch_start)  # each attempt updates `batch_start.may_exist`
         try:
-            batch = await self._policy.call(make_attempt)
+            batch_id = await self._policy.call(make_attempt)
         except CallError as error:
-            error.unbilled = not batch_start.may_exist  # as the last attempt left it
+            error.unbilled = not batch_start.may_exist
             raise
-        if batch is None:
+        if batch_id is None:
             raise CallError("The requests were never sent.", kind="transient", unbilled=True)
-        return batch
+        return batch_id
 
-    async def _find_or_start(self, start: _BatchStart) -> str | None:
+    async def _find_or_start_batch(self, start: _BatchStart) -> str | None:
         """Make one attempt to start the batch of a file, and return its id.
 
-        If the batch may exist, the provider's list of batches is searched first, so that no second batch is started.
+        If an earlier attempt may have started the batch, the provider's list of batches is searched first, so that no second
+        batch is started.
 
         start : state of the attempts. `may_exist` is set to True if this attempt may have started a batch.
 
-        Returns None if the batch does not exist, and its requests are not available in this process.
+        Returns None if the batch does not exist and cannot be started, because only the process that made the file has its
+        requests.
         Raises: CallError if a request fails, its reply is invalid, or the search has no clear result yet.
         """
         if start.may_exist:
             existing_batch = await self._find_batch(start.file)
             if existing_batch is not None:
                 return existing_batch
+
         body = self._make_start_body(start.file)
-        return None if body is None else await self._send_start(start, body)
+        if body is None:
+            return None
+        return await self._send_start(start, body)
 
     async def _send_start(self, start: _BatchStart, body: Mapping[str, Any]) -> str:
         """Send the request that starts a batch, and return the id of the batch.
@@ -198,18 +203,18 @@ class _HttpBatches:
             cursor = f"&{self.after}={_get_id(page[-1], 'the last batch of the list')}"
 
     async def _send_json(
-        self, method: str, path: str, data: io.BytesIO | aiohttp.Payload | None = None, *, seconds: float = 0.0
+        self, method: str, path: str, data: io.BytesIO | aiohttp.Payload | None = None, *, seconds: float | None = None
     ) -> Mapping[str, Any]:
         """Send a request and return its reply, which must be a JSON object.
 
         path : path below the address of the provider
         data : body of the request
-        seconds : timeout; 0 for the timeout of a judge call
+        seconds : timeout; None for the timeout of a judge call
 
         Raises: CallError if the request fails, or the reply is not a JSON object.
         """
+        body = await self._send_request(method, path, data, seconds=seconds)
         try:
-            body = await self._send_request(method, path, data, seconds=seconds)
             reply = parse_json(body, unique_keys=False).value
         except ValueError:
             raise _make_reply_error("no JSON") from None
@@ -218,12 +223,13 @@ class _HttpBatches:
         return reply
 
     async def _send_request(
-        self, method: str, path: str, data: io.BytesIO | aiohttp.Payload | None = None, *, seconds: float = 0.0
+        self, method: str, path: str, data: io.BytesIO | aiohttp.Payload | None = None, *, seconds: float | None = None
     ) -> bytes:
         """Send a request and return the body of its reply; the arguments are those of `_send_json`."""
         headers = data.headers if isinstance(data, aiohttp.Payload) else None
+        max_seconds = self._timeout if seconds is None else seconds
         return await self._http.send(
-            method, path, data, headers=headers, max_seconds=seconds or self._timeout, max_bytes=_MAX_RESULT_BYTES
+            method, path, data, headers=headers, max_seconds=max_seconds, max_bytes=_MAX_RESULT_BYTES
         )
 
 
@@ -274,11 +280,6 @@ class OpenAIBatches(_HttpBatches):
     def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
         """Parse OpenAI's description of a batch, an object with `id`, `status`, `request_counts`, and ids of result files.
 
-        The counts state how many requests have an answer or an error. If the batch ended before all requests ran, their sum is
-        the number of lines in the result files (`n_lines` of the state). If the batch is completed, the number is not set (None),
-        because the files then have a line for every request, whatever the counts are. Without valid counts, the number is unknown
-        (None), but a failed batch without files has no lines.
-
         reply : JSON object with the description
         batch : id of the batch that was requested
 
@@ -293,12 +294,31 @@ class OpenAIBatches(_HttpBatches):
         files = tuple(file_id for file_id in file_ids if isinstance(file_id, str) and file_id)
 
         result_counts = _parse_result_counts(reply)
-        n_done = sum(result_counts)
-        has_both_counts = len(result_counts) == 2
-        failed_without_results = status == "failed" and not files
-        is_line_count_known = status != "completed" and (has_both_counts or failed_without_results)
-        n_lines = n_done if is_line_count_known else None
-        return BatchState(status, status in _ENDED, n_done, files, n_lines, _parse_line_errors(reply))
+        return BatchState(
+            status=status,
+            ended=status in _ENDED,
+            n_done=sum(result_counts),
+            files=files,
+            n_lines=_count_result_lines(status, result_counts, has_files=bool(files)),
+            errors=_parse_line_errors(reply),
+        )
+
+
+def _count_result_lines(status: str, result_counts: Sequence[int], *, has_files: bool) -> int | None:
+    """Return the number of lines in the result files of OpenAI's batch, if it ended before all requests ran.
+
+    status : status of the batch
+    result_counts : numbers of requests with an answer and with an error; shorter if a number is not known
+    has_files : whether the batch has result files
+
+    Returns None if the batch is completed, because its files have a line for every request, whatever the counts are; and if
+    the number is not known.
+    """
+    if status == "completed":
+        return None
+    has_both_counts = len(result_counts) == 2
+    failed_without_results = status == "failed" and not has_files
+    return sum(result_counts) if has_both_counts or failed_without_results else None
 
 
 def _parse_result_counts(reply: Mapping[str, Any]) -> list[int]:
@@ -321,12 +341,14 @@ def _parse_line_errors(reply: Mapping[str, Any]) -> tuple[LineError, ...]:
 
 def _parse_line_error(error: Mapping[str, Any]) -> LineError:
     """Parse an error of OpenAI about one line of a batch; fields of a wrong type are dropped."""
-    code, message, line = error.get("code"), error.get("message"), error.get("line")
-    return LineError(
-        mask_secrets(code) if isinstance(code, str) else None,
-        mask_secrets(message) if isinstance(message, str) and message else "no reason given",
-        line if isinstance(line, int) else None,
-    )
+    code = error.get("code")
+    masked_code = mask_secrets(code) if isinstance(code, str) else None
+    message = error.get("message")
+    has_message = isinstance(message, str) and bool(message)
+    masked_message = mask_secrets(str(message)) if has_message else "no reason given"
+    line = error.get("line")
+    line_number = line if isinstance(line, int) else None
+    return LineError(masked_code, masked_message, line_number)
 
 
 _MAX_CLOCK_DIFFERENCE_SECONDS = 86_400.0
@@ -386,28 +408,29 @@ class AnthropicBatches(_HttpBatches):
         """
         first_request_hash, n_requests, upload_time = file.split(":")
         earliest_start = int(upload_time) - _MAX_CLOCK_DIFFERENCE_SECONDS
-        async for entry in self._iter_batches():  # newest first
-            start_time = _parse_time(entry.get("created_at"))
+        async for listed_batch in self._iter_batches():  # newest first
+            start_time = _parse_time(listed_batch.get("created_at"))
             if start_time < earliest_start:
                 return None
-            n_requests_of_entry = sum(_parse_counts(entry).values())
-            if n_requests_of_entry == int(n_requests) and await self._has_result_of(first_request_hash, entry):
-                return _get_id(entry, "the batch")
+            has_same_size = sum(_parse_counts(listed_batch).values()) == int(n_requests)
+            if has_same_size and await self._is_batch_of_request(first_request_hash, listed_batch):
+                return _get_id(listed_batch, "the batch")
         return None
 
-    async def _has_result_of(self, request_hash: str, entry: Mapping[str, Any]) -> bool:
-        """Return whether the results of a batch contain the hash of a request, which shows that the batch is the wanted one.
+    async def _is_batch_of_request(self, request_hash: str, listed_batch: Mapping[str, Any]) -> bool:
+        """Return whether a batch contains a request, by searching its results for the hash of the request.
 
-        entry : description of the batch in the provider's list of batches
+        request_hash : hash of the request, which Anthropic repeats in the result of the request
+        listed_batch : description of the batch in the provider's list of batches
 
         Raises: CallError if the batch has not ended, because its results cannot be fetched yet.
         """
-        batch = _get_id(entry, "the batch")
-        if entry.get("processing_status") != "ended":
+        batch_id = _get_id(listed_batch, "the batch")
+        if listed_batch.get("processing_status") != "ended":
             raise _make_reply_error(
-                f"a batch of the same size, {batch}, which may be this one and is still in progress"
+                f"a batch of the same size, {batch_id}, which may be this one and is still in progress"
             )
-        results = await self._fetch_results(batch)
+        results = await self._fetch_results(batch_id)
         return request_hash.encode() in results
 
     def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
@@ -449,38 +472,38 @@ def _get_final_status(counts: Mapping[str, int]) -> str:
 
 
 def _to_openai_line(line: bytes) -> bytes:
-    """Convert a result line of Anthropic's batches to OpenAI's format.
+    """Convert one line of the results of Anthropic's batches to OpenAI's format.
 
-    If a line is not JSON, or if its `result` has no `type`, it is returned unchanged.
+    A line is the result of one request. If it is not JSON, or if its `result` has no `type`, it is returned unchanged.
     """
     try:
-        parsed = parse_json(line, unique_keys=False).value
-        result = parsed["result"]
-        kind = result["type"]
+        parsed_line = parse_json(line, unique_keys=False).value
+        result = parsed_line["result"]
+        result_type = result["type"]
     except (ValueError, KeyError, TypeError):
         return line
+    custom_id = parsed_line.get("custom_id")
 
-    response = error = None
-    if kind == "succeeded":
+    if result_type == "succeeded":
         response = {"status_code": 200, "body": from_anthropic(result.get("message"))}
-    else:
-        error = _to_openai_error(kind, object_or_empty(result.get("error")))
-        status = find_status(error["code"])
-        if status is not None:
-            response = {"status_code": status, "body": {"error": error}}
-    return orjson.dumps({"custom_id": parsed.get("custom_id"), "response": response, "error": error})
+        return orjson.dumps({"custom_id": custom_id, "response": response, "error": None})
+
+    error = _to_openai_error(result_type, object_or_empty(result.get("error")))
+    status = find_status_of_code(error["code"])
+    error_response = None if status is None else {"status_code": status, "body": {"error": error}}
+    return orjson.dumps({"custom_id": custom_id, "response": error_response, "error": error})
 
 
-def _to_openai_error(kind: str, reported: Mapping[str, Any]) -> dict[str, Any]:
+def _to_openai_error(result_type: str, reported_error: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the error of a result without an answer to OpenAI's format, an object with `code` and `message`.
 
-    kind : type of the result, "errored", "canceled" or "expired"
-    reported : `error` of the result: {"type": "error", "error": DETAILS}, or DETAILS alone, or empty, with DETAILS an
-        object with `type` and `message`
+    result_type : "errored", "canceled" or "expired"
+    reported_error : `error` of the result, which may be empty. It contains `type` and `message`, or these are in an inner object
+        with the name `error`.
     """
-    details = object_or_empty(reported.get("error")) or reported
-    code = details.get("type") or f"batch_{kind}"
-    message = details.get("message") or f"The request {kind}."
+    details = object_or_empty(reported_error.get("error")) or reported_error
+    code = details.get("type") or f"batch_{result_type}"
+    message = details.get("message") or f"The request {result_type}."
     return {"code": code, "message": message}
 
 

@@ -21,7 +21,7 @@ from youden.judging.offline.answer_files import find_answer_files, iter_result_r
 from youden.judging.offline.exporting import KEY_BYTES, RequestTable, hashes_to_bytes, list_calling_judges
 from youden.judging.offline.lines import ResultLine
 from youden.judging.store.answers import Store
-from youden.judging.store.plan_answers import CHUNK, ServedModels
+from youden.judging.store.plan_answers import CHUNK, AnsweringModels
 from youden.text.sentences import format_count
 from youden.types import Completion, Plan
 
@@ -55,7 +55,7 @@ class ImportCounts:
         Rows that are cut off or are no result.
     n_not_sent : int
         Rows which report that the engine could not send the request.
-    n_doubted : int
+    n_impossible_usages : int
         Answers whose token counts are not possible; they count as unknown.
     unknown_keys : list of str
         The first few of the unknown request hashes, shortened.
@@ -70,12 +70,16 @@ class ImportCounts:
     n_unknown: int = 0
     n_unreadable: int = 0
     n_not_sent: int = 0
-    n_doubted: int = 0
+    n_impossible_usages: int = 0
     unknown_keys: list[str] = field(default_factory=list)
     not_sent_reason: str = ""
 
-    def sentences(self) -> Iterator[str]:
-        """Yield a sentence on the rows read and the outcomes added, then one for each reason why rows were skipped."""
+    def iter_sentences(self) -> Iterator[str]:
+        """Yield sentences that report the import to the user.
+
+        The first sentence counts the rows that were read and the outcomes that were added. One sentence follows for each reason
+        why rows were skipped, and one on impossible token counts, if there were any.
+        """
         yield (
             f"{format_count(self.n_rows, 'row')} read: {format_count(self.n_new, 'answer')} added, {self.n_stored:,} stored "
             f"already, {self.n_failed:,} failures"
@@ -90,8 +94,8 @@ class ImportCounts:
         if self.n_not_sent:
             rows = format_count(self.n_not_sent, "row")
             yield f"{rows} skipped: the engine could not send the request; the first: {self.not_sent_reason}"
-        if self.n_doubted:
-            yield f"{format_count(self.n_doubted, 'answer')} with impossible token counts, which are taken as unknown"
+        if self.n_impossible_usages:
+            yield f"{format_count(self.n_impossible_usages, 'answer')} with impossible token counts, which are taken as unknown"
 
 
 def import_answers(
@@ -162,11 +166,11 @@ class _AnswerImport:
     """Collects the answers to the requests of one or several judges, and writes them to a store."""
 
     def __init__(self, requests: Sequence[RequestTable], store: Store, account: str) -> None:
-        self._requests = requests
+        self._request_tables = requests
         self._store = store
         self._account = account
         self._counts = ImportCounts()
-        self._served = [ServedModels() for _ in requests]  # per judge
+        self._answering_models = [AnsweringModels() for _ in requests]  # per judge
         self._counted_models: set[tuple[int, str, str | None]] = set()  # judge, model and fingerprint
         self._answer_limits = [table.config.answer_limit for table in requests]
         self._has_answer = False
@@ -175,10 +179,11 @@ class _AnswerImport:
         self._early_rejections: dict[str, Failure] = {}
 
     def add(self, rows: Sequence[ResultLine]) -> None:
-        """Collect the answers and failures in rows; once there are `ROWS_PER_WRITE` or more, write them to the store.
+        """Collect the answers and failures in some lines of a file, to write them to the store.
 
-        Failures for which the engine's account, key or model is at fault (kind "fatal") are only counted: the engine has not
-        sent these requests.
+        They are written as soon as `ROWS_PER_WRITE` or more are collected. Of several answers to one request, the first is
+        kept. A failure of the kind "fatal" is only counted: it means that the engine could not send the request, because its
+        account, key or model is not valid.
 
         rows : lines of a file of results, each with its request hash (`key`) and its outcome, None if it is unreadable
         """
@@ -231,78 +236,83 @@ class _AnswerImport:
         return stored_keys
 
     def finish(self) -> ImportCounts:
-        """Record the names of the models that answered in the store, check the import, and return its counts.
+        """Check the import as a whole, and return its counts.
 
-        Call it once, after all rows were added and written.
+        The store gets the names of the models that gave the answers. Call this once, after all rows were added and written.
 
         Raises: JudgeError [import-rejected] if the engine rejected requests and answered none; InputError
         [import-other-plan] if no readable row answers a request of the plan; [import-nothing] if no row is readable.
         """
-        if self._early_rejections:  # they were not stored, because no answer followed
+        has_only_rejections = bool(self._early_rejections)  # the first answer would have removed them
+        if has_only_rejections:
             self._raise_rejected()
-        for table, served in zip(self._requests, self._served, strict=True):
-            self._store.remember_served(table.config.public(), served.new_names())
+        for table, answering_models in zip(self._request_tables, self._answering_models, strict=True):
+            self._store.add_response_models(table.config.public(), answering_models.list_new_names())
         self._check_rows_match_plan()
         return self._counts
 
     def _check_rows_match_plan(self) -> None:
         """Check that the imported files belong to the plan, after all of their rows have been counted.
 
-        A row is one line of a file of results. Single rows that are damaged or belong to other plans are ignored, but at least
-        one row must be readable and answer a request of this plan.
+        A row is one line of a file of results. Rows that are damaged or belong to another plan are ignored, provided that at
+        least one row answers a request of this plan.
 
         Raises: InputError [import-other-plan] if no readable row belongs to the plan; [import-nothing] if no row is readable.
         """
         counts = self._counts
         n_readable = counts.n_rows - counts.n_unreadable
-        are_all_unknown = counts.n_unknown == n_readable
-        if n_readable > 0 and are_all_unknown:
-            raise InputError(
-                f"None of the {counts.n_unknown:,} answers belongs to a request of this plan (keys "
-                f"{', '.join(counts.unknown_keys)} …). They belong to another plan, judge or prompt. Pass the config that was "
-                "exported.",
-                slug="import-other-plan",
-            )
         if n_readable == 0:
             raise InputError(
                 f"No answer can be read: got {format_count(counts.n_rows, 'row')}, each of them cut off or not a result. "
                 "Pass result lines of a Batch API (custom_id, response) or Parquet (request_hash, text).",
                 slug="import-nothing",
             )
+        if counts.n_unknown == n_readable:
+            raise InputError(
+                f"None of the {counts.n_unknown:,} answers belongs to a request of this plan (keys "
+                f"{', '.join(counts.unknown_keys)} …). They belong to another plan, judge or prompt. Pass the config that was "
+                "exported.",
+                slug="import-other-plan",
+            )
 
     def _iter_plan_rows(self, rows: Sequence[ResultLine]) -> Iterator[_PlanRow]:
-        """Yield the rows that answer a request of the plan, and count all others: rows that are unreadable or unknown.
+        """Yield the rows that answer a request of the plan, and count the other rows as unreadable or unknown.
 
-        A row is unreadable if it has no outcome, and unknown if its request hash is not one of the plan.
+        An unreadable row has no outcome. An unknown row has a request hash that is not in the plan.
         """
         readable_rows = [row for row in rows if row.outcome is not None]
+        outcomes = [row.outcome for row in rows if row.outcome is not None]
         self._counts.n_rows += len(rows)
         self._counts.n_unreadable += len(rows) - len(readable_rows)
 
         hashes = hashes_to_bytes([row.key for row in readable_rows])
-        requests = self._find_requests(hashes).tolist()
-        for row, request_hash, (judge, n_characters) in zip(readable_rows, _to_digits(hashes), requests, strict=True):
-            is_of_plan = judge >= 0
-            if is_of_plan and row.outcome is not None:
-                yield _PlanRow(request_hash, judge, n_characters, row.outcome)
+        request_hashes = _to_lower_hexadecimal(hashes)
+        judges, n_characters = self._find_requests(hashes).T.tolist()
+        for i, row in enumerate(readable_rows):
+            is_in_plan = judges[i] >= 0
+            if is_in_plan:
+                yield _PlanRow(request_hashes[i], judges[i], n_characters[i], outcomes[i])
             else:
                 self._count_unknown_row(row)
 
     def _find_requests(self, hashes: np.ndarray) -> np.ndarray:
         """Find the requests of the plan that have the given hashes, among the requests to all judges.
 
+        If a request is for several judges, it is counted for the first of them.
+
         hashes : bytes array S32, shape (n_rows,)
 
-        Returns an int array (n_rows, 2): the position of the first judge that the request is for, −1 if the plan does not have
-        the request; and the number of characters of the request.
+        Returns an int array (n_rows, 2). Its first column is the position of the judge, −1 if the plan does not have the request.
+        Its second column is the number of characters of the request.
         """
-        requests = np.full((len(hashes), 2), [-1, 0])
-        for judge, table in enumerate(self._requests):
-            positions = table.find(hashes)
-            is_of_judge = (positions >= 0) & (requests[:, 0] < 0)
-            requests[is_of_judge, 0] = judge
-            requests[is_of_judge, 1] = table.characters[positions[is_of_judge]]
-        return requests
+        judges = np.full(len(hashes), -1)
+        n_characters = np.zeros(len(hashes), dtype=np.int64)
+        for judge, table in enumerate(self._request_tables):
+            positions = table.find(hashes)  # −1 if the request is not for this judge
+            is_new_match = (positions >= 0) & (judges < 0)
+            judges[is_new_match] = judge
+            n_characters[is_new_match] = table.characters[positions[is_new_match]]
+        return np.column_stack([judges, n_characters])
 
     def _count_unknown_row(self, row: ResultLine) -> None:
         """Count a row that answers no request of the plan, and keep its key as an example if there are few."""
@@ -314,22 +324,23 @@ class _AnswerImport:
         """Check the token counts and the length of the answer in a row, and return the answer.
 
         If the answer is too long, an error is returned instead. If its token counts are not possible, they are set to 0, and
-        the answer is counted in `n_doubted`. A failure is returned unchanged.
+        the answer is counted in `n_impossible_usages`. A failure is returned unchanged.
         """
         if isinstance(row.outcome, CallError):
             return row.outcome
+        table = self._request_tables[row.judge]
         try:
-            # a character has up to four bytes, and the upper limit of the check has the factor `MAX_USAGE_FACTOR` = 4
-            completion, fault = check_usage(
+            # The number of bytes is not known. A character has one to four bytes, and the check allows for a factor of 4.
+            completion, usage_error = check_usage(
                 row.outcome,
                 n_bytes=row.n_characters,
-                n_messages=self._requests[row.judge].n_messages,
+                n_messages=table.n_messages,
                 answer_limit=self._answer_limits[row.judge],
             )
         except CallError as error:
             return error
-        if fault is not None:
-            self._counts.n_doubted += 1
+        if usage_error is not None:
+            self._counts.n_impossible_usages += 1
         return completion
 
     def _count_model(self, judge: int, completion: Completion) -> None:
@@ -337,7 +348,7 @@ class _AnswerImport:
         model = judge, completion.model, completion.fingerprint
         if model not in self._counted_models:
             self._counted_models.add(model)
-            self._served[judge].count([(completion, True)])
+            self._answering_models[judge].count([completion], [True])
 
     def _add_failures(self, failures: dict[str, Failure]) -> None:
         """Add failures to those that will be stored, except for rejections that the store has already.
@@ -377,7 +388,7 @@ class _AnswerImport:
         )
 
 
-def _to_digits(hashes: np.ndarray) -> list[str]:
+def _to_lower_hexadecimal(hashes: np.ndarray) -> list[str]:
     """Return request hashes, a bytes array S32, in lower-case hexadecimal digits, unlike the keys of some rows."""
     digits = hashes.tobytes().hex()
     n_digits = 2 * KEY_BYTES  # two digits per byte

@@ -31,14 +31,14 @@ from youden.judging.scheduler.calling import max_call_cost
 from youden.judging.scheduler.options import Batching
 from youden.judging.scheduler.outcomes import Outcomes
 from youden.judging.store.leases import Job, new_id
-from youden.judging.store.plan_answers import Call, look_up
+from youden.judging.store.plan_answers import Call, iter_call_lists
 from youden.text.sentences import format_count
 from youden.types import Completion
 
 
 @dataclass
 class _PolledBatch:
-    """A batch in progress, which is polled until its results are merged."""
+    """A batch in progress, which is polled until all of its results are stored."""
 
     job: Job
     """Record of the batch; once some of its results are stored, record of its requests without a result."""
@@ -46,7 +46,7 @@ class _PolledBatch:
     """Number of requests that were sent."""
     last_status: str = ""
     """Status that was reported last."""
-    unknown_since: float | None = None
+    failing_since: float | None = None
     """Monotonic time since which its state is unknown; None if the last poll succeeded."""
 
 
@@ -80,9 +80,9 @@ class BatchRunner:
         self._leases = BatchLeases(self._store, address=questions.address, model=questions.model)
         self._done = np.zeros(len(self._work), dtype=np.bool_)  # per trial: whether it has a final outcome
         self._failed_calls: dict[str, Call] = {}  # calls that failed in this run, by request hash
-        # Largest possible cost of the requests that `_iter_lines` has yielded and that no batch contains yet. It counts
-        # towards the cap in addition to the budget, which reserves only the costs of batches.
-        self._unreserved_usd = 0.0
+        # Largest possible cost of the request lines that are made and that no batch contains yet. It counts towards the cap in
+        # addition to the budget, which reserves only the costs of batches.
+        self._unsent_lines_usd = 0.0
         self._is_over_cap = False
 
     @property
@@ -127,14 +127,14 @@ class BatchRunner:
 
         Returns whether another round is needed, because some trials may have no outcome yet.
         """
-        self._leases.has_peer_lease = False
+        self._leases.waits_for_other_process = False
         jobs = await self._resume_batches()
         if not jobs and not self._stop.is_stopped:
             jobs = await self._send_batches()
 
         if jobs:
-            await self._poll_until_merged(jobs)
-        elif self._leases.has_peer_lease:
+            await self._poll_until_results_stored(jobs)
+        elif self._leases.waits_for_other_process:
             await self._batching.sleep(self._batching.poll)
         else:
             return False
@@ -175,65 +175,79 @@ class BatchRunner:
     async def _send_batches(self) -> list[Job]:
         """Send the requests that still need an outcome in one or more batches, as many as the cost cap allows.
 
-        If a batch cannot be started, the run ends, and no further batch is sent. The cost of a request counts towards the cap
-        from the time at which its line is made: first in `_unreserved_usd`, and then in the reservation of its batch.
+        If a batch cannot be started, the run ends, and no further batch is sent. A request counts towards the cap as soon as its
+        line is made: first in `_unsent_lines_usd`, to which `_iter_lines` adds it, and then in the reservation of its batch.
 
         Returns the records of the batches that were started.
         """
         self._is_over_cap = False
-        self._unreserved_usd = 0.0
+        self._unsent_lines_usd = 0.0
         jobs: list[Job] = []
         batches = split_lines(
             self._iter_lines(), max_requests=self._batching.max_requests, max_bytes=self._batching.max_bytes
         )
         for batch_lines in batches:
-            unsent_keys = self._leases.release_already_sent([line.key for line in batch_lines])
-            unsent_lines = [line for line in batch_lines if line.key in unsent_keys]
-            self._unreserved_usd -= math.fsum(line.usd for line in batch_lines)  # `_send_lines` reserves it
-            if not unsent_lines:
+            unsent_keys = self._leases.release_requests_sent_by_others([line.key for line in batch_lines])
+            lines_to_send = [line for line in batch_lines if line.key in unsent_keys]
+            self._unsent_lines_usd -= math.fsum(line.usd for line in batch_lines)
+            if not lines_to_send:
                 continue
 
-            job = await self._send_lines(unsent_lines)
+            job = await self._send_lines(lines_to_send)  # reserves the cost of these lines
             if job is None:
                 break
             jobs.append(job)
         return jobs
 
     def _iter_lines(self) -> Iterator[RequestLine]:
-        """Acquire leases on the requests to send, and yield their lines until the cost cap is reached.
+        """Make the lines of the requests to send, until the cost cap is reached.
 
-        The largest possible cost of each line is added to `_unreserved_usd`. At the cap, `_is_over_cap` is set.
+        The largest possible cost of each line is added to `_unsent_lines_usd`. If the cap does not allow a request,
+        `_is_over_cap` is set, and the leases are released on the requests that have no line.
         """
-        visited: set[str] = set()
-        for calls in look_up(self._work.iter_row_keys(), self._store, make_request=self._work.request):
-            calls_to_send = [call for call in calls if call.key not in visited and not self._end_without_sending(call)]
-            visited |= {call.key for call in calls_to_send}
-            leased_calls = self._leases.acquire(calls_to_send)
+        for leased_calls in self._iter_leased_calls():
             for position, call in enumerate(leased_calls):
                 max_usd = max_call_cost(self._config, call.request)
-                if not self._budget.can_reserve(self._unreserved_usd + max_usd):
+                is_affordable = self._budget.can_reserve(self._unsent_lines_usd + max_usd)
+                if not is_affordable:
                     self._is_over_cap = True
-                    self._leases.release([unsent.key for unsent in leased_calls[position:]])
+                    unsent_calls = leased_calls[position:]
+                    self._leases.release([unsent_call.key for unsent_call in unsent_calls])
                     return
-                self._unreserved_usd += max_usd
+                self._unsent_lines_usd += max_usd
                 yield make_request_line(call.key, call.request, usd=max_usd)
 
-    def _end_without_sending(self, call: Call) -> bool:
+    def _iter_leased_calls(self) -> Iterator[list[Call]]:
+        """Acquire leases on the requests that need an outcome, and yield their calls as a series of lists.
+
+        A request of several trials is yielded once. Requests that other processes have leased or answered are left out.
+        """
+        visited_keys: set[str] = set()
+        for calls in iter_call_lists(self._work.iter_row_keys(), self._store, make_request=self._work.request):
+            calls_to_send = []
+            for call in calls:
+                if call.key not in visited_keys and not self._end_if_outcome_known(call):
+                    visited_keys.add(call.key)
+                    calls_to_send.append(call)
+            yield self._leases.acquire(calls_to_send)
+
+    def _end_if_outcome_known(self, call: Call) -> bool:
         """End a call whose outcome is stored, or whose request is too long for the model; return whether the call ended.
 
-        With the option `retry_failed`, a rejection that was stored in an earlier run does not end a call, but a rejection in this
-        run does.
+        With the option `retry_failed`, the requests that were rejected in an earlier run are sent again. A rejection in this
+        run always ends the call.
         """
         rows = call.rows
         if self._done[rows[0]]:
             return True
 
-        has_failed_in_this_run = call.key in self._failed_calls
-        retry_failed = self._outcomes.retry_failed and not has_failed_in_this_run
-        outcome = call.final_outcome(self._work.is_answer, retry_failed=retry_failed)
-        if outcome is None and self._work.fits(call.request):
+        was_sent_in_this_run = call.key in self._failed_calls
+        ignores_stored_failure = self._outcomes.retry_failed and not was_sent_in_this_run
+        final_outcome = call.final_outcome(self._work.is_answer, retry_failed=ignores_stored_failure)
+        must_be_sent = final_outcome is None and self._work.fits(call.request)
+        if must_be_sent:
             return False
-        self._outcomes.record_stored(call, outcome)
+        self._outcomes.record_unsent(call, final_outcome)
         self._done[rows] = True
         return True
 
@@ -259,8 +273,9 @@ class BatchRunner:
     async def _start_batch(self, job: Job, *, maybe_started: bool) -> Job | None:
         """Start the batch of an uploaded file, and record its id.
 
-        If the provider reports an error, the run ends. If the provider may have started the batch in spite of the error, the
-        record of the batch stays in the store. The next run then finds the batch instead of sending its requests again.
+        If the provider reports an error, the run ends. After some errors, such as a timeout, the provider may have started the
+        batch all the same. Then the record of the batch stays in the store, so that the next run looks for the batch before it
+        sends the requests again.
 
         job : record of the batch, with the id of the file
         maybe_started : whether an earlier process may have started the batch already
@@ -270,15 +285,16 @@ class BatchRunner:
         """
         self._leases.check()
         try:
-            batch = await self._provider.start(job.file or "", maybe_started=maybe_started)
+            batch_id = await self._provider.start(job.file or "", maybe_started=maybe_started)
         except CallError as error:
-            if error.unbilled:
+            was_not_started = error.unbilled
+            if was_not_started:
                 self._end_run_before_start(job, error)
             else:
                 self._end_run(error, job)
             return None
-        self._report_message(f"batch {batch}: {format_count(len(job.keys), 'request')} sent")
-        return self._leases.record_batch_id(job, batch)
+        self._report_message(f"batch {batch_id}: {format_count(len(job.keys), 'request')} sent")
+        return self._leases.record_batch_id(job, batch_id)
 
     def _end_run_before_start(self, job: Job, error: CallError) -> None:
         """End the run because a batch was not started, delete its record, and release its reserved cost.
@@ -290,7 +306,7 @@ class BatchRunner:
         self._budget.settle(job.usd, 0.0)
         self._end_run(error, None)
 
-    async def _poll_until_merged(self, jobs: list[Job]) -> None:
+    async def _poll_until_results_stored(self, jobs: list[Job]) -> None:
         """Poll batches until all have ended and their results are stored.
 
         If the run has to stop, the method returns after the current round, in which each batch is polled once.
@@ -306,32 +322,33 @@ class BatchRunner:
     async def _poll_batch(self, batch: _PolledBatch) -> bool:
         """Ask the provider for the state of a batch once, and store the results if the batch has ended.
 
-        A failure of the provider is reported. A failure that lasts too long ends the run.
+        If the provider cannot be reached, the failure is shown to the user. A failure that lasts too long ends the run.
 
         batch : batch in progress; its record and its state are updated
 
         Returns whether all results are stored, so that the batch need not be polled again.
         """
-        files: list[bytes] = []
+        batch_id = batch.job.batch or ""
+        result_files: list[bytes] = []
         try:
-            state = await self._provider.status(batch.job.batch or "")
+            state = await self._provider.status(batch_id)
             if state.ended:
-                files = [await self._provider.fetch(file) for file in state.files]
+                result_files = [await self._provider.fetch(file_id) for file_id in state.files]
         except CallError as error:
-            self._on_poll_failure(batch, error)
+            self._report_poll_failure(batch, error)
             return False
 
         self._report_status(batch, state)
-        if state.ended:
-            return self._merge_results(batch, state, files)
-        batch.unknown_since = None
-        return False
+        if not state.ended:
+            batch.failing_since = None
+            return False
+        return self._store_results_and_check_missing(batch, state, result_files)
 
-    def _merge_results(self, batch: _PolledBatch, state: BatchState, files: list[bytes]) -> bool:
+    def _store_results_and_check_missing(self, batch: _PolledBatch, state: BatchState, files: list[bytes]) -> bool:
         """Store the results of a batch that has ended, and return whether all of its requests have a result now.
 
-        If results are missing, the poll of the batch counts as failed. The batch is then polled again, until `max_outage` seconds
-        have passed without a new result. The requests without a result stay in `batch.job`.
+        If results are missing, the batch is polled again, until `max_outage` seconds have passed without a new result. Then the
+        run ends, as after a provider that cannot be reached. `batch.job` then contains only the requests without a result.
 
         batch : the batch; its record and its state are updated
         state : final state of the batch, as the provider reports it
@@ -340,13 +357,13 @@ class BatchRunner:
         remaining_job = self._store_results(batch.job, state, files)
         if remaining_job is None:
             return True
-        has_stored_results = remaining_job is not batch.job
-        if has_stored_results:
+        has_new_results = remaining_job is not batch.job
+        if has_new_results:
             batch.job = remaining_job
-            batch.unknown_since = None  # the time limit for missing results begins again
+            batch.failing_since = None  # the time limit for missing results begins again
 
         reason = f"The provider reports '{state.status}', but {len(remaining_job.keys):,} results are missing."
-        self._on_poll_failure(batch, CallError(reason, kind="transient"))
+        self._report_poll_failure(batch, CallError(reason, kind="transient"))
         return False
 
     def _report_status(self, batch: _PolledBatch, state: BatchState) -> None:
@@ -356,7 +373,7 @@ class BatchRunner:
             batch.last_status = status
             self._report_message(f"batch {batch.job.batch}: {status}")
 
-    def _on_poll_failure(self, batch: _PolledBatch, error: CallError) -> None:
+    def _report_poll_failure(self, batch: _PolledBatch, error: CallError) -> None:
         """Report a failed poll; end the run if the failure is not transient, or lasts for `max_outage` seconds.
 
         batch : the batch; the time of the first failure is recorded in it
@@ -365,20 +382,20 @@ class BatchRunner:
         now = time.monotonic()
         if error.kind != "transient":
             self._end_run(error, batch.job)
-        elif batch.unknown_since is None:
-            batch.unknown_since = now
+        elif batch.failing_since is None:
+            batch.failing_since = now
             self._report_message(
                 f"batch {batch.job.batch}: its state is unknown ({error.reason}); it stays at the provider"
             )
-        elif now - batch.unknown_since >= self._config.max_outage:
+        elif now - batch.failing_since >= self._config.max_outage:
             self._end_run(error, batch.job)
 
     def _store_results(self, job: Job, state: BatchState, files: list[bytes]) -> Job | None:
         """Store the results of a batch that has ended, and delete its record from the store in the same transaction.
 
-        If some requests have no result yet, a record of these requests replaces the old one. The reserved cost of the batch is
-        replaced by the actual cost of the results. The end of the run is requested if the provider refused or cancelled the
-        batch.
+        If some requests have no result yet, a new record with only these requests is stored in its place. In the budget, the
+        actual cost of the results replaces their reserved cost. The end of the run is requested if the provider refused or
+        cancelled the batch.
 
         job : record of the batch
         state : final state of the batch, as the provider reports it
@@ -392,17 +409,18 @@ class BatchRunner:
             return job
 
         max_usd, spent_usd = self._store_outcomes(outcomes)
-        remaining_job = None
-        if missing_keys:
-            remaining_job = replace(job, keys=tuple(missing_keys), usd=job.usd - max_usd, id=new_id())
+        if not missing_keys:
+            self._leases.replace_record(job, None)
+            self._store.flush()
+            self._budget.settle(job.usd, spent_usd)
+            self._end_run_if_not_completed(job, state, outcomes)
+            return None
+
+        remaining_job = replace(job, keys=tuple(missing_keys), usd=job.usd - max_usd, id=new_id())
         self._leases.replace_record(job, remaining_job)
         self._store.flush()
-
-        if remaining_job is not None:
-            self._budget.reserve_unconditionally(remaining_job.usd)
+        self._budget.reserve_unconditionally(remaining_job.usd)
         self._budget.settle(job.usd, spent_usd)
-        if remaining_job is None:
-            self._end_run_if_not_completed(job, state, outcomes)
         return remaining_job
 
     def _end_run_if_not_completed(
@@ -421,12 +439,12 @@ class BatchRunner:
             self._stop.request_stop_with_error(batch_cancelled_error(job, n_unanswered=n_unanswered))
 
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
-        """Store the outcomes of requests, and compute their costs.
+        """Store the outcomes of the requests of a batch, and sum their costs.
 
         A batch that an earlier process left may also contain requests that this plan does not need. Of these requests, answers
         are stored and failures are ignored.
 
-        outcomes : outcome by request hash
+        outcomes : answer or failure of each request, by its hash
 
         Returns two sums in USD: the largest possible cost of the requests of this plan, and the actual cost of all requests.
         """
@@ -438,17 +456,20 @@ class BatchRunner:
 
         # answers come first: they show that the server works, so the requests are at fault for the failures
         answers_first = sorted(outcomes.items(), key=lambda entry: isinstance(entry[1], CallError))
-        max_costs, costs = [], []
+        max_costs, actual_costs = [], []
         for key, outcome in answers_first:
             if key in rows_by_key:
-                new_call = Call(key, rows_by_key[key], stored_outcomes.get(key), self._work.request)
-                call = self._failed_calls.get(key, new_call)  # a call that failed before keeps its cost and attempts
+                call = self._failed_calls.get(key)  # a call that failed before keeps its cost and attempts
+                if call is None:
+                    call = Call(key, rows_by_key[key], stored_outcomes.get(key), self._work.request)
                 max_cost = max_call_cost(self._config, call.request)
                 max_costs.append(max_cost)
-                costs.append(self._store_outcome(call, outcome, max_cost=max_cost))
+                actual_cost = self._store_outcome(call, outcome, max_cost=max_cost)
+                actual_costs.append(actual_cost)
             elif isinstance(outcome, Completion):
-                costs.append(self._store_answer_of_other_plan(key, outcome))
-        return math.fsum(max_costs), math.fsum(costs)
+                actual_cost = self._store_answer_of_other_plan(key, outcome)
+                actual_costs.append(actual_cost)
+        return math.fsum(max_costs), math.fsum(actual_costs)
 
     def _find_rows(self, outcomes: Mapping[str, Completion | CallError]) -> dict[str, list[int]]:
         """Find the rows of this plan that wait for outcomes, by request hash. The leases are renewed meanwhile."""
@@ -497,8 +518,9 @@ class BatchRunner:
     ) -> tuple[Completion | CallError, float]:
         """Check the outcome of a call against the limits of its request, and compute its cost.
 
-        The cost of an answer follows from the numbers of tokens that the provider reports. The largest possible cost is booked if
-        these numbers are missing or not credible, if the answer is too long, or if the provider may bill a failed call.
+        The cost of an answer follows from the numbers of tokens that the provider reports. The largest possible cost is returned
+        if these numbers are missing or impossible for the request, if the answer is too long, or if the provider may bill a
+        failed call.
 
         outcome : answer or failure that the provider reports
         max_cost : largest possible cost of the call in USD
@@ -511,14 +533,15 @@ class BatchRunner:
             return failure, cost_of_failure
 
         try:
-            checked, fault = check_usage_for(outcome, call.request, answer_limit=self._config.answer_limit)
+            completion, usage_error = check_usage_for(outcome, call.request, answer_limit=self._config.answer_limit)
         except CallError as error:
             return error, max_cost
 
-        if checked.tokens_in == 0 and checked.tokens_out == 0:
-            self._budget.record_unreported(self._config.name, max_cost, fault)
-            return checked, max_cost
-        return checked, call_cost(self._config, checked.tokens_in, checked.tokens_out)
+        has_usage = completion.tokens_in > 0 or completion.tokens_out > 0
+        if not has_usage:
+            self._budget.record_unreported(self._config.name, max_cost, usage_error)
+            return completion, max_cost
+        return completion, call_cost(self._config, completion.tokens_in, completion.tokens_out)
 
     def _end_run(self, error: CallError, job: Job | None) -> None:
         """End the run because of a failure; `job` is the record of the batch, or None if it was not started."""

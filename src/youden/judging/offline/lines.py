@@ -12,15 +12,15 @@ from youden.judging.call.account_errors import ErrorParts, parse_error_parts
 from youden.judging.call.connection import make_request_body
 from youden.judging.call.failures import CallError, make_http_error, to_text
 from youden.judging.call.reply import parse_completion
-from youden.judging.call.reply_errors import error_from_codes, object_or_empty
+from youden.judging.call.reply_errors import make_error_from_codes, object_or_empty
 from youden.text.json_text import parse_json
 from youden.types import Completion, Request
 
 ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 
 
-_MAX_REMEMBERED = 4096
-_MAX_REMEMBERED_BYTES = 2000
+_MAX_CACHED_ANSWERS = 4096
+_MAX_CACHED_BYTES = 2000
 _MAX_TEXT = 200
 """Longest line and longest answer that are remembered. Most judges answer with one word, so that most lines repeat."""
 
@@ -91,13 +91,13 @@ class LineReader:
     """Reads result lines. Lines that differ only in ids and times are checked once."""
 
     def __init__(self) -> None:
-        self._remembered: dict[object, Completion] = {}
+        self._cached_answers: dict[object, Completion] = {}  # by the content of their lines
 
     def read(self, line: bytes) -> ResultLine:
         """Read a line of a result file: the request hash, which is the `custom_id` of the line, and the outcome of the request.
 
-        The outcome is an answer or an error. Many lines have the same content except for their ids. The outcome of a short line
-        is therefore remembered by its content without ids, so that an equal line is not parsed again.
+        The outcome is an answer or an error. Many lines have the same content except for their ids. The answers of short lines
+        are therefore kept in a cache. A later line with the same content gets the cached answer, without being checked again.
 
         line : the line, which may be damaged
 
@@ -111,17 +111,21 @@ class LineReader:
         if not isinstance(result, dict):
             return ResultLine(None, None)
 
-        is_remembered = len(line) <= _MAX_REMEMBERED_BYTES and b"NaN" not in line and b"Infinity" not in line
-        content = _content_without_ids(result) if is_remembered else None
-        outcome: Completion | CallError | None = self._remembered.get(content)
-        if outcome is None:
-            outcome = parse_outcome(result)
-            if content is not None:
-                cache_outcome(self._remembered, content, outcome)
-        return ResultLine(result.get("custom_id"), outcome)
+        custom_id = result.get("custom_id")
+
+        is_cacheable = len(line) <= _MAX_CACHED_BYTES and b"NaN" not in line and b"Infinity" not in line
+        content = _encode_without_ids(result) if is_cacheable else None
+        cached_answer = self._cached_answers.get(content)
+        if cached_answer is not None:
+            return ResultLine(custom_id, cached_answer)
+
+        outcome = parse_outcome(result)
+        if content is not None:
+            cache_outcome(self._cached_answers, content, outcome)
+        return ResultLine(custom_id, outcome)
 
 
-def _content_without_ids(result: Mapping[str, Any]) -> bytes | None:
+def _encode_without_ids(result: Mapping[str, Any]) -> bytes | None:
     """Return, as JSON, the parts of a result line that determine its outcome: status, error, and the reply without its ids.
 
     result : the parsed line, without NaN and infinity, which JSON cannot represent
@@ -142,34 +146,33 @@ def cache_outcome(cache: dict[object, Completion], content: object, outcome: Com
     cache : answers by the content of their rows
     content : content of the row, which is hashable
     """
-    if isinstance(outcome, Completion) and len(outcome.text) <= _MAX_TEXT and len(cache) < _MAX_REMEMBERED:
+    if isinstance(outcome, Completion) and len(outcome.text) <= _MAX_TEXT and len(cache) < _MAX_CACHED_ANSWERS:
         cache[content] = outcome
 
 
 def parse_outcome(result: Mapping[str, Any]) -> Completion | CallError | None:
     """Return the answer or the error in a result line; None if the line has neither.
 
-    An error is the field `error` of the line, or a response with a status other than 2xx. A request that failed in this way costs
-    nothing.
+    A line has a response with an HTTP status, or an error, or both. It contains an answer if the status is a success (2xx).
+    Any other status is an error, and so is the field `error` of a line without a status.
     """
     response = object_or_empty(result.get("response"))
     status = response.get("status_code")
     body = response.get("body")
+    line_error = object_or_empty(result.get("error"))
+
     if isinstance(status, int) and 200 <= status < 300:
         try:
             return parse_completion(body, seconds=0.0)
         except CallError as error:
             return error
-
-    line_error = object_or_empty(result.get("error"))
-    error_parts = parse_error_parts(line_error or body)
     if isinstance(status, int):
-        return _make_status_error(status, error_parts)
-    if not line_error:
-        return None
-    failure = error_from_codes(error_parts, prefix="The line is an error")
-    failure.unbilled = True
-    return failure
+        return _make_status_error(status, parse_error_parts(line_error or body))
+    if line_error:
+        failure = make_error_from_codes(parse_error_parts(line_error), prefix="The line is an error")
+        failure.unbilled = True  # the request was not answered
+        return failure
+    return None
 
 
 def _make_status_error(status: int, error_parts: ErrorParts) -> CallError:

@@ -209,16 +209,18 @@ class CassetteBackend(Backend):
         Raises
         ------
         CallError
-            If the call fails, or if a failure is recorded; a recorded failure is not retried.
+            If the call fails, or if the cassette contains a failure of this request. Its kind is then "rejected", so that the
+            request is not sent again.
         ReplayMissError
             [cassette-miss] if the request is not recorded and may not be sent.
         """
-        canonical = canonical_request(request, address=self._address)
-        entry = self._recorder.entries.get(hash_request(canonical))
+        request_fields = canonical_request(request, address=self._address)
+        entry = self._recorder.entries.get(hash_request(request_fields))
         if entry is None and self._recorder.is_recording:
-            return await super().open().answer(request)
+            sending_judge = super().open()
+            return await sending_judge.answer(request)
         if entry is None:
-            raise self._make_miss_error(orjson.loads(orjson.dumps(canonical)))
+            raise self._make_miss_error(request_fields)
 
         self._recorder.n_played += 1
         if isinstance(entry.outcome, Failure):
@@ -227,14 +229,15 @@ class CassetteBackend(Backend):
 
     def _record_outcome(self, request: Request, outcome: Completion | Failure) -> None:
         """Add the outcome of a request to the cassette."""
-        canonical = canonical_request(request, address=self._address)
-        self._recorder.record(canonical, outcome, judge=self._judge_config)
+        request_fields = canonical_request(request, address=self._address)
+        self._recorder.record(request_fields, outcome, judge=self._judge_config)
 
-    def _make_miss_error(self, request: Mapping[str, Any]) -> ReplayMissError:
-        """Make the error for a request, in its canonical form, that is not in the cassette."""
+    def _make_miss_error(self, request_fields: Mapping[str, object]) -> ReplayMissError:
+        """Make the error for a request that is not in the cassette. request_fields: canonical form of the request."""
+        fields_in_json = orjson.loads(orjson.dumps(request_fields))  # in the types of recorded requests
         return ReplayMissError(
             f"The cassette {self._recorder.path} has no answer to a request of {self.name}. "
-            f"{format_difference(request, self._recorder.entries)}\n"
+            f"{format_difference(fields_in_json, self._recorder.entries)}\n"
             "Correct what changed, or record the request with mode 'new' ('all' records all requests again).",
             slug="cassette-miss",
         )
@@ -253,23 +256,20 @@ def format_difference(request: Mapping[str, Any], entries: Mapping[str, Entry]) 
     Returns
     -------
     str
-        A sentence, followed by the lines of the diff. There is no diff if the cassette is empty, or if the same request is
-        recorded with another `replicate` (number of the repetition).
+        A sentence, followed by the lines of the diff. There is no diff if the cassette is empty. There is none, either, if the
+        cassette contains the same request for another repetition of the trial (`replicate`).
     """
     if not entries:
         return "The cassette is empty."
     redacted_request = {**request, "messages": redacted_messages(request["messages"])}
-    lines = _to_lines(request)
-    redacted_lines = _to_lines(redacted_request)
+    lines = _format_lines(request)
+    redacted_lines = _format_lines(redacted_request)
     nearest = _find_nearest_entry(entries, lines, redacted_lines)
-    diff = difflib.unified_diff(
-        _to_lines(nearest.request),
-        redacted_lines if nearest.redacted else lines,
-        "nearest recorded",
-        "requested",
-        n=1,
-        lineterm="",
-    )
+
+    # a redacted entry has hashes in place of texts, so the request is compared in this form, too
+    requested_lines = redacted_lines if nearest.redacted else lines
+    recorded_lines = _format_lines(nearest.request)
+    diff = difflib.unified_diff(recorded_lines, requested_lines, "nearest recorded", "requested", n=1, lineterm="")
     diff_lines = list(diff)
     if not diff_lines:
         return "The same request is recorded for another replicate only."
@@ -284,7 +284,7 @@ def _find_nearest_entry(entries: Mapping[str, Entry], lines: list[str], redacted
     If several entries are equally similar, the one with the smallest request hash is returned.
 
     entries : entries by request hash, at least one
-    lines : the request as lines (`_to_lines`)
+    lines : the request as lines (`_format_lines`)
     redacted_lines : the same with hashes in place of texts, for comparison with redacted entries
     """
     plain_set, redacted_set = set(lines), set(redacted_lines)
@@ -292,16 +292,16 @@ def _find_nearest_entry(entries: Mapping[str, Entry], lines: list[str], redacted
     similarities = []
     for entry in sorted_entries:
         requested_lines = redacted_set if entry.redacted else plain_set
-        recorded_lines = set(_to_lines(entry.request))
+        recorded_lines = set(_format_lines(entry.request))
         similarities.append(_compute_similarity(recorded_lines, requested_lines))
     return sorted_entries[similarities.index(max(similarities))]
 
 
-def _to_lines(request: Mapping[str, Any]) -> list[str]:
-    """Format a request as lines, for comparison with other requests.
+def _format_lines(request: Mapping[str, Any]) -> list[str]:
+    """Format a request as lines of text, for a comparison with other requests.
 
-    The number of the replicate is left out. The tags around texts contain hexadecimal digits (the fence), which are replaced by
-    `…`.
+    What differs between equal questions is left out: the number of the replicate, and the hexadecimal digits in the tags around
+    the texts, which are replaced by `…`.
 
     request : canonical form, with the fields `base_url`, `model`, `parameters` (a mapping) and `messages`. Each message is a
         mapping with `role` and `content`. A redacted message has `sha256`, the hash of its text, in place of `content`.

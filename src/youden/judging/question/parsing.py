@@ -179,15 +179,15 @@ MARK = "\n[…]\n"
 def truncate_texts(first: str, second: str, *, max_characters: int, policy: Truncation) -> tuple[str, str]:
     """Truncate two texts so that together they have at most a given number of characters.
 
-    Each text may have half of the characters. If one text is shorter, the other one may have the rest.
+    Each text may have half of the characters. If one text needs less than its half, the other text may have the rest.
 
     Parameters
     ----------
     first, second : str
-        The texts.
+        Texts of a trial, in the order in which the judge sees them.
     max_characters : int
-        Maximum number of characters of both texts together, `MARK` included. A text that may have fewer characters than
-        `MARK` becomes `MARK` alone, even if that exceeds the maximum.
+        Maximum number of characters of both texts together, `MARK` included. If the share of a long text is shorter than
+        `MARK`, the text becomes `MARK` alone, even if that exceeds the maximum.
     policy : {"refuse", "middle", "end"}
         Part of a long text that is replaced by `MARK`; "refuse" returns the texts unchanged.
 
@@ -205,10 +205,11 @@ def truncate_texts(first: str, second: str, *, max_characters: int, policy: Trun
         return first, second
 
     half = max_characters // 2
-    unused_by_second = max_characters - len(second)
-    n_first = min(len(first), max(half, unused_by_second))
-    n_second = max_characters - n_first
-    return _truncate_text(first, n_first, policy), _truncate_text(second, n_second, policy)
+    left_by_second = max_characters - len(second)  # less than half if the second text is long
+    max_first = max(half, left_by_second)
+    n_first = min(len(first), max_first)
+    max_second = max_characters - n_first
+    return _truncate_text(first, max_first, policy), _truncate_text(second, max_second, policy)
 
 
 def _truncate_text(text: str, max_characters: int, policy: Truncation) -> str:
@@ -302,16 +303,26 @@ def read_answer(
     if probabilities is None:
         return make_missing_reading("unparsed")
 
-    # After reasoning, the log-probabilities may be those of the first token of the reasoning. Otherwise, tokens that are no
-    # label are ignored, because the server may have excluded them from the answer.
-    considered_tokens = completion.top_logprobs
-    if not has_reasoning:
-        considered_tokens = tuple(pair for pair in considered_tokens if find_unique_label(pair[0], labels) is not None)
-    may_differ = is_sampled and not has_reasoning
-    if not may_differ and not _is_likeliest_label(label, considered_tokens, labels):
-        return make_missing_reading("unparsed")
+    may_differ_from_likeliest = is_sampled and not has_reasoning
+    if not may_differ_from_likeliest:
+        tokens = _select_comparable_tokens(completion.top_logprobs, labels, has_reasoning=has_reasoning)
+        if not _is_likeliest_label(label, tokens, labels):
+            return make_missing_reading("unparsed")
     expected_grade = math.fsum(probability * prompt.labels[name] for name, probability in probabilities.items())
     return _make_reading(label, prompt, answer=expected_grade)
+
+
+def _select_comparable_tokens(
+    top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str], *, has_reasoning: bool
+) -> Sequence[tuple[str, float]]:
+    """Return the tokens, with their log-probabilities, among which the label of an answer should be the likeliest.
+
+    Tokens that are no label are left out, because the server may have excluded them from the answer. After reasoning, however,
+    all tokens are returned: the log-probabilities may then be those of the first token of the reasoning.
+    """
+    if has_reasoning:
+        return top_logprobs
+    return [(token, logprob) for token, logprob in top_logprobs if find_unique_label(token, labels) is not None]
 
 
 def _make_reading(label: str, prompt: Prompt, *, answer: float | None = None) -> Reading:
@@ -401,23 +412,31 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
         return occurring_labels.pop()
 
     lines = [line for line in normalized_text.splitlines() if _SURROUNDING_MARKS.sub("", line)]
-    first_and_last_lines = (*lines[:1], *lines[-1:])
-    labels_of_lines = {_parse_label(line, choices) for line in first_and_last_lines}
-    labels_of_lines.discard(None)
-    return labels_of_lines.pop() if len(labels_of_lines) == 1 else None
+    if not lines:
+        return None
+    label_of_first_line = _parse_label(lines[0], choices)  # None if the line contains other words
+    label_of_last_line = _parse_label(lines[-1], choices)
+    if label_of_first_line is None or label_of_last_line is None:
+        return label_of_first_line or label_of_last_line
+    return label_of_first_line if label_of_first_line == label_of_last_line else None
 
 
 def _iter_labels(text: str, labels: tuple[str, ...]) -> Iterator[str]:
-    """Yield the labels that occur as whole words in a text with normalized characters."""
+    """Yield the labels that occur as whole words in a text.
+
+    text : text whose characters are normalized (`_normalize_characters`)
+    labels : labels that may be answered
+    """
     for match in _compile_label_pattern(labels).finditer(text):
-        group_name = match.lastgroup  # "l" and the position of the label; None for a number that is not a label
+        group_name = match.lastgroup  # "label" and the position of the label; None for a number that is not a label
         if group_name is None:
             continue
         follows_mark = _is_combining_mark(text, match.start() - 1)
         precedes_mark = _is_combining_mark(text, match.end())
         is_part_of_word = follows_mark or precedes_mark
         if not is_part_of_word:
-            yield labels[int(group_name.removeprefix("l"))]
+            position = int(group_name.removeprefix("label"))
+            yield labels[position]
 
 
 @lru_cache(maxsize=256)
@@ -474,20 +493,21 @@ def _normalize_and_trim(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _compile_label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """Compile a pattern that matches labels as whole words. The label with position 3 is matched by the group `l3`.
+    """Compile a pattern that matches labels as whole words. The label at position 3 is matched by the group `label3`.
 
-    If several labels match, the longest one is taken. A number that is not a label, such as 0.5 or -1, is matched without
-    a group, so that no part of it is taken for a label.
+    If several labels match, the longest one is taken. The pattern also matches numbers that are not labels, such as 0.5 or
+    -1, but by no group. A label within such a number, such as the label 5 in 0.5, is therefore not found.
     """
     groups = []
     for label in sorted(labels, key=len, reverse=True):
+        position = labels.index(label)
         words = map(re.escape, _normalize_characters(label).split())
         words_pattern = r"\s+".join(words)
-        groups.append(f"(?P<l{labels.index(label)}>{words_pattern})")
+        groups.append(f"(?P<label{position}>{words_pattern})")
     any_label = "|".join(groups)
 
     word_start, word_end = r"(?<!\w)", r"(?!\w)"
-    no_decimals = r"(?!(?<=\d)[.,]\d)"  # after a label that ends with a digit: the label 1 is not in 1.5
-    label_pattern = f"(?:{any_label}){word_end}{no_decimals}"
+    has_no_decimals = r"(?!(?<=\d)[.,]\d)"  # the label 1 does not match at the beginning of 1.5
+    label_pattern = f"(?:{any_label}){word_end}{has_no_decimals}"
     number_pattern = rf"-?\d+(?:[.,]\d+)*{word_end}"
     return re.compile(f"{word_start}(?:{label_pattern}|{number_pattern})", re.IGNORECASE)

@@ -106,8 +106,8 @@ class Prompt:
         Parameters
         ----------
         values : mapping of str to str
-            Text by placeholder: "first", "second" and "task" with the tags around them, and "fence", the part of these tags
-            that no text contains.
+            Text for each placeholder. The texts for "first", "second" and "task" include the tags around them. The text for
+            "fence" is a part of these tags that occurs in none of the texts.
         hint : str, optional
             Text that is appended to the question without a separator.
 
@@ -122,8 +122,8 @@ class Prompt:
             If the text of a placeholder is missing.
         """
         filled_parts = []
-        for part, is_placeholder in self._template_parts:
-            filled_parts.append(values[part] if is_placeholder else part)
+        for text_or_name, is_placeholder in self._template_parts:
+            filled_parts.append(values[text_or_name] if is_placeholder else text_or_name)
         user_message = Message("user", "".join(filled_parts) + hint)
 
         if self.system is None:
@@ -254,7 +254,7 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
                 f"The prompt {location} has no front matter. Begin it with '---', `labels`, `yes_threshold` and `parser`, '---'.",
                 slug="prompt-front-matter",
             )
-        head = _FrontMatter.model_validate(parts.head)
+        front_matter = _FrontMatter.model_validate(parts.head)
     except YamlError as error:
         raise ConfigError(
             f"The front matter of {location} is not valid YAML: {error}. Write one `key: value` per line.",
@@ -266,17 +266,17 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
             "Set `labels` (answer: grade, in quotes), `yes_threshold`, `parser: label/1` and optionally `question` and `system`.",
             slug="prompt-front-matter",
         ) from None
-    _check_labels(head, location)
+    _check_labels(front_matter, location)
     _check_placeholders(parts.body, location)
     return Prompt(
         name=name,
         template=parts.body.strip(),
-        system=head.system,
-        labels=head.labels,
-        yes_threshold=head.yes_threshold,
-        parser=head.parser,
+        system=front_matter.system,
+        labels=front_matter.labels,
+        yes_threshold=front_matter.yes_threshold,
+        parser=front_matter.parser,
         digest=hashlib.sha256(text.encode()).hexdigest(),
-        question=head.question,
+        question=front_matter.question,
     )
 
 
@@ -289,28 +289,34 @@ def _list_prompts(folder: Path) -> str:
     return names
 
 
-def _check_labels(head: _FrontMatter, location: str) -> None:
-    """Check that grades are in [0, 1], that labels differ, and that at least one label means yes and at least one means no.
+def _check_labels(front_matter: _FrontMatter, location: str) -> None:
+    """Check the labels of a prompt, which are the possible answers, and their grades.
 
-    head : front matter of the prompt's file
+    The grades must be in [0, 1]. The labels must differ. At least one label must mean yes (its grade reaches the threshold),
+    and at least one must mean no.
+
+    front_matter : YAML keys at the beginning of the prompt's file
     location : path of the file, for errors
 
     Raises: ConfigError [prompt-labels].
     """
-    grades = head.labels.values()
+    grade_by_label = front_matter.labels
+    threshold = front_matter.yes_threshold
+    grades = grade_by_label.values()
     if not all(0 <= grade <= 1 for grade in grades):
         raise ConfigError(
-            f"A grade in {location} is outside [0, 1]: got {head.labels}. Set grades from 0 to 1.", slug="prompt-labels"
-        )
-    distinct_labels = {label.strip().casefold() for label in head.labels} - {""}
-    if len(distinct_labels) < len(head.labels):
-        raise ConfigError(
-            f"The labels in {location} must be different and not empty: got {head.labels}. Set other labels.",
+            f"A grade in {location} is outside [0, 1]: got {grade_by_label}. Set grades from 0 to 1.",
             slug="prompt-labels",
         )
-    if max(grades) < head.yes_threshold or min(grades) >= head.yes_threshold:
+    distinct_labels = {label.strip().casefold() for label in grade_by_label} - {""}
+    if len(distinct_labels) < len(grade_by_label):
         raise ConfigError(
-            f"All labels in {location} are on one side of yes_threshold = {head.yes_threshold}: got {head.labels}. "
+            f"The labels in {location} must be different and not empty: got {grade_by_label}. Set other labels.",
+            slug="prompt-labels",
+        )
+    if max(grades) < threshold or min(grades) >= threshold:
+        raise ConfigError(
+            f"All labels in {location} are on one side of yes_threshold = {threshold}: got {grade_by_label}. "
             "Set yes_threshold so that one label is a yes and one is a no.",
             slug="prompt-labels",
         )
@@ -326,13 +332,15 @@ def _check_placeholders(template: str, location: str) -> None:
     """
     names = _PLACEHOLDER.findall(template)
     unknown_names = sorted(set(names) - set(_PLACEHOLDER_NAMES))
-    miscounted = ["{{" + name + "}}" for name in ("first", "second") if names.count(name) != 1]
+    names_with_wrong_count = [name for name in ("first", "second") if names.count(name) != 1]
     if names.count("task") > 1:
-        miscounted.append("{{task}}")
+        names_with_wrong_count.append("task")
+
     if unknown_names:
         problem = f"unknown: {', '.join(unknown_names)}"
-    elif miscounted:
-        problem = f"not exactly once: {', '.join(miscounted)}"
+    elif names_with_wrong_count:
+        placeholders = ", ".join("{{" + name + "}}" for name in names_with_wrong_count)
+        problem = f"not exactly once: {placeholders}"
     else:
         return
     raise ConfigError(

@@ -65,9 +65,9 @@ class Questions:
     """Number of tokens of the context window that are reserved for the answer."""
 
     def request(self, plan: Plan, row: int) -> Request:
-        """Build the request for a trial, with its texts truncated if they exceed the context window of the model.
+        """Build the request for a trial: the question about the two texts of the trial.
 
-        With the policy "refuse" of `truncate`, no text is changed.
+        If the texts are too long for the context window of the model, they are truncated as `truncate` defines.
 
         Parameters
         ----------
@@ -86,18 +86,20 @@ class Questions:
         InputError
             [plan-missing-text]: if the pool has no response for the trial.
         """
-        item = plan.item.item(row)
+        first_item = plan.item.item(row)
         other_item = plan.other_item.item(row)
-        second_item = item if other_item < 0 else other_item
-        first_rows, second_rows = plan.text_rows
+        second_item = first_item if other_item < 0 else other_item  # −1: both texts respond to the same item
+
+        first_text_rows, second_text_rows = plan.text_rows
         texts = plan.pool.all_texts
-        first = texts.item(first_rows.item(row), item)
-        second = texts.item(second_rows.item(row), second_item)
-        if first is None or second is None:
+        first_text = texts.item(first_text_rows.item(row), first_item)
+        second_text = texts.item(second_text_rows.item(row), second_item)
+        if first_text is None or second_text is None:
             raise _make_missing_text_error(plan, row)
-        return self.request_for_texts(
-            first, second, task=self._get_task(plan, item), replicate=plan.replicate.item(row)
-        )
+
+        task = self._get_task(plan, first_item)
+        replicate = plan.replicate.item(row)
+        return self.request_for_texts(first_text, second_text, task=task, replicate=replicate)
 
     def _get_task(self, plan: Plan, item: int) -> str:
         """Return the prompt of an item if the question shows it; else an empty text."""
@@ -356,6 +358,14 @@ def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[R
     max_characters, n_items = questions.max_text_characters, plan.n_items
     first_rows, second_rows = plan.text_rows
 
+    def encode_text(position: int, row: int) -> _EncodedText:
+        """Encode a text that the trial at `row` needs, unless it was encoded for an earlier trial."""
+        text = encoded_texts.get(position)
+        if text is None:
+            text = _encode_text(plan, row, divmod(position, n_items))
+            encoded_texts[position] = text
+        return text
+
     for chunk_start in range(start, len(plan), TRIALS_PER_CHUNK):
         encoded_texts.clear()
         chunk = slice(chunk_start, chunk_start + TRIALS_PER_CHUNK)
@@ -366,25 +376,17 @@ def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[R
 
         columns = first_positions.tolist(), second_positions.tolist(), plan.replicate[chunk].tolist()
         for row, (first_position, second_position, replicate) in enumerate(zip(*columns, strict=True), chunk_start):
-            first = encoded_texts.get(first_position)
-            if first is None:
-                first = _encode_text(plan, row, divmod(first_position, n_items))
-                encoded_texts[first_position] = first
-            second = encoded_texts.get(second_position)
-            if second is None:
-                second = _encode_text(plan, row, divmod(second_position, n_items))
-                encoded_texts[second_position] = second
-
-            needs_truncation = (
-                max_characters is not None and first.n_pool_characters + second.n_pool_characters > max_characters
-            )
+            first = encode_text(first_position, row)
+            second = encode_text(second_position, row)
+            n_characters = first.n_pool_characters + second.n_pool_characters
+            needs_truncation = max_characters is not None and n_characters > max_characters
             if needs_truncation:
                 yield row, questions.key(questions.request(plan, row))
                 continue
-            template = templates.get(replicate)
-            if template is None:
-                template = templates[replicate] = _Template(questions, replicate)
-            yield row, template.key(first, second)
+
+            if replicate not in templates:
+                templates[replicate] = _Template(questions, replicate)
+            yield row, templates[replicate].key(first, second)
 
 
 class _EncodedText(NamedTuple):

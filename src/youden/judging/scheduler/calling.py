@@ -51,7 +51,7 @@ class Caller:
         self.has_leases: Callable[[], bool] = lambda: True
         self._typical_usage = TypicalUsage()
         self._answer_limit = config.answer_limit
-        self._rate_limit_waits: set[asyncio.Timeout] = set()
+        self._rate_limit_timeouts: set[asyncio.Timeout] = set()
         limits = (config.requests_per_minute, config.tokens_per_minute) if backend.live else (None, None)
         self.rate_limiter = RateLimiter(*limits)
 
@@ -59,7 +59,7 @@ class Caller:
         """Send no more calls, and wake all calls that wait to be sent."""
         self.is_stopped = True
         self.breaker.wake_waiters()
-        for timeout in self._rate_limit_waits:
+        for timeout in self._rate_limit_timeouts:
             timeout.reschedule(0)
 
     def divide_limits(self, n_workers: int) -> None:
@@ -76,7 +76,7 @@ class Caller:
         Parameters
         ----------
         call : Call
-            Its `last_usd` is set to the cost of this attempt, which is added to its `usd`.
+            Its `last_attempt_usd` is set to the cost of this attempt, which is added to its `usd`.
 
         Raises
         ------
@@ -85,7 +85,7 @@ class Caller:
         OutOfMoneyError
             If the cap does not allow the call; nothing was sent.
         """
-        call.last_usd = 0.0
+        call.last_attempt_usd = 0.0
         n_bytes = count_request_bytes(call.request)
         n_messages = len(call.request.messages)
         max_tokens_in = max_request_tokens(n_bytes, n_messages)
@@ -99,16 +99,15 @@ class Caller:
             estimated_tokens = await self._wait_for_rate_limit(call.request)
             spent = max_cost  # from here on, the server may charge the call
             reply = await with_timeout(self.config.timeout, self.backend.open().answer(call.request))
-            completion, fault = check_usage(
+            completion, usage_error = check_usage(
                 reply, n_bytes=n_bytes, n_messages=n_messages, answer_limit=self._answer_limit
             )
-            tokens_in, tokens_out = completion.tokens_in, completion.tokens_out
-            if tokens_in or tokens_out:
-                spent = call_cost(self.config, tokens_in, tokens_out)
-                self._typical_usage.observe(tokens_in, tokens_out, max_tokens_in=max_tokens_in)
-                self.rate_limiter.settle(estimated_tokens, tokens_in + tokens_out)
+            has_usage = completion.tokens_in > 0 or completion.tokens_out > 0
+            if has_usage:
+                spent = call_cost(self.config, completion.tokens_in, completion.tokens_out)
+                self._record_usage(completion, max_tokens_in, estimated_tokens)
             else:
-                self.budget.record_unreported(self.config.name, max_cost, fault)
+                self.budget.record_unreported(self.config.name, max_cost, usage_error)
             booked = spent
         except CallError as error:
             if error.unbilled:
@@ -119,11 +118,23 @@ class Caller:
         finally:
             self.budget.settle(max_cost, spent)
             if booked is None:  # the call failed
-                booked = self._book_lost_call(max_tokens_in, max_tokens_out, max_cost) if spent else 0.0
-            call.last_usd = booked
+                booked = 0.0
+                if spent:
+                    booked = self._book_lost_call(max_tokens_in, max_tokens_out, max_cost)
+            call.last_attempt_usd = booked
             call.usd += booked
         self.concurrency.record_success()
         return completion
+
+    def _record_usage(self, completion: Completion, max_tokens_in: int, estimated_tokens: float) -> None:
+        """Use the token counts of an answer for later estimates, and in place of the estimate in the rate limits.
+
+        max_tokens_in : largest possible number of tokens of the request
+        estimated_tokens : number of tokens that the rate limiter has counted for the call
+        """
+        tokens_in, tokens_out = completion.tokens_in, completion.tokens_out
+        self._typical_usage.observe(tokens_in, tokens_out, max_tokens_in=max_tokens_in)
+        self.rate_limiter.settle(estimated_tokens, tokens_in + tokens_out)
 
     def _book_lost_call(self, max_tokens_in: int, max_tokens_out: int, max_cost: float) -> float:
         """Estimate the cost of a call that was sent and failed, and record the call for the findings on the run.
@@ -162,16 +173,16 @@ class Caller:
     async def _acquire_tokens(self, n_tokens: float) -> None:
         """Wait until the rate limiter admits a request of `n_tokens` tokens, or until the run ends.
 
-        When the run ends, `stop` sets the timeout of the wait to 0. Before that, the wait has no time limit.
+        The wait has no time limit at first. When the run ends, the method `stop` sets the timeouts of all waits to 0.
         """
         seconds = 0 if self.is_stopped else None
-        with suppress(TimeoutError):
+        with suppress(TimeoutError):  # the run has ended
             async with asyncio.timeout(seconds) as timeout:
-                self._rate_limit_waits.add(timeout)
+                self._rate_limit_timeouts.add(timeout)
                 try:
                     await self.rate_limiter.acquire(n_tokens)
                 finally:
-                    self._rate_limit_waits.discard(timeout)
+                    self._rate_limit_timeouts.discard(timeout)
 
 
 async def with_timeout(seconds: float, answer: Awaitable[Completion]) -> Completion:

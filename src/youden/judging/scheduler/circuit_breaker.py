@@ -91,11 +91,11 @@ class CircuitBreaker:
         return None if outage_start is None else self._clock() - outage_start
 
     def record_failure(self, attempts: Attempts, error: CallError) -> bool:
-        """Record a failed call, which may open the circuit.
+        """Record a failed call, and open the circuit if the failure shows that the server is down.
 
-        A failure that opens the circuit, or that happens while the circuit is open, belongs to an outage, and sets
-        `attempts.suspect`. When the circuit opens, `suspect` is also set for the calls that failed before, and their `n_failed`
-        becomes 0. `RetryPolicy.next_wait` counts all other failures.
+        A failure belongs to an outage if it opens the circuit, or if the circuit is open already. Such a call may itself be the
+        cause of the outage, so its `attempts.suspect` is set. When the circuit opens, the earlier failures that led to this
+        belong to the outage, too: `suspect` of their calls is set, and their `n_failed` becomes 0.
 
         Parameters
         ----------
@@ -113,20 +113,20 @@ class CircuitBreaker:
         if not is_enabled or not is_no_response(error):
             return False
         if not self.is_open:
-            if not self._opens_circuit(attempts, error):
+            if not self._is_start_of_outage(attempts, error):
                 return False
             self._begin_outage()
         attempts.suspect = True
         return True
 
-    def _opens_circuit(self, attempts: Attempts, error: CallError) -> bool:
-        """Count a call that failed without a reply, and return whether its failure opens the circuit, which begins an outage.
+    def _is_start_of_outage(self, attempts: Attempts, error: CallError) -> bool:
+        """Add a call without a reply to the failed calls, and return whether its failure is the start of an outage.
 
-        A failure to connect opens the circuit at once. Other failures open it when `FAILURE_THRESHOLD` different calls have
-        failed since the last reply. Only the first failure of a call counts, because a single text can break a server.
+        An outage starts at once if the connection cannot be opened. After other failures, it starts when `FAILURE_THRESHOLD`
+        different calls have failed since the last reply. Only the first failure of each call counts, because the text of a
+        single call can break a server.
 
-        attempts : record of the earlier attempts of the call. Its `n_failed` counts the failures outside of outages, and its
-            `suspect` is set if the call failed during an outage, and may therefore be the cause of it.
+        attempts : earlier failures of the call, in outages (`suspect`) and outside of them (`n_failed`)
         error : the failure
         """
         was_never_sent = error.unbilled and error.status is None  # the connection could not be opened

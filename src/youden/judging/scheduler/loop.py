@@ -65,22 +65,27 @@ class RequestLoop:
         self._caller.has_leases = lambda: not self._dispatcher.leases.maybe_expired
         self._n_in_flight = 0
         self._n_cancelled = 0
-        self._n_possible_expiries = 0  # how often the maintenance loop found that the leases may have expired
+        self._n_lease_losses = 0  # how often the maintenance loop found that all leases may have expired
         self._first_failure_lock = asyncio.Lock()
         self._flush_needed, self._flushed = asyncio.Event(), asyncio.Event()
         self._stop.on_stop.append(self._stop_sending)
 
     async def run(self) -> None:
-        """Send requests until every trial has an answer or a reason why it has none, or until the run has to end."""
+        """Send requests until each trial has an answer or a failure, or until the run has to end.
+
+        A trial whose request is part of a batch in progress gets no answer here. If there are such trials, the run ends with
+        the error [batch-awaited]. No error of a call or of the store is raised: the shared `StopReason` records it.
+        """
         try:
-            async with _task_group() as group:
+            async with _open_task_group() as group:
                 for _ in range(self._config.concurrency):
                     group.create_task(self._send_queued_calls())
-                maintenance = group.create_task(self._maintenance_loop())
+                maintenance_task = group.create_task(self._maintain_until_cancelled())
                 await self._dispatch_and_wait()
-                maintenance.cancel()
+                maintenance_task.cancel()
         finally:
             self._queue.cancel_waiting()
+
         if not self._stop.is_stopped:
             self._outcomes.store_failures()
         n_batched_rows = self._dispatcher.n_batched_rows
@@ -88,9 +93,10 @@ class RequestLoop:
             self._stop.request_stop_with_error(make_batches_pending_error(n_batched_rows, store=self._store.name))
 
     def release_leases(self) -> None:
-        """Release the leases on requests that were not sent, and report how many calls were cut off.
+        """Release the leases on requests that were not sent, and report how many calls in flight were cancelled.
 
-        If the store cannot be written, the leases expire on their own.
+        The provider may bill a cancelled call, although its answer is lost. If the store cannot be written, the leases expire
+        on their own.
         """
         if self._n_cancelled:
             self._log.announce(
@@ -110,17 +116,18 @@ class RequestLoop:
         )
 
     async def _dispatch_and_wait(self) -> None:
-        """Queue the calls of all requests, and wait until all calls have ended. Then the tasks that send calls end, too.
+        """Queue the calls of all requests, and wait until all calls have ended. Then let the tasks end that send calls.
 
-        Some requests are leased by other processes of the run: only these processes may send them. The calls of these requests
-        end when the other processes have stored the outcomes. An error, for example of the store, ends the run.
+        Some requests may be sent only by other processes, which hold the leases on them. The calls of these requests end when
+        the other processes have stored the outcomes. An error, for example of the store, ends the run.
         """
         try:
             await self._join_rate_limits()
             await self._dispatcher.dispatch_all()
         except YoudenError as error:
             self._stop.request_stop_with_error(error)
-        while self._queue.open_calls or self._dispatcher.leased_by_others:
+
+        while self._queue.open_calls or self._dispatcher.calls_of_other_processes:
             await self._queue.wait_for_change()
         self._queue.stop_workers()
 
@@ -180,38 +187,41 @@ class RequestLoop:
     async def _send_and_handle_outcome(self, call: Call) -> None:
         """Make one attempt at a call, record its cost, and decide by its outcome what happens to the call.
 
-        An answer ends the call. After a failure, the call is sent again, ends, or is left to another process if the lease may
-        have expired during the attempt. If the budget does not allow the call, the run ends. If the call may itself be the
-        cause of an outage, a request that was already answered is sent again first, to test whether the server works.
+        An answer ends the call. After a failure, the call ends or is sent again. If the lease on its request may have expired
+        during the attempt, this process does not send it again, but waits for the answer of another process. If the budget
+        does not allow the call, the run ends.
 
         call : call whose request this process may send
         """
-        n_expiries_before = self._n_possible_expiries
-        call.last_usd = 0.0  # the cost of its last attempt is booked already
+        n_lease_losses_before = self._n_lease_losses
+        call.last_attempt_usd = 0.0  # the cost of its previous attempt is booked already
         try:
             completion = await self._probe_and_attempt(call)
         except asyncio.CancelledError:
             self._n_cancelled += 1
-            self._outcomes.record_cost(call.key, call.last_usd)
+            self._outcomes.record_cost(call.key, call.last_attempt_usd)
             raise
         except OutOfMoneyError:
             self._stop.request_stop(partial(self._outcomes.work.make_budget_error, self.budget))
             self._queue.close(call)
         except CallError as error:
-            self._outcomes.record_cost(call.key, call.last_usd)
-            may_have_expired = self._n_possible_expiries > n_expiries_before or not self._caller.has_leases()
-            if may_have_expired and error.kind == "transient" and not self._stop.is_stopped:
+            self._outcomes.record_cost(call.key, call.last_attempt_usd)
+            has_kept_lease = self._n_lease_losses == n_lease_losses_before and self._caller.has_leases()
+            may_be_sent_again = error.kind == "transient" and not self._stop.is_stopped
+            if may_be_sent_again and not has_kept_lease:
                 self._leave_to_other_process(call)
             else:
                 await self._handle_failure(call, error)
         else:
-            self._outcomes.record_cost(call.key, call.last_usd, completion)
+            self._outcomes.record_cost(call.key, call.last_attempt_usd, completion)
             self._handle_answer(call, completion)
 
     async def _probe_and_attempt(self, call: Call) -> Completion:
-        """Make one attempt at a call, after another request has tested the server if the call may be the cause of an outage.
+        """Make one attempt at a call, and return its answer.
 
-        Returns the answer.
+        The call may itself be the cause of an outage. In this case, a request that was already answered is sent again first,
+        to test whether the server works.
+
         Raises: CallError if the test or the attempt fails, OutOfMoneyError if the budget does not allow it.
         """
         if self._caller.breaker.needs_other_probe(call.attempts):
@@ -225,9 +235,9 @@ class RequestLoop:
             await self._flushed.wait()
 
     def _leave_to_other_process(self, call: Call) -> None:
-        """Wait for the answer of another process, which may send the request if our lease on it has expired."""
+        """Wait for another process to answer a call, because our lease on its request may have expired."""
         self._queue.close(call)
-        self._dispatcher.leased_by_others[call.key] = call
+        self._dispatcher.calls_of_other_processes[call.key] = call
 
     def _handle_answer(self, call: Call, completion: Completion) -> None:
         """End a call with its answer."""
@@ -245,17 +255,16 @@ class RequestLoop:
         """
         self._log_failure(call, error)
         is_stopped = self._stop.is_stopped
-        if not is_stopped and self._hold_in_outage(call, error):
+        if not is_stopped and self._set_aside_in_outage(call, error):
             return
         has_server_replied = not is_no_response(error)
         if has_server_replied:
             self._record_reply(is_answer=False)
 
-        # before a failure of this request is recorded, test whether the server fails every request
-        seconds_until_retry = None if is_stopped else self._policy.next_wait(call.attempts, error)
-        is_request_at_fault = seconds_until_retry is None and error.kind != "fatal"
-        if is_request_at_fault and self._caller.backend.live:
-            await self._test_server_before_first_answer(call)
+        seconds_until_retry = None if is_stopped else self._policy.count_failure_and_compute_wait(call.attempts, error)
+        is_final_failure = seconds_until_retry is None and error.kind != "fatal"
+        if is_final_failure and self._caller.backend.live:
+            await self._test_server_before_first_answer(call)  # the server may be at fault instead of the request
         self._record_failure(call, error, seconds_until_retry)
 
     def _record_failure(self, call: Call, error: CallError, seconds_until_retry: float | None) -> None:
@@ -276,12 +285,12 @@ class RequestLoop:
         if error.status == TOO_MANY_REQUESTS and error.kind == "transient":
             self._log.record_throttled()
 
-    def _hold_in_outage(self, call: Call, error: CallError) -> bool:
+    def _set_aside_in_outage(self, call: Call, error: CallError) -> bool:
         """Set a call aside if it failed because of an outage, and return whether this was the case.
 
         An outage is a time in which the server of the judge cannot be reached. A call that is set aside is sent again after the
-        outage, and its failure does not count as an attempt. A judge with several servers has an outage only if none of them
-        works. The end of the run is requested if the outage lasts too long.
+        outage, and this failure does not count against its maximum number of attempts. A judge with several servers has an
+        outage only if none of them works. If the outage lasts too long, the end of the run is requested.
 
         call : the call that failed
         error : why the attempt failed
@@ -289,13 +298,13 @@ class RequestLoop:
         if self._caller.backend.has_fallback_server:
             return False
         breaker = self._caller.breaker
-        is_known_outage = breaker.is_open
-        failed_by_outage = breaker.record_failure(call.attempts, error)
-        if not failed_by_outage:
+        was_outage_known = breaker.is_open
+        is_outage = breaker.record_failure(call.attempts, error)
+        if not is_outage:
             return False
 
         self._queue.hold(call)
-        if not is_known_outage:
+        if not was_outage_known:
             self._announce_outage(error)
         if breaker.timed_out:
             self._request_stop_after_outage(error)
@@ -321,10 +330,10 @@ class RequestLoop:
         )
 
     async def _test_server_before_first_answer(self, call: Call) -> None:
-        """Test whether the server works at all, after a call has failed for good before any call was answered.
+        """Test whether the server works at all, after a call has failed while no call of this run was answered yet.
 
-        The test sends a request that was answered in an earlier run, if there is one. No test is needed if another call
-        was answered in the meantime, or if the run has to end.
+        The test sends a request that was answered in an earlier run, if there is one. If the server answers it, the failure is
+        the fault of the call. No test is needed if another call was answered in the meantime, or if the run has to end.
 
         call : the call that failed, to which the cost of the test is added
         """
@@ -364,12 +373,12 @@ class RequestLoop:
             call.usd += probe.usd
             self._outcomes.record_cost(call.key, probe.usd)
 
-    async def _maintenance_loop(self) -> None:
-        """Regularly write outcomes to the store, renew the leases, and check the results of other processes.
+    async def _maintain_until_cancelled(self) -> None:
+        """Regularly write outcomes to the store, renew the leases, and check the answers of other processes.
 
-        Outcomes are written and leases renewed at every flush interval, and earlier if many outcomes are not on disk yet. The
-        results of other processes are checked at most once per interval. An error of the store ends the run; the loop itself
-        runs until it is cancelled.
+        Outcomes are written and leases are renewed every `FLUSH_INTERVAL_SECONDS`, and earlier if many outcomes are not on disk
+        yet. The answers of other processes are checked at most once per interval. An error of the store ends the run. This
+        method itself runs until its task is cancelled.
         """
         last_check = time.monotonic()
         while True:
@@ -380,7 +389,7 @@ class RequestLoop:
                 # a flush because of many outcomes may come earlier than the next check
                 is_check_due = time.monotonic() - last_check >= FLUSH_INTERVAL_SECONDS
                 if is_check_due and not self._stop.is_stopped:
-                    await self._dispatcher.check_peer_results()
+                    await self._dispatcher.check_calls_of_other_processes()
                     last_check = time.monotonic()
                     self._queue.notify_change()
             except YoudenError as error:
@@ -394,25 +403,26 @@ class RequestLoop:
         self._flush_needed.clear()
 
     async def _run_maintenance_round(self) -> None:
-        """Run one round of maintenance: store outcomes, renew leases, and divide the rate limits again.
+        """Run one round of maintenance: store outcomes, renew leases, and adapt the rate limits to other processes.
 
         If the leases may have expired, the calls that are not in flight are left to other processes. If all calls were set
-        aside in an outage of the server, they are queued again, so that one of them is sent as the next probe.
+        aside in an outage of the server, they are queued again, so that one of them is sent as a test of the server.
 
         Raises: YoudenError if the store cannot be written.
         """
         if self._dispatcher.leases.maybe_expired:
-            self._n_possible_expiries += 1
-
-            # other processes may send the requests of all calls that are not in flight, so wait for their answers
-            unsent_calls = self._queue.withdraw_all()
-            self._dispatcher.leased_by_others |= {call.key: call for call in unsent_calls}
-
+            self._leave_unsent_calls_to_other_processes()
         await asyncio.to_thread(self._flush_and_renew)
         self._flushed.set()
         self._adapt_to_other_processes()
         if self._queue.is_empty:
             self._queue.release_held()
+
+    def _leave_unsent_calls_to_other_processes(self) -> None:
+        """Wait for other processes to answer all calls that are not in flight, because our leases may have expired."""
+        self._n_lease_losses += 1
+        for call in self._queue.remove_unsent_calls():
+            self._dispatcher.calls_of_other_processes[call.key] = call
 
     def _flush_and_renew(self) -> None:
         """Write all outcomes to the store, then renew the leases on the requests; runs in another thread."""
@@ -423,17 +433,16 @@ class RequestLoop:
         """Adapt this process to the number of other processes that send requests for the same run.
 
         The rate limits of the provider hold for all processes together, so this process takes an equal share of them. The
-        progress display shows the number of the other processes and of their answers. If this process cannot report to the
-        others any more (`WorkerGroup.lost`), the end of the run is requested. Without a worker group, nothing is done.
+        progress display shows how many other processes there are, and how many answers they have received. If this process
+        cannot report to the others any more, the end of the run is requested. Without a worker group, nothing is done.
         """
         if self._workers is None:
             return
-        others = self._workers.others
-        n_processes = 1 + others.n_sending
-        self._caller.divide_limits(n_processes)
-        self._log.report_workers(others.n_sending, answered=others.answered)
+        n_others = self._workers.others.n_sending
+        self._caller.divide_limits(1 + n_others)
+        self._log.report_workers(n_others, answered=self._workers.others.answered)
 
-        report_error = self._workers.lost
+        report_error = self._workers.report_error
         if report_error is not None:
             self._stop.request_stop_with_error(report_error)
 
@@ -441,7 +450,7 @@ class RequestLoop:
         """Send no more calls, and close all calls that are not in flight, because the run has to end."""
         self._caller.stop()
         self._flushed.set()
-        self._dispatcher.leased_by_others.clear()
+        self._dispatcher.calls_of_other_processes.clear()
         self._queue.cancel_waiting()
 
 
@@ -527,13 +536,13 @@ def _stop_after_signal(loops: Sequence[RequestLoop], stop_reason: StopReason, gr
 
 async def _run_concurrently(loops: Sequence[RequestLoop]) -> None:
     """Run all loops until they end; the first error of one cancels the others and is raised."""
-    async with _task_group() as group:
+    async with _open_task_group() as group:
         for loop in loops:
             group.create_task(loop.run())
 
 
 @asynccontextmanager
-async def _task_group() -> AsyncIterator[asyncio.TaskGroup]:
+async def _open_task_group() -> AsyncIterator[asyncio.TaskGroup]:
     """Open a task group that raises the first error of its tasks, not an exception group that contains it."""
     try:
         async with asyncio.TaskGroup() as group:

@@ -65,7 +65,9 @@ def make_batch_options(
     on_status: Callable[[str], None] | None = None,
     folder: str | Path | None = None,
 ) -> Batching | None:
-    """Make the options for sending requests in batches.
+    """Make the options for sending requests in batches, or return None if requests are sent one by one.
+
+    A batch is a file of many requests. The provider answers it within a day, at a lower price than single requests.
 
     Parameters
     ----------
@@ -76,8 +78,8 @@ def make_batch_options(
     on_status : callable, optional
         Called with a line of text for each change. Default: nothing is reported.
     folder : str or Path, optional
-        Folder for the files of `batch_provider: folder`. It is needed only if the store is not a file. Otherwise, the files
-        are in the folder `batches` next to the store.
+        Folder for the files of batches, if the judge exchanges them with an external engine (`batch_provider: folder`). It is
+        needed only if the store is not a file. If the store is a file, the folder `batches` next to the store is used.
 
     Returns
     -------

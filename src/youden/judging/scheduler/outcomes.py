@@ -1,7 +1,7 @@
 """Decide how each call ends (with an answer, a failure or the end of the run), and store its outcome and cost.
 
 Both single calls and batches report here: `record_answer` and `record_failure` for a call that was sent,
-`record_stored` for one whose outcome was in the store. A `Work` receives the outcomes of its rows.
+`record_unsent` for one whose outcome is known without sending it. A `Work` receives the outcomes of its rows.
 
 An answer is stored at once. A failure is stored as the failure of its trial only after some call was answered, because
 until then it may be the server's fault. An error that every call would have ends the run, and so do the first requests
@@ -116,8 +116,8 @@ class Outcomes:
     def record_answer(self, call: Call, completion: Completion) -> None:
         """End a call with an answer: store it, pass it to `work`, and show the progress.
 
-        The first answer also shows that the server works, so that earlier failures are now stored. If the first replies
-        lack the log-probabilities that the judge needs, the end of the run is requested (`stop`); nothing is raised here.
+        An answer shows that the server works, so the earlier failures were not its fault. They are stored now. If the first
+        replies lack the log-probabilities that the judge needs, the end of the run is requested; nothing is raised here.
 
         call : the call, with its cost in USD (`usd`)
         completion : the reply, also one that cannot be parsed
@@ -128,19 +128,23 @@ class Outcomes:
             self.stop.record_answer()
         self.last_answered_call = call
         self.store_failures()
+
         self._store_outcome(call, completion)
-        outcome = self._report_outcome(call, completion, usd=call.usd)
-        self.log.record_answer(call.key, completion, outcome=outcome, usd=call.usd)
+        result = self._report_outcome(call, completion, usd=call.usd)
+        self.log.record_answer(call.key, completion, outcome=result, usd=call.usd)
 
     def record_failure(self, call: Call, error: CallError, *, may_retry: bool) -> bool:
-        """Record a failed attempt, which may end the call or the run.
+        """Record a failed attempt, and decide whether it ends the call or the run.
+
+        A transient error is one that may not occur again if the call is sent again. A fatal error is one that every call of
+        the run would have.
 
         Parameters
         ----------
         call : Call
-            The call.
+            Call whose attempt has failed.
         error : CallError
-            Why the attempt failed. A fatal error ends the run: `stop` is set, and nothing is stored.
+            Why the attempt failed. After a fatal error, the end of the run is requested, and no failure is stored.
         may_retry : bool
             Whether the caller will send the call again if the run continues. If not, the call ends with a failure. The failure is
             stored as soon as any call of the run was answered, or else at the end of the run.
@@ -148,21 +152,25 @@ class Outcomes:
         Returns
         -------
         bool
-            True if the call has ended, False if it has to be sent again. The call has ended if the error is fatal or if
-            `may_retry` is False. If the run has to end, a transient error also ends the call, and no failure is stored.
+            True if the call has ended, False if it has to be sent again. A call ends after a fatal error, or if `may_retry` is
+            False. If the run has to end already, a transient error ends the call without a stored failure, so that the next
+            run sends it again.
         """
         if error.kind == "fatal":
-            self.stop.request_stop(lambda: self._fatal_error(error))
-        elif self.stop.is_stopped and error.kind == "transient":
+            self.stop.request_stop(lambda: self._make_fatal_error(error))
             return True
-        elif may_retry:
+        if error.kind == "transient" and self.stop.is_stopped:
+            return True
+        if may_retry:
             return False
-        else:
-            self._end_with_failure(call, error)
+        self._store_or_keep_failure(call, error)
         return True
 
-    def record_stored(self, call: Call, outcome: Completion | Failure | None) -> None:
-        """End a call with its stored outcome; None if its request cannot be sent."""
+    def record_unsent(self, call: Call, outcome: Completion | Failure | None) -> None:
+        """End a call that is not sent, because its outcome is stored or its request is too long.
+
+        outcome : stored outcome; None if the request is too long
+        """
         if isinstance(outcome, Completion):
             self.last_answered_call = call
         if self.backend.record is not None and outcome is not None:
@@ -172,10 +180,11 @@ class Outcomes:
     def store_failures(self) -> None:
         """Store the failures so far, after a call was answered and the server is therefore known to work."""
         while self._early_failures:
-            self._store_outcome(*self._early_failures.pop())
+            call, failure = self._early_failures.pop()
+            self._store_outcome(call, failure)
 
-    def _end_with_failure(self, call: Call, error: CallError) -> None:
-        """End a call with a failure, and pass the failure to `work`.
+    def _store_or_keep_failure(self, call: Call, error: CallError) -> None:
+        """End a call with a failure, which is stored now or after the first answer of the run.
 
         The failure is stored at once if a call of this run was answered. Before that, the server may be at fault: the
         failure is kept in memory, and `store_failures` stores it later. If the first requests of the run all fail, the end
@@ -185,7 +194,9 @@ class Outcomes:
         error : why its last attempt failed
         """
         if self.backend.live:
-            self.stop.record_failure(lambda: self._fatal_error(error), n_requests=len(self.work))
+            n_requests = len(self.work)
+            self.stop.record_failure(lambda: self._make_fatal_error(error), n_requests=n_requests)
+
         failure = Failure(error.kind, error.status, error.reason)
         if self.stop.has_answers:
             self._store_outcome(call, failure)
@@ -196,7 +207,8 @@ class Outcomes:
     def _lacks_logprobs(self, completion: Completion) -> bool:
         """Return whether a reply has a text, but not the log-probabilities that `decision: logprobs` needs."""
         needs_logprobs = self.judge.decision == "logprobs" and self.backend.live
-        return needs_logprobs and bool(completion.text) and not (completion.top_logprobs or completion.refusal)
+        has_no_logprobs = not completion.top_logprobs and not completion.refusal
+        return needs_logprobs and bool(completion.text) and has_no_logprobs
 
     def _make_logprobs_error(self) -> YoudenError:
         """Return the error that ends the run if the first replies lack log-probabilities."""
@@ -220,6 +232,6 @@ class Outcomes:
         self.log.advance(len(call.rows), outcome=result, usd=usd, stored=stored)
         return result
 
-    def _fatal_error(self, error: CallError) -> YoudenError:
+    def _make_fatal_error(self, error: CallError) -> YoudenError:
         """Return the error that ends the run if the failure of a call would be that of every call."""
         return to_judge_error(error, judge=self.judge.name, address=self.judge.address)

@@ -46,7 +46,7 @@ class ProgressLog:
     ) -> None:
         self._progress = progress
         self._now = now
-        self._flushed = now()
+        self._last_flush = now()
         self._file: BinaryIO | None = None
         if path is None:
             return
@@ -146,15 +146,16 @@ class ProgressLog:
         )
 
     def write_event(self, event: str, **fields: Json) -> None:
-        """Write a line to the log, if there is one: the name of the event, the time, and the fields.
+        """Write a line of JSON to the log file, if there is one: the time, the name of the event, and the fields.
 
-        Lines are written to the disk about every second.
+        The lines are collected in memory. The first line that is written at least `FLUSH_SECONDS` after the last flush moves all
+        of them to the file.
         """
         if self._file is None:
             return
         now = self._now()
         line = orjson.dumps({"time": round(now, 3), "event": event, **fields})
         self._file.write(line + b"\n")
-        if now - self._flushed >= FLUSH_SECONDS:
-            self._flushed = now
+        if now - self._last_flush >= FLUSH_SECONDS:
+            self._last_flush = now
             self._file.flush()

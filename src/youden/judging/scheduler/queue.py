@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from youden.judging.call.failures import Failure, is_final
@@ -17,7 +18,7 @@ from youden.judging.scheduler.calling import Caller
 from youden.judging.scheduler.outcomes import Outcomes
 from youden.judging.scheduler.shutdown import make_batches_pending_error
 from youden.judging.store.leases import PendingBatchKeys
-from youden.judging.store.plan_answers import Call, look_up
+from youden.judging.store.plan_answers import Call, iter_call_lists
 from youden.types import Completion
 
 MAX_BACKING_OFF = 2000
@@ -102,15 +103,15 @@ class CallQueue:
         self._changed.set()
         return calls
 
-    def withdraw_all(self) -> list[Call]:
-        """Close all calls that are not in flight, and return them."""
-        calls = []
+    def remove_unsent_calls(self) -> list[Call]:
+        """Remove the calls that are in the queue or wait for another attempt, close them, and return them."""
+        queued_calls = []
         while not self._ready.empty():
-            call = self._ready.get_nowait()
+            call = self._ready.get_nowait()  # None: added by `stop_workers`, to end a worker
             if call is not None:
-                calls.append(call)
+                queued_calls.append(call)
                 self.close(call)
-        return calls + self.cancel_waiting()
+        return queued_calls + self.cancel_waiting()
 
     def notify_change(self) -> None:
         """Wake the task in `wait_for_change`."""
@@ -138,7 +139,7 @@ CHUNK = 128
 
 
 class _RequestStates(NamedTuple):
-    """What the store contains about some requests. A key is the hash of a request."""
+    """What the store contains on some requests. A key is the hash of a request."""
 
     leased_keys: set[str]
     """Keys on which this process has acquired leases."""
@@ -166,7 +167,7 @@ class Dispatcher:
     ----------
     leases : Leases
         The leases of this loop.
-    leased_by_others : dict of str to Call
+    calls_of_other_processes : dict of str to Call
         Calls whose requests other processes send, by key.
     n_batched_rows : int
         Number of rows whose requests are in batches in progress.
@@ -174,7 +175,7 @@ class Dispatcher:
 
     def __init__(self, outcomes: Outcomes, *, queue: CallQueue, caller: Caller) -> None:
         self.leases = outcomes.store.leases()
-        self.leased_by_others: dict[str, Call] = {}
+        self.calls_of_other_processes: dict[str, Call] = {}
         self.n_batched_rows = 0
         self._outcomes = outcomes
         self._work, self._store, self._stop = outcomes.work, outcomes.store, outcomes.stop
@@ -188,30 +189,33 @@ class Dispatcher:
         The method waits while the queue is full, and returns early if the run has to end.
         """
         await self._announce_batches()
-        lookups = look_up(self._work.iter_row_keys(), self._store, make_request=self._work.request, size=CHUNK)
+        call_lists = iter_call_lists(
+            self._work.iter_row_keys(), self._store, make_request=self._work.request, size=CHUNK
+        )
         n_queued_at_once = self._caller.config.concurrency
         while True:
-            calls = await asyncio.to_thread(next, lookups, None)  # at most `CHUNK`, with their stored outcomes
+            calls = await asyncio.to_thread(next, call_lists, None)  # reads the store; None after the last calls
             if calls is None:
                 return
 
-            calls_to_send = [call for call in calls if not self._end_without_sending(call)]
+            calls_to_send = [call for call in calls if not self._end_if_outcome_known(call)]
             for start in range(0, len(calls_to_send), n_queued_at_once):
                 await self._wait_for_space()
                 if self._stop.is_stopped:
                     return
-                await self._queue_calls(calls_to_send[start : start + n_queued_at_once])
+                next_calls = calls_to_send[start : start + n_queued_at_once]
+                await self._queue_calls(next_calls)
 
     async def _wait_for_space(self) -> None:
         """Wait until new calls may be added, or the run has to end."""
         while not self._stop.is_stopped:
-            if not self._queue.is_full and len(self.leased_by_others) < MAX_BACKING_OFF:
+            if not self._queue.is_full and len(self.calls_of_other_processes) < MAX_BACKING_OFF:
                 return
             await self._queue.wait_for_change()
 
-    async def check_peer_results(self) -> None:
+    async def check_calls_of_other_processes(self) -> None:
         """Check the calls of other processes: take over stored results, and send requests whose leases expired."""
-        await self._lease_or_wait(list(self.leased_by_others.values()))
+        await self._lease_and_queue(list(self.calls_of_other_processes.values()))
 
     async def _announce_batches(self) -> None:
         """Tell the user how many rows wait for batches in progress, if there are any."""
@@ -221,79 +225,84 @@ class Dispatcher:
             self._outcomes.log.announce("batches", str(error))
 
     def _count_unanswered_in_batches(self) -> int:
-        """Count the trials whose requests are part of a batch in progress and have no final outcome in the store."""
+        """Count the trials that wait for the answer of a batch in progress."""
         batched_keys = self._batched_keys.read_request_hashes()
         if not batched_keys:
             return 0
         row_keys = self._work.iter_row_keys()
-        batched_rows = ((row, key) for row, key in row_keys if key in batched_keys)
-        n_rows = 0
-        for chunk in look_up(batched_rows, self._store, make_request=self._work.request):
-            for call in chunk:
-                if not self._get_final_outcome(call):
-                    n_rows += len(call.rows)
-        return n_rows
+        batched_row_keys = ((row, key) for row, key in row_keys if key in batched_keys)
+        call_lists = iter_call_lists(batched_row_keys, self._store, make_request=self._work.request)
+
+        n_unanswered_rows = 0
+        for call in chain.from_iterable(call_lists):
+            if self._get_final_outcome(call) is None:
+                n_unanswered_rows += len(call.rows)
+        return n_unanswered_rows
 
     def _get_final_outcome(self, call: Call) -> Completion | Failure | None:
         """Return the stored outcome of a call, or None if the call has to be sent."""
         return call.final_outcome(self._work.is_answer, retry_failed=self._outcomes.retry_failed)
 
-    def _end_without_sending(self, call: Call) -> bool:
+    def _end_if_outcome_known(self, call: Call) -> bool:
         """End a call whose outcome is stored, or whose request is too long for the model; return whether the call ended."""
         outcome = self._get_final_outcome(call)
         if outcome is not None:
-            self._take_stored(call, outcome)
+            self._end_with_stored_outcome(call, outcome)
             return True
         if not self._work.fits(call.request):
-            self._outcomes.record_stored(call, None)
+            self._outcomes.record_unsent(call, None)
             return True
         return False
 
-    def _take_stored(self, call: Call, outcome: Completion | Failure) -> None:
+    def _end_with_stored_outcome(self, call: Call, outcome: Completion | Failure) -> None:
         """End a call with the outcome that the store contains."""
         if isinstance(outcome, Completion):
             self._caller.breaker.has_answered = True
-        self._outcomes.record_stored(call, outcome)
+        self._outcomes.record_unsent(call, outcome)
 
     async def _queue_calls(self, calls: Sequence[Call]) -> None:
         """Acquire leases on the requests of calls that are to be sent, and queue the calls.
 
-        Several calls may have the same request. If an earlier call of the request has not ended yet (it is queued, in flight,
-        or leased by another process), the new call is not queued. Its rows are added to the earlier call.
+        Several calls may have the same request. An earlier call of the request may still be queued, in flight, or left to
+        another process. In this case, the new call is not queued, and its rows are added to the earlier call.
         """
         new_calls = []
         for call in calls:
-            earlier_call = self._queue.open_calls.get(call.key) or self.leased_by_others.get(call.key)
+            key = call.key
+            earlier_call = self._queue.open_calls.get(key) or self.calls_of_other_processes.get(key)
             if earlier_call is not None:
                 earlier_call.rows.extend(call.rows)
             else:
                 new_calls.append(call)
-        await self._lease_or_wait(new_calls)
+        await self._lease_and_queue(new_calls)
 
-    async def _lease_or_wait(self, calls: Sequence[Call]) -> None:
-        """Acquire leases on calls, and decide for each call whether it is queued, waits or ends.
+    async def _lease_and_queue(self, calls: Sequence[Call]) -> None:
+        """Acquire leases on the requests of calls, and queue the calls for which this succeeds.
 
-        A call ends if another process has answered it in the meantime, or has sent it in a batch. A call is queued if its
-        lease was acquired here. All other calls are leased by other processes, and wait in `leased_by_others` for their
-        answers.
+        A call ends at once if another process has stored its outcome in the meantime, or has sent its request in a batch. If
+        another process holds the lease on its request, the call waits in `calls_of_other_processes` for the answer. Calls that
+        wait there already are passed here again from time to time.
 
         Raises: YoudenError, if the judge cannot be made, for example JudgeError [judge-no-key].
         """
         if not calls:
             return
         self._caller.backend.open()  # raises an error about the API key before anything is leased
-        requests = await asyncio.to_thread(self._acquire_leases, [call.key for call in calls])
+        states = await asyncio.to_thread(self._acquire_leases, [call.key for call in calls])
 
         ended_keys = []
         for call in calls:
             key = call.key
-            self.leased_by_others.pop(key, None)  # added again below if another process still has the lease
-            if self._end_if_sent_elsewhere(call, requests.outcomes.get(key), is_batched=key in requests.batched_keys):
+            self.calls_of_other_processes.pop(key, None)
+            has_ended = self._end_if_sent_elsewhere(
+                call, states.outcomes.get(key), is_batched=key in states.batched_keys
+            )
+            if has_ended:
                 ended_keys.append(key)
-            elif key in requests.leased_keys:
+            elif key in states.leased_keys:
                 self._queue.add(call)
             elif not self._stop.is_stopped:
-                self.leased_by_others[key] = call
+                self.calls_of_other_processes[key] = call  # another process holds the lease
         if ended_keys:
             await asyncio.to_thread(self.leases.release, ended_keys)
 
@@ -310,7 +319,7 @@ class Dispatcher:
         """
         is_new = outcome != call.cached  # stored by another process since the call was looked up
         if outcome is not None and is_new and is_final(outcome):
-            self._take_stored(call, outcome)
+            self._end_with_stored_outcome(call, outcome)
             return True
         if is_batched:
             self.n_batched_rows += len(call.rows)

@@ -39,14 +39,14 @@ SIGNAL_CHECK_SECONDS = 0.2
 
 
 async def wait_with_grace(task: asyncio.Task[None], *, stop: Callable[[], None], grace: float) -> None:
-    """Wait for a task. If this coroutine is cancelled, let the task end within a grace period.
+    """Wait for a task. If this coroutine is cancelled, for example by Ctrl-C, give the task some time to end by itself.
 
-    The task is cancelled if it does not end in time. The last part of the grace period (a quarter, but at most a second)
-    is reserved for writing its answers.
+    The task is cancelled if it does not end in time. A quarter of the time, but at most a second, is left for what follows:
+    the caller stores the answers.
 
     task : the task
     stop : function that asks the task to end, called if this coroutine is cancelled
-    grace : grace period in seconds
+    grace : time until the process should have ended, in seconds
 
     Raises: the exception of the task; CancelledError if this coroutine was cancelled, after the task has ended.
     """
@@ -54,14 +54,14 @@ async def wait_with_grace(task: asyncio.Task[None], *, stop: Callable[[], None],
         await asyncio.wait({task})
     except asyncio.CancelledError:
         stop()
-        seconds_to_flush = min(FLUSH_RESERVE_SECONDS, grace / 4)
+        seconds_for_storing = min(FLUSH_RESERVE_SECONDS, grace / 4)
         try:
-            await asyncio.wait({task}, timeout=grace - seconds_to_flush)
+            await asyncio.wait({task}, timeout=grace - seconds_for_storing)
         finally:  # also if this coroutine is cancelled a second time
             task.cancel()  # without effect if the task has ended
             await asyncio.wait({task})
             if not task.cancelled():
-                task.exception()  # mark the exception as retrieved, or asyncio logs it
+                _ = task.exception()  # otherwise, asyncio logs the exception as unread
         raise
     await task  # raises the exception of the task
 

@@ -31,7 +31,7 @@ from youden.judging.call.reply import validate_completion
 from youden.judging.store.contract import FailureRow, Payment, PendingWrites, Row, StorageBackend, read_all_rows
 from youden.judging.store.leases import Leases
 from youden.judging.store.permission import VARIABLE, check_password, check_store_allowed
-from youden.judging.store.sqlite import explain_error
+from youden.judging.store.sqlite import make_store_error
 from youden.project_store import check_store_address
 from youden.registry import Registry
 from youden.text.printable import is_local_file, is_on_network, redact_location
@@ -224,17 +224,18 @@ class Store:
         """
         # read the memory before the backend: a flush in between moves outcomes to the backend, so none is missed
         with self._pending_lock:
-            pending_failures = self._in_transaction.failures | self._pending.failures
-            pending_answers = self._in_transaction.answers | self._pending.answers
+            failures_in_memory = self._in_transaction.failures | self._pending.failures
+            answers_in_memory = self._in_transaction.answers | self._pending.answers
         stored_answers, stored_failures = self.backend.find_outcomes(keys) if keys else ([], [])
 
+        new_failures = [failures_in_memory[key] for key in keys if key in failures_in_memory]
+        new_answers = {key: answers_in_memory[key] for key in keys if key in answers_in_memory}
         outcomes: dict[str, Completion | Failure] = {}
-        requested_failures = [pending_failures[key] for key in keys if key in pending_failures]
-        for key, kind, status, reason in (*stored_failures, *requested_failures):
+        for key, kind, status, reason in (*stored_failures, *new_failures):
             outcomes[key] = Failure(cast(FailureKind, kind), status, reason)
-
-        requested_answers = {key: pending_answers[key] for key in keys if key in pending_answers}
-        return outcomes | self._parse_answers(dict(stored_answers) | requested_answers)
+        answer_texts = dict(stored_answers) | new_answers
+        outcomes.update(self._parse_answers(answer_texts))  # an answer replaces a failure
+        return outcomes
 
     def _parse_answers(self, texts: Mapping[str, str]) -> dict[str, Completion | Failure]:
         """Parse stored answers by request hash; equal answers, which are frequent, are parsed once."""
@@ -302,7 +303,7 @@ class Store:
                 self._pending.answers[key] = orjson.dumps(outcome).decode()
                 self._pending.failures.pop(key, None)
             else:
-                self._pending.failures[key] = _failure_row(key, outcome)
+                self._pending.failures[key] = _make_failure_row(key, outcome)
             if replaces_answer:
                 self._pending.again.add(key)
         if not may_flush:
@@ -327,7 +328,7 @@ class Store:
         payments: dict[tuple[str, str], Payment] = {}
         for key, answer in answers.items():
             payments[account, key] = Payment(math.nan, answer.tokens_in, answer.tokens_out)
-        failure_rows = {key: _failure_row(key, failure) for key, failure in failures.items()}
+        failure_rows = {key: _make_failure_row(key, failure) for key, failure in failures.items()}
         writes = PendingWrites(_encode_answers(answers), failure_rows, payments)
         with self._flush_lock:
             self.flush()
@@ -352,7 +353,7 @@ class Store:
         with self._pending_lock:
             self._pending.settled[number] = remainder
 
-    def paid(self, account: str) -> dict[str, Payment]:
+    def read_payments(self, account: str) -> dict[str, Payment]:
         """Return the payments of an account by request hash, summed over all invocations."""
         self.flush()
         return self.backend.paid(account)
@@ -388,11 +389,11 @@ class Store:
         rows = sorted(read_all_rows(self.backend, "judges"), key=lambda row: cast(float, row[1]))
         return [orjson.loads(cast(str, text)) for text, _ in rows]
 
-    def remember_served(self, config: dict[str, Json], names: Sequence[str]) -> None:
+    def add_response_models(self, config: dict[str, Json], names: Sequence[str]) -> None:
         """Record the names of the models that answered a judge's requests."""
         self.backend.put_rows("response_models", [(_to_text(config), name, time.time()) for name in names])
 
-    def served(self, config: dict[str, Json]) -> list[str]:
+    def read_response_models(self, config: dict[str, Json]) -> list[str]:
         """Return the recorded names of the models that answered a judge's requests."""
         rows = read_all_rows(self.backend, "response_models")
         return [cast(str, name) for judge, name, _ in rows if judge == _to_text(config)]
@@ -411,7 +412,7 @@ class Store:
         except CallError as error:
             return Failure(error.kind, error.status, error.reason)
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-            raise explain_error(self.name, str(error)) from None
+            raise make_store_error(self.name, str(error)) from None
 
 
 def _to_text(config: dict[str, Json]) -> str:
@@ -428,7 +429,7 @@ def _encode_answers(answers: Mapping[str, Completion]) -> dict[str, str]:
     return {key: text_by_id[id(answer)] for key, answer in answers.items()}
 
 
-def _failure_row(key: str, failure: Failure) -> FailureRow:
+def _make_failure_row(key: str, failure: Failure) -> FailureRow:
     """Convert a failure to a row of the table of failures."""
     return key, failure.kind, failure.status, _replace_unstorable(failure.reason)
 

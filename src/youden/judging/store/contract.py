@@ -149,8 +149,8 @@ class PendingWrites:
     def merge(self, later: PendingWrites) -> Self:
         """Add later writes to these, in place.
 
-        A later answer, failure or row of `batches` replaces an earlier one with the same key. Payments of one account for
-        one request are added.
+        If both have an answer or a failure of one request, or a record of one batch (`settled`), the later one is kept.
+        Payments of one account for one request are added.
 
         Parameters
         ----------
@@ -166,6 +166,7 @@ class PendingWrites:
         self.failures |= later.failures
         self.again |= later.again
         self.settled |= later.settled
+
         for (account, key), payment in later.payments.items():
             self.pay(account, key, payment)
         return self
@@ -415,6 +416,8 @@ class StorageBackend(Protocol):
 def read_all_rows(backend: StorageBackend, table: CopiedTable) -> list[Row]:
     """Return all rows of a table in the order of their primary key."""
     rows: list[Row] = []
-    while page := backend.rows(table, rows[-1] if rows else None, n=100):
-        rows += page
+    last_row: Row | None = None
+    while next_rows := backend.rows(table, last_row, n=100):
+        rows += next_rows
+        last_row = rows[-1]
     return rows

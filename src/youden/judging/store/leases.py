@@ -6,7 +6,7 @@ changed for the duration of a lease. It measures that time on its own monotonic 
 differ and can be set. A process that could not reach the store restarts the measurement, because the other holders may
 not have reached it either. Leases of an ended process of this machine are free at once.
 
-A batch that was sent and not yet merged has a row in the store, so that a later process on any host can resume it. The
+A batch whose results are not stored yet has a row in the store, so that a later process on any host can resume it. The
 row contains no requests, answers or secrets: only which request hashes are in which file of the provider.
 """
 
@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import orjson
 
@@ -45,7 +45,16 @@ def monotonic_seconds() -> float:
 
 def new_holder_name() -> str:
     """Make a unique name for a holder of leases, from the machine and the process."""
-    return f"{_machine_id()} {os.getpid()} {uuid.uuid4().hex}"
+    return f"{_get_machine_id()} {os.getpid()} {uuid.uuid4().hex}"
+
+
+class _HolderState(NamedTuple):
+    """What is known about another process that holds leases."""
+
+    expiry: float
+    """Time at which its leases expire, as the store contains it; a renewal changes it."""
+    last_renewal: float
+    """Time at which this process first saw this expiry time, on its own clock."""
 
 
 class Leases:
@@ -65,8 +74,7 @@ class Leases:
         self._holder = new_holder_name()
         self._last_renewal = now()
         self._last_check = -LIVENESS_CHECK_SECONDS
-        # holder → (expiry time of its leases, time on our clock since which it is unchanged)
-        self._other_holders: dict[str, tuple[float, float]] = {}
+        self._other_holders: dict[str, _HolderState] = {}
         self._dead_holders: list[str] = []
 
     @property
@@ -92,8 +100,7 @@ class Leases:
         if now - self._last_renewal < LEASE_SECONDS / 4:
             return
         if self.maybe_expired:
-            # the other holders may not have reached the store either, so their time without a renewal starts again
-            self._other_holders = {}
+            self._other_holders = {}  # they may not have reached the store either, so measure their times again
         self._backend.renew(self._holder, seconds=LEASE_SECONDS)
         self._last_renewal = now
 
@@ -102,61 +109,60 @@ class Leases:
         self._backend.release(self._holder, keys)
 
     def _find_dead_holders(self, now: float) -> None:
-        """Find the other holders whose leases may be taken over, and record them in `_dead_holders`.
+        """Find the other processes whose leases may be taken over, and record their names in `_dead_holders`.
 
-        A holder is dead if it is a process of this machine that has ended, or if it has not renewed its leases for more
-        than `LEASE_SECONDS`. A renewal changes the expiry time of the leases.
+        A process is dead if it ran on this machine and has ended, or if it has not renewed its leases for more than
+        `LEASE_SECONDS`.
 
         now : time of this process's clock, in seconds
         """
         self._last_check = now
         self._other_holders = self._read_other_holders(now)
         self._dead_holders = []
-        for holder, (_expiry, unchanged_since) in self._other_holders.items():
-            has_expired = now - unchanged_since > LEASE_SECONDS
-            if has_expired or is_dead_process(holder):
-                self._dead_holders.append(holder)
+        for name, state in self._other_holders.items():
+            has_expired = now - state.last_renewal > LEASE_SECONDS
+            if has_expired or is_dead_process(name):
+                self._dead_holders.append(name)
 
-    def _read_other_holders(self, now: float) -> dict[str, tuple[float, float]]:
-        """Read the other holders of leases from the store, and determine since when each has not renewed its leases.
+    def _read_other_holders(self, now: float) -> dict[str, _HolderState]:
+        """Read from the store which other processes hold leases, and find out when each has last renewed them.
 
-        A holder is a process that has the right to send some requests until its leases expire. The clocks of machines differ.
-        Therefore, a changed expiry time shows that the holder is alive, and the clock of this process measures the time since.
+        The clocks of machines differ, so the expiry times in the store cannot be compared with the clock of this process. Each
+        renewal changes the expiry time, however. This process therefore measures with its own clock when it last saw a new
+        expiry time.
 
         now : time of this process's clock, in seconds
 
-        Returns, by name of the holder, the expiry time of its leases and the time on this clock since which it is unchanged.
+        Returns the state of each process by its name.
         """
-        # if this process did not reach the store, the others may not have reached it either: restart their times
-        previous_holders = {} if self.maybe_expired else self._other_holders
+        # if this process did not reach the store, the others may not have reached it either: measure their times again
+        previous_states = {} if self.maybe_expired else self._other_holders
 
-        other_holders: dict[str, tuple[float, float]] = {}
-        for holder, expiry in self._backend.owners().items():
-            if holder == self._holder:
+        states: dict[str, _HolderState] = {}
+        for name, expiry in self._backend.owners().items():
+            if name == self._holder:
                 continue
-            previous_expiry, unchanged_since = previous_holders.get(holder, (None, now))
-            has_renewed = expiry != previous_expiry
-            if has_renewed:
-                unchanged_since = now
-            other_holders[holder] = expiry, unchanged_since
-        return other_holders
+            state = previous_states.get(name)
+            if state is None or state.expiry != expiry:
+                state = _HolderState(expiry, last_renewal=now)
+            states[name] = state
+        return states
 
 
 @cache
-def _machine_id() -> str:
+def _get_machine_id() -> str:
     """Return an id of this machine or container. Within it, each process number belongs to one process.
 
     On Linux, the id consists of the host name, the namespace of process numbers, and the boot id, which changes at each start
     of the machine. The boot id is needed because host names are not unique, and the first containers of all hosts have the same
     namespace number. On other systems, the id consists of the host name and the hardware address.
     """
-    namespace = ""
+    namespace_and_boot = ""
     with suppress(OSError):
-        start_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
-        namespace = f"{os.readlink('/proc/self/ns/pid')}/{start_id}"
-    machine_id = f"{platform.node()}/{namespace or uuid.getnode()}"
-    parts = machine_id.split()  # spaces separate the parts of the name of a lease holder
-    return "/".join(parts)
+        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+        namespace_and_boot = f"{os.readlink('/proc/self/ns/pid')}/{boot_id}"
+    machine_id = f"{platform.node()}/{namespace_and_boot or uuid.getnode()}"
+    return "/".join(machine_id.split())  # without white space, because `new_holder_name` separates its parts by spaces
 
 
 def is_dead_process(holder: str) -> bool:
@@ -165,7 +171,7 @@ def is_dead_process(holder: str) -> bool:
     holder : id of a process, which consists of the machine id, the process number and a random part
     """
     machine, process_number, _ = holder.split(" ")
-    if machine != _machine_id() or os.name != "posix":
+    if machine != _get_machine_id() or os.name != "posix":
         return False
     try:
         os.kill(int(process_number), 0)  # signal 0 only checks that the process exists

@@ -46,21 +46,24 @@ _permission = _Permission(allows_all=False, allows_password=True, named_stores=s
 def network_stores_allowed(*, password: bool = True) -> Iterator[None]:
     """Allow opening all stores on a network in the body of the `with` statement, also those that the user did not name.
 
-    A store on a network is a database on a server. If the user did not name it on the command line, in YOUDEN_STORE or in
-    Python code, its address is from the config of a folder. Another person may have written this config, so the store is not
-    opened without permission.
+    A store on a network is a database on a server. The user names a store on the command line, in YOUDEN_STORE or in Python
+    code. The address of any other store is in the config of a folder. Another person may have written this config, so the
+    store is not opened without permission.
 
     Parameters
     ----------
     password : bool, default True
         Whether a store that the user did not name may get the password in PGPASSWORD.
     """
-    previous = _permission.allows_all, _permission.allows_password
-    _permission.allows_all, _permission.allows_password = True, password
+    previously_allowed_all = _permission.allows_all
+    previously_allowed_password = _permission.allows_password
+    _permission.allows_all = True
+    _permission.allows_password = password
     try:
         yield
     finally:
-        _permission.allows_all, _permission.allows_password = previous
+        _permission.allows_all = previously_allowed_all
+        _permission.allows_password = previously_allowed_password
 
 
 def allow_store(address: str) -> None:
@@ -101,10 +104,10 @@ def check_store_allowed(address: str | Path) -> None:
 
 
 def check_password(address: str) -> None:
-    """Check that opening a store sends no password of the user to a host that the user did not name.
+    """Check that opening a store sends no password of the user to an unknown host.
 
-    The check applies only in the body of `with network_stores_allowed()`. Elsewhere, only stores that the user named can be
-    opened.
+    The check applies only in the body of `with network_stores_allowed()`, where stores may be opened that the user did not
+    name. A store that the user named passes the check.
 
     Parameters
     ----------
@@ -118,13 +121,14 @@ def check_password(address: str) -> None:
         PGPASSWORD without permission, or if a parameter of the URL may direct the connection to a host that the URL does not
         show.
     """
-    if not _permission.allows_all or _permission.is_named(address):
+    may_be_unknown = _permission.allows_all and not _permission.is_named(address)
+    if not may_be_unknown:
         return
-    reason = _find_password_risk(address)
-    if reason is None:
+    risk = _find_password_risk(address)
+    if risk is None:
         return
     raise ConfigError(
-        f"Only the config names the store {redact_location(address)}, and {reason}. Nothing was sent. If "
+        f"Only the config names the store {redact_location(address)}, and {risk}. Nothing was sent. If "
         f"you know the host, name the store by --store or in the variable {VARIABLE}.",
         slug="store-password",
     )

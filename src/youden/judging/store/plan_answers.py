@@ -45,7 +45,7 @@ class Call:
         Makes the request from a row and its key.
     usd : float
         USD booked for all attempts so far.
-    last_usd : float
+    last_attempt_usd : float
         USD booked for the last attempt.
     attempts : Attempts
         Failed attempts.
@@ -56,7 +56,7 @@ class Call:
     cached: Completion | Failure | None
     make_request: Callable[[int, str], Request]
     usd: float = 0.0
-    last_usd: float = 0.0
+    last_attempt_usd: float = 0.0
     attempts: Attempts = field(default_factory=Attempts)
 
     @cached_property
@@ -92,10 +92,13 @@ class Call:
         return outcome if is_final else None
 
 
-def look_up(
+def iter_call_lists(
     keys: Iterable[RowKey], store: Store, *, make_request: Callable[[int, str], Request], size: int = CHUNK
 ) -> Iterator[list[Call]]:
-    """Look up the stored outcomes of trials, in chunks.
+    """Group trials with the same request into calls, and look up the stored outcomes of the calls.
+
+    The trials are read `size` at a time, because the store looks up many requests at once. A request of trials that are far
+    from each other may therefore have several calls.
 
     Parameters
     ----------
@@ -106,21 +109,21 @@ def look_up(
     make_request : callable
         Makes the request from a row and its key.
     size : int, default CHUNK
-        Number of trials per chunk.
+        Number of trials that are read at a time.
 
     Yields
     ------
     list of Call
-        The distinct requests of a chunk, in the order of the trials, with their stored outcomes (`cached`) if there are
-        any. A request that is in several chunks is yielded in each of them.
+        One call per distinct request of the next `size` trials, in the order of the trials. The stored outcome of a call
+        is in `cached`.
     """
-    remaining = iter(keys)
+    remaining_row_keys = iter(keys)
     while True:
-        chunk = list(islice(remaining, size))
-        if not chunk:
+        next_row_keys = list(islice(remaining_row_keys, size))
+        if not next_row_keys:
             return
         rows_by_key: dict[str, list[int]] = {}
-        for row, key in chunk:
+        for row, key in next_row_keys:
             rows_by_key.setdefault(key, []).append(row)
         outcomes = store.get_outcomes(list(rows_by_key))
         yield [Call(key, rows, outcomes.get(key), make_request) for key, rows in rows_by_key.items()]
@@ -151,36 +154,36 @@ class Costs:
         self.is_new[list(rows)] = True
         self._set_row(rows[0], payment)
 
-    def from_ledger(self, key: np.ndarray, paid: Mapping[str, Payment]) -> Costs:
-        """Return the costs of all invocations of a run, this one and earlier ones, from the payments in the store.
+    def with_stored_payments(self, request_hashes: np.ndarray, payments: Mapping[str, Payment]) -> Costs:
+        """Return the costs of all invocations of a run, from the payments that the store has recorded.
 
-        The store books each payment to the cost account of the run that made the call.
+        This object contains only the costs of the current invocation. The store books each payment to the cost account of the
+        run that made the call.
 
         Parameters
         ----------
-        key : bytes array S64, shape (n_trials,)
+        request_hashes : bytes array S64, shape (n_trials,)
             Request hash of each trial.
-        paid : mapping of str to Payment
+        payments : mapping of str to Payment
             Payments of the run's cost account by request hash: USD, seconds and tokens.
 
         Returns
         -------
         Costs
             Costs by trial. The cost of a request is in the first trial that needs its answer, and 0 in all others. It is also 0
-            for a request without a payment. The array `is_new`, which states whether this invocation received the answer, is
-            taken from this object.
+            for a request without a payment. `is_new` is that of this object.
         """
-        costs = Costs(len(key))
+        costs = Costs(len(request_hashes))
         costs.is_new = self.is_new
-        distinct_keys, first_rows = np.unique(key, return_index=True)
-        for distinct_key, row in zip(distinct_keys.tolist(), first_rows.tolist(), strict=True):
-            payment = paid.get(distinct_key.decode())
+        distinct_hashes, first_rows = np.unique(request_hashes, return_index=True)
+        for request_hash, row in zip(distinct_hashes.tolist(), first_rows.tolist(), strict=True):
+            payment = payments.get(request_hash.decode())
             if payment is not None:
                 costs._set_row(row, payment)
         return costs
 
     def _set_row(self, row: int, payment: Payment) -> None:
-        """Set cost, duration and tokens of a row."""
+        """Set cost, duration and tokens of a trial."""
         self.usd[row], self.seconds[row] = payment.usd, payment.seconds
         self.tokens_in[row], self.tokens_out[row] = payment.tokens_in, payment.tokens_out
 
@@ -191,27 +194,27 @@ class PlanAnswers:
     Parameters
     ----------
     plan : Plan
-        The plan.
+        Trials whose answers are collected.
     missing_reason : str, default "not_asked"
         Reason why the answers to trials are missing for which `set_readings` is not called.
 
     Attributes
     ----------
-    key : bytes array S64, shape (n_trials,)
+    request_hashes : bytes array S64, shape (n_trials,)
         Request hash of each trial; empty if its answer was not found.
-    served : ServedModels
+    answering_models : AnsweringModels
         Number of answers by model and fingerprint.
     """
 
     def __init__(self, plan: Plan, *, missing_reason: MissingReason = "not_asked") -> None:
         n = len(plan)
-        self.key = np.zeros(n, dtype="S64")
-        self.served = ServedModels()
+        self.request_hashes = np.zeros(n, dtype="S64")
+        self.answering_models = AnsweringModels()
         self._plan = plan
         self._counts: Counter[str] = Counter()
         self._answer = np.full(n, np.nan)
-        self._hard = np.full(n, np.nan)
-        self._missing = np.full(n, _CODES[missing_reason], dtype=np.int8)
+        self._hard_answer = np.full(n, np.nan)
+        self._missing_reason = np.full(n, _CODES[missing_reason], dtype=np.int8)
         self._model_codes = np.full(n, -1, dtype=np.int32)  # -1 if the model is unknown
         self._models: dict[str, int] = {}  # name → code
 
@@ -226,11 +229,14 @@ class PlanAnswers:
         return self._counts.total() - self._counts["answered"]
 
     def set_readings(
-        self, rows: Sequence[int], keys: Sequence[str], readings: Sequence[tuple[Reading, Completion | None]]
+        self,
+        rows: Sequence[int],
+        keys: Sequence[str],
+        readings: Sequence[tuple[Reading, Completion | None]],
+        *,
+        are_new: Sequence[bool],
     ) -> None:
-        """Set the answers of trials, and the models that gave them.
-
-        The counter `served` is not changed. It also counts which answers are new, and this method does not know that.
+        """Set the answers of trials, and count the models that gave them.
 
         Parameters
         ----------
@@ -238,15 +244,20 @@ class PlanAnswers:
             Positions of the trials in the plan, and their request hashes.
         readings : sequence of (Reading, Completion or None)
             The parsed answer of each trial, and the completion that it was parsed from; None if there is none.
+        are_new : sequence of bool
+            Whether each answer was received in this invocation.
         """
         positions = np.array(rows, dtype=np.int64)
-        parsed = [reading for reading, _ in readings]
-        self.key[positions] = np.array(keys, dtype="S64")
-        self._answer[positions] = [reading.answer for reading in parsed]
-        self._hard[positions] = [reading.hard_answer for reading in parsed]
-        self._missing[positions] = [_CODES[reading.missing_reason] for reading in parsed]
+        parsed_answers = [reading for reading, _ in readings]
+        self.request_hashes[positions] = np.array(keys, dtype="S64")
+        self._answer[positions] = [parsed.answer for parsed in parsed_answers]
+        self._hard_answer[positions] = [parsed.hard_answer for parsed in parsed_answers]
+        self._missing_reason[positions] = [_CODES[parsed.missing_reason] for parsed in parsed_answers]
         self._model_codes[positions] = [self._number_model(completion) for _, completion in readings]
-        self._counts.update(reading.missing_reason for reading in parsed)
+        self._counts.update(parsed.missing_reason for parsed in parsed_answers)
+
+        completions = [completion for _, completion in readings]
+        self.answering_models.count(completions, are_new)
 
     def _number_model(self, completion: Completion | None) -> int:
         """Return the number of the model of a completion, a new one for a new model; −1 if it is unknown."""
@@ -283,8 +294,8 @@ class PlanAnswers:
         n_trials = len(self._plan)
         if costs is None:
             costs = Costs(n_trials)
-        warnings = (*warnings, *self.served.find_mixed_models())
-        response_models: list[Json] = [*self.served.names()]
+        warnings = (*warnings, *self.answering_models.find_mixed_models())
+        response_models: list[Json] = [*self.answering_models.list_names()]
         if self.n_missing > 0:
             reasons = format_missing_reasons(self._counts)
             verb = "has" if self.n_missing == 1 else "have"
@@ -293,10 +304,10 @@ class PlanAnswers:
         return Verdicts(
             plan=self._plan,
             answer=self._answer,
-            hard_answer=self._hard,
-            missing_reason=self._missing,
+            hard_answer=self._hard_answer,
+            missing_reason=self._missing_reason,
             judge={**judge, "response_models": response_models},
-            request_hash=self.key,
+            request_hash=self.request_hashes,
             tokens_in=costs.tokens_in,
             tokens_out=costs.tokens_out,
             usd=costs.usd,
@@ -329,7 +340,7 @@ def read_answers(
     questions : Questions
         Prompt and parser of the judge.
     plan : Plan
-        The plan.
+        Trials whose answers are read.
     store : Store
         Store of the answers.
     keys : iterable of (int, str)
@@ -354,53 +365,50 @@ def read_answers(
     if is_new is None:
         is_new = np.zeros(len(plan), dtype=np.bool_)
 
-    remaining_keys = iter(keys)
-    while chunk := list(islice(remaining_keys, CHUNK)):
-        outcomes = store.get_outcomes(sorted({key for _, key in chunk}))
+    remaining_row_keys = iter(keys)
+    while next_row_keys := list(islice(remaining_row_keys, CHUNK)):
+        outcomes = store.get_outcomes(sorted({key for _, key in next_row_keys}))
         rows: list[int] = []
-        row_keys: list[str] = []
+        read_keys: list[str] = []
         readings: list[tuple[Reading, Completion | None]] = []
-        for row, key in chunk:
-            reading = _read_or_explain(questions, plan, row, outcomes.get(key))
+        for row, key in next_row_keys:
+            reading = _parse_outcome_or_find_reason(questions, plan, row, outcomes.get(key))
             if reading is None:
                 on_not_stored(key, row)
-                continue
-            rows.append(row)
-            row_keys.append(key)
-            readings.append(reading)
+            else:
+                rows.append(row)
+                read_keys.append(key)
+                readings.append(reading)
 
-        plan_answers.set_readings(rows, row_keys, readings)
         are_new: list[bool] = is_new[rows].tolist()
-        completions = [completion for _, completion in readings]
-        answers = [(answer, new) for answer, new in zip(completions, are_new, strict=True) if answer is not None]
-        plan_answers.served.count(answers)
-        counts = Counter((reading.missing_reason, new) for (reading, _), new in zip(readings, are_new, strict=True))
+        plan_answers.set_readings(rows, read_keys, readings, are_new=are_new)
+        reasons = [parsed.missing_reason for parsed, _ in readings]
+        counts = Counter(zip(reasons, are_new, strict=True))
         for (reason, new), n in counts.items():
             on_read(n, outcome=reason, stored=not new)
     return plan_answers
 
 
-def _read_or_explain(
+def _parse_outcome_or_find_reason(
     questions: Questions, plan: Plan, row: int, outcome: Completion | Failure | None
 ) -> tuple[Reading, Completion | None] | None:
-    """Parse the stored outcome of a trial, or find out why it has none.
+    """Parse the stored answer to a trial, or find the reason why there is none: a failure, or a request that is too long.
 
-    questions : parser and context window of the judge
+    questions : parser of the judge, and the size of its model's context window
     row : position of the trial in the plan
     outcome : stored outcome of the trial's request; None if there is none
 
-    Returns None if the request can be sent and has no outcome yet. Otherwise, returns two values: a `Reading`, which is the
-    parsed answer or the reason why it is missing, and the completion that was parsed, which is None if there is none.
+    Returns None if the request can be sent and has no outcome yet. In all other cases, returns two values. The first is a
+    `Reading`: the parsed answer, or the reason why it is missing. The second is the completion that was parsed, or None.
     """
     if isinstance(outcome, Completion):
         return questions.read(outcome), outcome
     if isinstance(outcome, Failure):
         return _FAILED, None
 
-    is_too_long = not questions.fits(questions.request(plan, row))
-    if is_too_long:
-        return _NOT_ASKED, None
-    return None
+    request = questions.request(plan, row)
+    is_too_long = not questions.fits(request)
+    return (_NOT_ASKED, None) if is_too_long else None
 
 
 def format_missing_reasons(counts: Mapping[str, int]) -> str:
@@ -412,29 +420,35 @@ def format_missing_reasons(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{n} {reason}" for reason, n in sorted(counts.items()) if reason != "answered")
 
 
-class ServedModels:
+class AnsweringModels:
     """Counts answers by model and fingerprint, separately for this invocation and earlier ones."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str | None, bool]] = Counter()
 
-    def count(self, answers: Iterable[tuple[Completion, bool]]) -> None:
-        """Count pairs of an answer and whether it was received in this invocation."""
-        self._counts.update((answer.model, answer.fingerprint, new) for answer, new in answers if answer.model)
+    def count(self, answers: Sequence[Completion | None], are_new: Sequence[bool]) -> None:
+        """Count answers whose models are known.
 
-    def names(self) -> list[str]:
+        answers : the answers; None for a trial without an answer
+        are_new : whether each answer was received in this invocation
+        """
+        for answer, is_new in zip(answers, are_new, strict=True):
+            if answer is not None and answer.model:
+                self._counts[answer.model, answer.fingerprint, is_new] += 1
+
+    def list_names(self) -> list[str]:
         """Return the names of all models, with their fingerprint if known, sorted. They are part of the signature."""
-        return sorted({_model_name(model, fingerprint) for model, fingerprint, _ in self._counts})
+        return sorted({_format_model_name(model, fingerprint) for model, fingerprint, _ in self._counts})
 
-    def new_names(self) -> list[str]:
+    def list_new_names(self) -> list[str]:
         """Return the names of the models that answered in this invocation, sorted."""
-        return sorted({_model_name(model, fingerprint) for model, fingerprint, new in self._counts if new})
+        return sorted({_format_model_name(model, fingerprint) for model, fingerprint, new in self._counts if new})
 
     def find_mixed_models(self) -> tuple[Finding, ...]:
         """Return a finding if the answers come from several models or builds of a model, else an empty tuple."""
         n_answers: Counter[str] = Counter()
         for (model, fingerprint, _), n in self._counts.items():
-            n_answers[_model_name(model, fingerprint)] += n
+            n_answers[_format_model_name(model, fingerprint)] += n
         if len(n_answers) < 2:
             return ()
         models = ", ".join(f"{name} ({n:,} answers)" for name, n in sorted(n_answers.items()))
@@ -444,22 +458,23 @@ class ServedModels:
         )
         return (Finding("model-changed", message, facts={"models": sorted(n_answers)}),)
 
-    def changes_since(self, earlier: Collection[str]) -> tuple[Finding, ...]:
-        """Return a finding if a model answered in this invocation that did not answer before, else an empty tuple.
+    def find_changes_since(self, earlier: Collection[str]) -> tuple[Finding, ...]:
+        """Return a finding if a new model has answered in this invocation, else an empty tuple.
 
-        earlier : names of the models that gave the judge's earlier answers; empty if the judge is new
+        earlier : names of the models that gave the judge's earlier answers. If it is empty, the judge is new, and no model
+            counts as changed.
         """
         earlier_names = sorted(earlier)
-        new_names = sorted(set(self.new_names()) - set(earlier))
-        if not earlier_names or not new_names:
+        added_names = sorted(set(self.list_new_names()) - set(earlier))
+        if not earlier_names or not added_names:
             return ()
         message = (
             f"The served model changed since the last answers in the store: {', '.join(earlier_names)} then, "
-            f"{', '.join(new_names)} now. Answers of the two may not be comparable."
+            f"{', '.join(added_names)} now. Answers of the two may not be comparable."
         )
-        return (Finding("model-changed", message, facts={"then": [*earlier_names], "now": [*new_names]}),)
+        return (Finding("model-changed", message, facts={"then": [*earlier_names], "now": [*added_names]}),)
 
 
-def _model_name(model: str, fingerprint: str | None) -> str:
+def _format_model_name(model: str, fingerprint: str | None) -> str:
     """Return the name of a model with the fingerprint of the server, if it sent one."""
     return model if fingerprint is None else f"{model} ({fingerprint})"

@@ -112,12 +112,14 @@ class PostgresBackend(SqlBackend):
         self._writer, self._n_writes = uuid.uuid4().hex, 0
         self._lock = RLock()
         self._watchdog = Watchdog(self.name)
-        self._lost: JudgeError | None = None  # error of all later calls, once the server is unreachable at a shutdown
+        self._shutdown_error: JudgeError | None = (
+            None  # error of all later calls, once the server is unreachable at a shutdown
+        )
         try:
-            self._watchdog.begin()
+            self._watchdog.start_timer()
             self._connection = self._open_connection()
         except psycopg.OperationalError as error:
-            raise self._unreachable_error(error) from None
+            raise self._make_unreachable_error(error) from None
         except psycopg.ProgrammingError as error:
             raise ConfigError(
                 f"{self.name} is not the address of a PostgreSQL store: {self._format_error(error)}. Pass postgresql://USER@HOST/DATABASE.",
@@ -143,86 +145,90 @@ class PostgresBackend(SqlBackend):
         """Lock a name until the end of the transaction, so that only one process changes its rows."""
         session.execute("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", name)
 
-    def _run_in_session(self, access: Access, work: Callable[[Session], T]) -> T:
-        """Run work on the database, and run it again after a lost connection.
+    def _run_in_session(self, access: Access, operation: Callable[[Session], T]) -> T:
+        """Call a function that runs SQL statements, and call it again if the connection is lost.
 
-        access : whether a transaction is needed
-        work : function of a session, which may be called several times
+        access : what the function does; a transaction is opened only for "transaction", because one statement needs none
+        operation : function of a session, which may be called several times
         """
 
-        def run(connection: Connection) -> T:
+        def run_on_connection(connection: Connection) -> T:
             with connection.transaction() if access == "transaction" else nullcontext():
-                return work(Session(connection, _DIALECT))
+                return operation(Session(connection, _DIALECT))
 
-        return self._run_with_retries(run)
+        return self._run_with_retries(run_on_connection)
 
     def close(self) -> None:
-        """Delete the record of this writer, and close the connection."""
+        """Close the connection. Before this, delete the number of this writer's last write, if the server can be reached."""
         try:
             if not self._connection.closed:
                 self._connection.execute("DELETE FROM youden.writers WHERE writer = %s", (self._writer,))
         except psycopg.Error:
-            pass
+            pass  # a row that remains has no effect, because no other writer has its name
         finally:
             self._connection.close()
 
-    def _run_with_retries(self, work: Callable[[Connection], T]) -> T:
-        """Call a function of the connection, and repeat this after a deadlock, a timeout or a lost connection.
+    def _run_with_retries(self, operation: Callable[[Connection], T]) -> T:
+        """Call a function of the connection, and call it again after a deadlock, a timeout or a lost connection.
 
         A lost connection is opened again. If the server is still unreachable after the process was asked to stop, later
-        calls fail at once, so that they do not delay the end of the process.
+        calls of this method fail at once, so that they do not delay the end of the process.
 
-        work : function of an open connection; it may be called several times
+        operation : function of an open connection; it may be called several times
 
         Raises: JudgeError [store-unreachable] if the server is unreachable for `max_wait` seconds; other JudgeErrors if
         the server reports an error.
         """
         with self._lock:
-            if self._lost is not None:
-                raise self._lost
-            self._watchdog.begin()
-            result = self._repeat_until_done(work)
-            self._watchdog.end()
+            if self._shutdown_error is not None:
+                raise self._shutdown_error
+            self._watchdog.start_timer()
+            result = self._repeat_until_done(operation)
+            self._watchdog.record_answer()
             return result
 
-    def _repeat_until_done(self, work: Callable[[Connection], T]) -> T:
+    def _repeat_until_done(self, operation: Callable[[Connection], T]) -> T:
         """Call a function of the connection until the call is not interrupted by a deadlock, a timeout or a lost connection.
 
-        work : function of an open connection; it may be called several times
+        operation : function of an open connection; it may be called several times
 
         Returns the result of the function.
         Raises: JudgeError if the server reports another error, or is unreachable for too long.
         """
-        outage_start: float | None = None  # None while the server is reachable
+        outage_start: float | None = None  # time of the first attempt that did not reach the server
         while True:
             try:
                 if self._connection.closed:
                     self._connection = self._open_connection()
-                return work(self._connection)
+                return operation(self._connection)
             except (errors.DeadlockDetected, errors.SerializationFailure):
                 continue
-            except psycopg.OperationalError as error:
-                is_outage = self._connection.closed or isinstance(error, _TIMEOUTS)
-                if not is_outage:
-                    raise self._to_judge_error(error) from None
-                outage_start = outage_start or time.monotonic()
-                self._wait_in_outage(outage_start, error)
             except psycopg.Error as error:
-                raise self._to_judge_error(error) from None
+                if not self._is_outage(error):
+                    raise self._to_judge_error(error) from None
+                if outage_start is None:
+                    outage_start = time.monotonic()
+                self._wait_for_next_attempt(outage_start, error)
 
-    def _wait_in_outage(self, outage_start: float, error: psycopg.OperationalError) -> None:
-        """Wait a moment before the next attempt to reach the server.
+    def _is_outage(self, error: psycopg.Error) -> bool:
+        """Return whether an error shows that the server cannot be reached, or that it did not respond in time."""
+        is_lost_or_late = self._connection.closed or isinstance(error, _TIMEOUTS)
+        return isinstance(error, psycopg.OperationalError) and is_lost_or_late
 
-        outage_start : monotonic time in seconds
-        error : the last failure
+    def _wait_for_next_attempt(self, outage_start: float, error: psycopg.Error) -> None:
+        """Wait for `_RECONNECT_SECONDS` before the next attempt to reach the server, or fail if the outage is too long.
 
-        Raises: JudgeError [store-unreachable] if the outage has lasted for `max_wait` seconds.
+        outage_start : time of the first attempt that failed, in seconds of the monotonic clock
+        error : error of the last attempt
+
+        Raises: JudgeError [store-unreachable] if the outage has lasted for more than `max_wait` seconds. If the process was asked
+        to stop, all later calls get the same error.
         """
         self._watchdog.warn_if_late()
         if time.monotonic() - outage_start > max_wait():
-            unreachable_error = self._unreachable_error(error)
+            unreachable_error = self._make_unreachable_error(error)
             if shutdown_started.is_set():
-                self._lost = unreachable_error
+                self._shutdown_error = unreachable_error
             raise unreachable_error from None
         time.sleep(_RECONNECT_SECONDS)
 
@@ -302,9 +308,9 @@ class PostgresBackend(SqlBackend):
             "FROM unnest(%s::text[]) AS t (name)"
         )
         if not connection.execute(query.encode(), ([*TABLES, "writers"],)).fetchall()[0][0]:
-            raise self._read_only_error("the role or the server is read-only")
+            raise self._make_read_only_error("the role or the server is read-only")
 
-    def _unreachable_error(self, error: psycopg.Error) -> JudgeError:
+    def _make_unreachable_error(self, error: psycopg.Error) -> JudgeError:
         """Return the error that the server of the store cannot be reached."""
         return JudgeError(
             f"The store {self.name} cannot be reached: {self._format_error(error)}. All answers written so far are stored. "
@@ -312,7 +318,7 @@ class PostgresBackend(SqlBackend):
             slug="store-unreachable",
         )
 
-    def _read_only_error(self, reason: str) -> JudgeError:
+    def _make_read_only_error(self, reason: str) -> JudgeError:
         """Return the error that the user may not write to the store."""
         return JudgeError(
             f"The store {self.name} cannot be written ({reason}). Let its owner GRANT the rights, or run as the owner. "
@@ -324,7 +330,7 @@ class PostgresBackend(SqlBackend):
         """Convert an error that the server reported: missing rights, a full disk, or another failure."""
         description = self._format_error(error)
         if isinstance(error, errors.InsufficientPrivilege | errors.ReadOnlySqlTransaction):
-            return self._read_only_error(description)
+            return self._make_read_only_error(description)
         if isinstance(error, errors.DiskFull):
             return JudgeError(
                 f"The disk of the store {self.name} is full ({description}). All answers written so far are stored. Free "

@@ -11,7 +11,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import RLock
 from urllib.parse import quote
@@ -88,16 +88,16 @@ class SqliteBackend(SqlBackend):
             raise ConfigError(
                 f"There is no store at {path}. Judge the plan first, or pass the path of a store.", slug="store-missing"
             )
-        with self._judge_errors():
+        with self._convert_errors():
             if not read_only:
                 make_directory(path.parent)
                 hide_from_git(path.parent)
-            file = _find_common_name(path, read_only=read_only)
+            file = _find_common_path(path, read_only=read_only)
             if read_only and _belongs_to_other_application(file):
                 raise _make_foreign_error(path)
             self._connection = _open_connection(file, read_only=read_only)
         try:
-            with self._judge_errors():
+            with self._convert_errors():
                 self._connection.create_function("seconds_now", 0, time.time)
                 _RETRY_WHILE_LOCKED(_check_and_create_tables, self._connection, path, read_only=read_only)
                 self._file = os.stat(path)
@@ -112,22 +112,22 @@ class SqliteBackend(SqlBackend):
         with self._lock:
             self._connection.close()
 
-    def _run_in_session(self, access: Access, work: Callable[[Session], T]) -> T:
-        """Call a function with a session and return its result. Every access except "read" runs in a transaction.
+    def _run_in_session(self, access: Access, operation: Callable[[Session], T]) -> T:
+        """Call a function that runs SQL statements on the file, and return its result.
 
-        A session runs SQL statements on the connection. A transaction locks the file when it begins.
+        A function that writes runs in a transaction, which locks the file when it begins.
 
-        access : "read"; "lease" if the function changes only leases, which reserve requests for a process; "write" or
-            "transaction" (the same for SQLite) if it changes other tables
-        work : function to call, whose argument is the session
+        access : what the function does: "read", "lease" (it changes only leases, which reserve requests for a process),
+            "write" or "transaction". SQLite treats the last two in the same way.
+        operation : function to call; its argument runs the statements
 
         Raises: JudgeError [store-deleted] if the function writes and the file was deleted or moved; if SQLite fails,
         [store-corrupt], [store-read-only], [store-full], [store-busy] or [store-failed].
         """
-        with self._lock, self._judge_errors():
+        with self._lock, self._convert_errors():
             session = _SqliteSession(self._connection, _DIALECT)
             if access == "read":
-                return work(session)
+                return operation(session)
 
             is_same_file = self.path.exists() and os.path.samestat(self._file, os.stat(self.path))
             if not is_same_file:
@@ -137,19 +137,18 @@ class SqliteBackend(SqlBackend):
                     "again.",
                     slug="store-deleted",
                 )
-            if access == "lease" and self._has_write_ahead_log:
-                with self._without_sync():
-                    return self._run_transaction(session, work)
-            return self._run_transaction(session, work)
+            needs_sync = access != "lease" or not self._has_write_ahead_log
+            with nullcontext() if needs_sync else self._without_sync():
+                return self._run_transaction(session, operation)
 
-    def _run_transaction(self, session: Session, work: Callable[[Session], T]) -> T:
+    def _run_transaction(self, session: Session, operation: Callable[[Session], T]) -> T:
         """Call a function with the session in a transaction, which is rolled back if the function fails.
 
-        work : function to call, whose argument is the session
+        operation : function to call, whose argument is the session
         """
         self._connection.execute("BEGIN IMMEDIATE")
         try:
-            result = work(session)
+            result = operation(session)
         except BaseException:
             self._connection.rollback()
             raise
@@ -170,68 +169,73 @@ class SqliteBackend(SqlBackend):
             self._connection.execute("PRAGMA synchronous = FULL")
 
     @contextmanager
-    def _judge_errors(self) -> Iterator[None]:
+    def _convert_errors(self) -> Iterator[None]:
         """Convert errors of SQLite and of the file system inside the block to JudgeError."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise explain_error(self.name, str(error)) from None
+            raise make_store_error(self.name, str(error)) from None
 
 
-def _find_common_name(path: Path, *, read_only: bool) -> Path:
+def _find_common_path(path: Path, *, read_only: bool) -> Path:
     """Return the path by which all processes of this user open a store.
 
     SQLite keeps its log next to the path that it is given. Processes that open one file by two hard links would miss each
-    other's writes and damage the file. So the path that is used first is recorded in the temporary folder.
+    other's writes and damage the file. The first process that opens a store therefore writes its path to a small file in the
+    temporary folder, the path record, and all later processes use this path.
 
     path : path of the store. The file is created if it does not exist.
-    read_only : whether the store is only read; then neither the store nor a record is created
+    read_only : whether the store is only read; then neither the store nor the path record is created
 
     Returns `path` itself if no other path of the file is recorded.
     """
     if not read_only and not path.exists():
         path.touch()
-    resolved = path.resolve()
-    record = _locate_record(path)
-    is_recorded = record.exists()
-    first_path = _read_first_path(record, resolved)
+    resolved_path = path.resolve()
+    record_file = _locate_path_record(path)
+    has_record = record_file.exists()
+    first_path = _read_first_path(record_file, resolved_path)
     if first_path is None and not read_only:
         # a record without a valid path belongs to a deleted file with the same inode number
         with suppress(OSError):
-            _record_first_path(record, resolved, replaces_record=is_recorded)
-        first_path = _read_first_path(record, resolved)  # another process may have recorded its path before
-    if first_path is None or first_path == resolved:
+            _write_path_record(record_file, resolved_path, replaces_record=has_record)
+        first_path = _read_first_path(record_file, resolved_path)  # another process may have written its path first
+    if first_path is None or first_path == resolved_path:
         return path
     return first_path
 
 
-def _locate_record(path: Path) -> Path:
-    """Return the file, in the temporary folder, that records by which path a store was opened first."""
+def _locate_path_record(path: Path) -> Path:
+    """Return the file, in the temporary folder, that contains the path by which a store was opened first."""
     stat = path.stat()
     user_id = os.getuid() if hasattr(os, "getuid") else 0
     return Path(tempfile.gettempdir(), f"youden-stores-{user_id}", f"{stat.st_dev}-{stat.st_ino}")
 
 
-def _record_first_path(record: Path, resolved: Path, *, replaces_record: bool) -> None:
-    """Write a path into a record, unless another process writes the record first.
+def _write_path_record(record_file: Path, store_path: Path, *, replaces_record: bool) -> None:
+    """Write the path of a store to its path record, unless another process writes the file first.
 
-    The record appears with its content in one step, because it is a hard link to a complete file.
+    The file appears with its content in one step, because it is made as a hard link to a complete file.
+
+    record_file : file in the temporary folder
+    store_path : absolute path of the store
+    replaces_record : whether the file exists and is to be replaced
     """
-    record.parent.mkdir(mode=0o700, exist_ok=True)
+    record_file.parent.mkdir(mode=0o700, exist_ok=True)
     if replaces_record:
-        record.unlink(missing_ok=True)
-    tmp_path = record.parent / uuid.uuid4().hex
-    tmp_path.write_text(str(resolved), encoding="utf-8")
-    with suppress(FileExistsError):
-        os.link(tmp_path, record)
+        record_file.unlink(missing_ok=True)
+    tmp_path = record_file.parent / uuid.uuid4().hex
+    tmp_path.write_text(str(store_path), encoding="utf-8")
+    with suppress(FileExistsError):  # another process was faster
+        os.link(tmp_path, record_file)
     tmp_path.unlink()
 
 
-def _read_first_path(record: Path, resolved: Path) -> Path | None:
-    """Read the path in a record; None if there is no record, or if the path does not lead to the file at `resolved`."""
+def _read_first_path(record_file: Path, store_path: Path) -> Path | None:
+    """Read the path in a path record; None if there is no such file, or if the path leads to another file than the store."""
     try:
-        first_path = Path(record.read_text(encoding="utf-8"))
-        return first_path if first_path.samefile(resolved) else None
+        first_path = Path(record_file.read_text(encoding="utf-8"))
+        return first_path if first_path.samefile(store_path) else None
     except (OSError, ValueError):
         return None
 
@@ -310,14 +314,14 @@ def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
         raise version_error(str(path), version)
 
 
-def explain_error(path: str, message: str) -> JudgeError:
-    """Make the error for a failure of a store, with a remedy.
+def make_store_error(path: str, message: str) -> JudgeError:
+    """Make the error for a failure of a store. The words in the message of SQLite decide which remedy it has.
 
     path : path of the store
     message : message of SQLite or of the file system
     """
-    is_read_only = "readonly" in message or "read-only" in message.casefold()
-    if is_read_only or "unable to open" in message or "Permission" in message:
+    has_read_only_phrase = any(phrase in message for phrase in ("readonly", "unable to open", "Permission"))
+    if has_read_only_phrase or "read-only" in message.casefold():
         return JudgeError(
             f"The store {path} cannot be opened or written ({message}). "
             "Check the folder and its permissions, or pass another path. A replay can read a read-only store.",

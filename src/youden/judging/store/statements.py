@@ -125,11 +125,11 @@ class SqlBackend:
     """Base class of the storage backends in SQL. The methods of the contract are described in `contract.StorageBackend`."""
 
     @abstractmethod
-    def _run_in_session(self, access: Access, work: Callable[[Session], T]) -> T:
+    def _run_in_session(self, access: Access, operation: Callable[[Session], T]) -> T:
         """Call a function of a session and return its result.
 
         access : whether the function only reads, writes by one statement or in a transaction, or changes only leases
-        work : the function, which may be called again if the connection is lost before its result is known
+        operation : the function, which may be called again if the connection is lost before its result is known
         """
 
     def _is_new(self, _: Session) -> bool:
@@ -167,11 +167,12 @@ class SqlBackend:
         self._run_in_session("transaction", lambda session: self._write_in_session(session, writes))
 
     def _write_in_session(self, session: Session, writes: PendingWrites) -> None:
-        """Write outcomes, payments and rows of the table `batches`, and release the leases on requests with an outcome.
+        """Write outcomes, payments and records of batches, and release the leases on the requests that have an outcome now.
 
-        Nothing is written if an earlier attempt was committed before the connection was lost.
+        This method may be called again after the connection was lost. If the earlier call has been committed all the same,
+        nothing is written.
 
-        session : session in a transaction
+        session : runs the statements, in one transaction
         writes : what to write
         """
         if not self._is_new(session):
@@ -179,12 +180,10 @@ class SqlBackend:
         _write_answers(session, writes)
         if writes.failures:
             _write_failures(session, writes)
+        _release_leases_on_requests(session, [*writes.answers, *writes.failures])
 
-        outcome_keys = _to_json([*writes.answers, *writes.failures])
-        session.execute(_RELEASE_LEASES.format("key IN (SELECT value FROM EACH)"), outcome_keys)
-        payment_rows = [
-            _payment_row(account, key, payment) for (account, key), payment in sorted(writes.payments.items())
-        ]
+        payments = sorted(writes.payments.items())
+        payment_rows = [_make_payment_row(account, key, payment) for (account, key), payment in payments]
         session.insert_many(_ADD_PAYMENT, payment_rows)
         if writes.settled:
             _replace_batches(session, writes.settled)
@@ -192,7 +191,11 @@ class SqlBackend:
     def paid(self, account: str) -> dict[str, Payment]:
         """Return the payments of an account by the hash of the request."""
         rows = self._fetch_rows("SELECT key, usd, tokens_in, tokens_out, seconds FROM @costs WHERE payer = ?", account)
-        return {key: Payment(math.nan if usd is None else usd, *usage) for key, usd, *usage in rows}
+        payments = {}
+        for key, usd, tokens_in, tokens_out, seconds in rows:
+            usd_or_nan = math.nan if usd is None else usd  # NULL: a price is unknown
+            payments[key] = Payment(usd_or_nan, tokens_in, tokens_out, seconds)
+        return payments
 
     def acquire_leases(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
         """Acquire leases on requests for an owner, and return the hashes of the requests that no other owner has leased."""
@@ -239,23 +242,23 @@ class SqlBackend:
         return members
 
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
-        """Return the next rows of a table, as tuples of the values of all columns, in the order of the primary key.
+        """Return the next rows of a table, in the order of the primary key. A row has the values of all columns.
 
         after : last row of the previous call; None for the first rows
         n : largest number of rows
 
         Returns fewer than `n` rows at the end of the table, and an empty list if there are no more.
         """
-        key_columns = primary_key(table)
+        columns = column_names(table)
+        sql_key = primary_key(table)  # the names of the first columns, separated by commas
+        n_key_columns = sql_key.count(",") + 1
         last_key: Row = ()
         condition = ""
         if after is not None:
-            n_key_columns = len(key_columns.split(", "))
             last_key = after[:n_key_columns]
             placeholders = ", ".join("?" * n_key_columns)
-            condition = f"WHERE ({key_columns}) > ({placeholders})"
-        columns = ", ".join(column_names(table))
-        query = f"SELECT {columns} FROM @{table} {condition} ORDER BY {key_columns} LIMIT ?"
+            condition = f"WHERE ({sql_key}) > ({placeholders})"
+        query = f"SELECT {', '.join(columns)} FROM @{table} {condition} ORDER BY {sql_key} LIMIT ?"
         return self._fetch_rows(query, *last_key, n)
 
     def put_rows(self, table: CopiedTable, rows: Iterable[Row]) -> int:
@@ -298,6 +301,12 @@ def _write_answers(session: Session, writes: PendingWrites) -> None:
     session.execute("DELETE FROM @failures WHERE key IN (SELECT value FROM EACH)", _to_json(writes.answers))
 
 
+def _release_leases_on_requests(session: Session, keys: Collection[str]) -> None:
+    """Release the leases on requests, whichever process has them. keys: request hashes."""
+    statement = _RELEASE_LEASES.format("key IN (SELECT value FROM EACH)")
+    session.execute(statement, _to_json(keys))
+
+
 def _replace_batches(session: Session, settled: Mapping[str, Row | None]) -> None:
     """Delete the records of batches whose results are written, or replace them by records of the remaining requests."""
     session.execute("DELETE FROM @batches WHERE id IN (SELECT value FROM EACH)", _to_json(settled))
@@ -313,7 +322,7 @@ def _write_failures(session: Session, writes: PendingWrites) -> None:
     session.insert_many(_UPSERT_FAILURE, new_rows)
 
 
-def _payment_row(account: str, key: str, payment: Payment) -> tuple[object, ...]:
+def _make_payment_row(account: str, key: str, payment: Payment) -> tuple[object, ...]:
     """Return the values of a row of `costs`, in which an unknown cost is NULL."""
     usd = None if math.isnan(payment.usd) else payment.usd
     return account, key, usd, payment.tokens_in, payment.tokens_out, payment.seconds

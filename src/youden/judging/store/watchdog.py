@@ -53,11 +53,11 @@ class Watchdog:
         self._start = 0.0
         self._has_warned = False
 
-    def begin(self) -> None:
+    def start_timer(self) -> None:
         """Start to measure the time of a statement."""
         self._start = time.monotonic()
 
-    def end(self) -> None:
+    def record_answer(self) -> None:
         """Record that the store answered."""
         if self._has_warned:
             self._has_warned = False
@@ -91,10 +91,11 @@ class Watchdog:
     def with_deadline(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
         """Add a deadline to a generator of psycopg that waits for the server.
 
-        The generator yields an event to wait for: the connection can be read, or it can be written. psycopg sends back the
-        event that occurred, or 0 if none occurred for a while. After a 0, a warning is logged if the server is late.
+        Such a generator runs one statement. It yields the event that it waits for: the connection can be read, or it can be
+        written. psycopg sends back the event that occurred, or 0 if none occurred for a while. The generator that is returned
+        passes the events on to `steps`. After a 0, it logs a warning if the server is late.
 
-        steps : generator of psycopg that runs a statement
+        steps : generator of psycopg
 
         Returns a generator that yields the same events, and returns the result of `steps`.
         Raises: UnresponsiveError if no event occurs for `DEADLINE_SECONDS`.
@@ -103,10 +104,10 @@ class Watchdog:
         try:
             awaited_event = next(steps)
             while True:
-                event = yield awaited_event
-                if event:
+                occurred_event = yield awaited_event
+                if occurred_event:
                     last_event_time = time.monotonic()
-                    awaited_event = steps.send(event)
+                    awaited_event = steps.send(occurred_event)
                 elif time.monotonic() - last_event_time >= DEADLINE_SECONDS:
                     raise UnresponsiveError
                 else:

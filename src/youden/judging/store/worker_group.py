@@ -89,7 +89,7 @@ class WorkerGroup:
         Number of answers received here, counted by the caller.
     others : OtherMembers
         Totals over the other members, as of the last report.
-    lost : YoudenError or None
+    report_error : YoudenError or None
         Error for which this member has to stop; None if there is none.
     start_fraction : float
         Where in the plan this member starts, as a fraction in [0, 1), so that members start at different trials.
@@ -106,7 +106,7 @@ class WorkerGroup:
         self.sends_requests = True
         self.answered = 0
         self.others = OtherMembers()
-        self.lost: YoudenError | None = None
+        self.report_error: YoudenError | None = None
         self.start_fraction = 0.0
         self.is_limited = False
         self._store = store
@@ -115,7 +115,7 @@ class WorkerGroup:
         self._budget: SharedBudget | None = None
         self._heartbeat = heartbeat
         self._name = new_holder_name()
-        self._joined = False
+        self._has_joined = False
         self._granted = 0  # picodollars that the row of this member grants it
         # Other members may have removed this member's row because it seemed to have ended. They have then added all that it
         # was granted to the row of ended members. These amounts, in picodollars, are 0 if this has not happened.
@@ -137,7 +137,7 @@ class WorkerGroup:
         self._left.set()
         self._reporter.join()
         with suppress(YoudenError):
-            self._exchange_reports(0, is_leaving=True)
+            self._update_rows_in_store(0, is_leaving=True)
 
     def spend_from(self, budget: SharedBudget) -> None:
         """Report the amounts of `budget` from now on."""
@@ -157,13 +157,13 @@ class WorkerGroup:
         JudgeError
             [run-busy] or [lease-lost] if another process is the coordinator; the errors of the store.
         """
-        self._exchange_reports(needed, is_leaving=False)
+        self._update_rows_in_store(needed, is_leaving=False)
 
-    def _exchange_reports(self, needed: int, *, is_leaving: bool) -> None:
-        """Report this member's amounts to the store, and learn what the other members of the group have reported.
+    def _update_rows_in_store(self, needed: int, *, is_leaving: bool) -> None:
+        """Write this member's row to the store, and read the rows of the other members of the group.
 
-        The row of a member contains what it has spent and what it may spend. All rows are read and replaced in one transaction,
-        so that all members together keep the cost cap.
+        The row of a member states how much of the cost cap the member has spent, and how much it may spend. All rows are read
+        and replaced in one transaction. Therefore, two members cannot be granted the same part of the cap.
 
         needed : picodollars that this member needs in addition to those that it has spent and reserved
         is_leaving : whether this member leaves the group, and needs no more of the cap
@@ -172,20 +172,21 @@ class WorkerGroup:
         """
         with self._report_lock:
             report = BudgetReport(0, 0, 0) if self._budget is None else self._budget.make_report(needed)
-            read_rows: list[Sequence[Member]] = []  # rows before each update; the update may be repeated
+            previous_rows: Sequence[Member] = ()
 
             def update_rows(now: float, rows: Sequence[Member]) -> Sequence[Member]:
-                """Return the new rows of all members; called in the transaction of the store."""
-                read_rows.append(rows)
+                """Return the new rows of all members; called in the transaction of the store, which may be repeated."""
+                nonlocal previous_rows
+                previous_rows = rows
+                # if other members have removed this member's row, the new row contains only amounts from now on
                 used_before = report.minimum if self._was_removed(rows) else self._used_before_removal
-                return self._update_rows(now, rows, report.without(used_before), is_leaving=is_leaving)
+                return self._make_new_rows(now, rows, report.without(used_before), is_leaving=is_leaving)
 
             new_rows = self._store.backend.replace_members(self._run, update_rows)
-            previous_rows = read_rows[-1]
             if self._was_removed(previous_rows):
                 self._record_removal(previous_rows, report)
-            self._joined = True
-            self._set_attributes(new_rows, report.without(self._used_before_removal))
+            self._has_joined = True
+            self._set_totals_and_share(new_rows, report.without(self._used_before_removal))
 
     def _record_removal(self, previous_rows: Sequence[Member], report: BudgetReport) -> None:
         """Record what this member had been granted and had used when other members removed its row.
@@ -205,21 +206,22 @@ class WorkerGroup:
 
         rows : rows of all members
         """
-        return self._joined and all(row.name != self._name for row in rows)
+        return self._has_joined and all(row.name != self._name for row in rows)
 
-    def _set_attributes(self, rows: Sequence[Member], report: BudgetReport) -> None:
-        """Set `others`, `is_limited` and the share of the cap that this member may spend.
+    def _set_totals_and_share(self, rows: Sequence[Member], report: BudgetReport) -> None:
+        """Set the totals over the other members (`others`), and the share of the cap that this member may spend.
 
         rows : new rows of all members; the row of this member is the last one
-        report : amounts of this member that its row contains
+        report : amounts of this member, as its row contains them
         """
-        *other_rows, self_row = rows
+        *other_rows, own_row = rows
         self.others = self._sum_rows(other_rows)
-        self._granted = self_row.granted
-        self.is_limited = self_row.granted < report.requested
+        self._granted = own_row.granted
+        self.is_limited = own_row.granted < report.requested
         if self._budget is not None:
-            # the budget counts from the time at which this member joined, the row from the removal
-            self._budget.set_granted(self._used_before_removal + self_row.granted)
+            # If other members removed the row, the new row contains only later amounts. The budget also contains earlier ones.
+            granted_since_joining = self._used_before_removal + own_row.granted
+            self._budget.set_granted(granted_since_joining)
 
     def _sum_rows(self, other_rows: Sequence[Member]) -> OtherMembers:
         """Return the totals over the rows of the other members."""
@@ -233,22 +235,24 @@ class WorkerGroup:
             answered=sum(row.answered for row in other_rows),
         )
 
-    def _update_rows(
+    def _make_new_rows(
         self, now: float, rows: Sequence[Member], report: BudgetReport, *, is_leaving: bool
     ) -> Sequence[Member]:
         """Return the new rows: the living members, one row for all ended members, and this member's row last.
 
+        A member that leaves the group keeps what it has spent and reserved, and returns the rest of its share of the cap.
+
         now : time of the database, in seconds
         rows : rows of all members so far
-        report : amounts of this member that its row contains
+        report : amounts of this member, as its row contains them
         is_leaving : whether this member leaves the group
 
         Raises: JudgeError [run-busy] or [lease-lost] if this member and another living member are both the coordinator.
         """
-        other_rows = self._update_other_rows(now, rows)
+        other_rows = self._make_rows_of_others(now, rows)
         granted_to_others = sum(row.granted for row in other_rows)
         requested = report.minimum if is_leaving else report.requested
-        self_row = Member(
+        own_row = Member(
             name=self._name,
             leads=self._is_coordinator,
             granted=self._compute_grant(requested, granted_to_others, minimum=report.minimum),
@@ -257,13 +261,14 @@ class WorkerGroup:
             expires=0.0 if is_leaving else now + LEASE_SECONDS,
             asks=self.sends_requests,
         )
-        return [*other_rows, self_row]
+        return [*other_rows, own_row]
 
-    def _update_other_rows(self, now: float, rows: Sequence[Member]) -> list[Member]:
+    def _make_rows_of_others(self, now: float, rows: Sequence[Member]) -> list[Member]:
         """Return the new rows of the other members: one row per living member, and one row for all ended members together.
 
-        A member has ended if its process has ended, or if it did not renew its row in time. If a coordinator starts while no
-        other member is alive, all rows are dropped, because the run then starts with the whole cap.
+        A member has ended if its process has ended, or if it did not renew its row in time. The rows of ended members count
+        against the cost cap. They are dropped if a coordinator starts while no other member is alive: the run then starts with
+        the whole cap.
 
         now : time of the database, in seconds
         rows : rows of all members so far
@@ -275,13 +280,13 @@ class WorkerGroup:
         living = [row for row in others if _is_alive(row, now=now)]
         has_other_coordinator = any(row.leads for row in living)
         if self._is_coordinator and has_other_coordinator:
-            raise self._busy_error()
+            raise self._make_busy_error()
 
-        is_first_member = self._is_coordinator and not self._joined and not living
+        is_first_member = self._is_coordinator and not self._has_joined and not living
         if is_first_member:
             return []
         ended = [row for row in others if row not in living]
-        return [*living, *_merge_ended(ended)]
+        return [*living, *_merge_rows_of_ended(ended)]
 
     def _compute_grant(self, requested: int, granted_to_others: int, *, minimum: int) -> int:
         """Compute the part of the cap that this member may spend; all amounts are in picodollars.
@@ -295,9 +300,9 @@ class WorkerGroup:
         available = cap - granted_to_others
         return max(minimum, min(requested, available))
 
-    def _busy_error(self) -> JudgeError:
+    def _make_busy_error(self) -> JudgeError:
         """Make the error for a run that another process coordinates: [lease-lost] after joining, [run-busy] before."""
-        if self._joined:
+        if self._has_joined:
             return JudgeError(
                 f"This process was suspended, or could not reach the store, for more than {LEASE_SECONDS:g} s, and another "
                 f"process coordinates the run '{self._run}' now. All answers are stored. Wait for the other process.",
@@ -316,7 +321,7 @@ class WorkerGroup:
             try:
                 self.sync()
             except YoudenError as error:
-                self.lost = error
+                self.report_error = error
                 return
 
 
@@ -325,10 +330,11 @@ def _is_alive(member: Member, *, now: float) -> bool:
     return bool(member.name) and member.expires >= now and not is_dead_process(member.name)
 
 
-def _merge_ended(ended: Sequence[Member]) -> list[Member]:
-    """Merge the rows of ended members into one row without a name; return no row if there are none.
+def _merge_rows_of_ended(ended: Sequence[Member]) -> list[Member]:
+    """Merge the rows of members that have ended into one row with an empty name; return no row if there are none.
 
-    The whole amount that an ended member was granted counts as spent.
+    The whole amount that an ended member was granted counts as spent, because it may have spent it after its last report. The
+    merged row has the expiry time 0, so that it does not count as a living member.
     """
     if not ended:
         return []
@@ -426,9 +432,9 @@ class SharedBudget(Budget):
 
     def __init__(self, cap: float, workers: WorkerGroup) -> None:
         super().__init__(cap)
-        self._workers = workers
+        self._group = workers
         self._granted = 0  # picodollars that this member may spend
-        self._needed = 0  # picodollars that the tasks in `reserve` wait for, in all
+        self._awaited_amount = 0  # picodollars that the tasks in `reserve` wait for, in all
         self._pending_report: asyncio.Future[None] | None = None
         self._amounts_lock = threading.RLock()
         workers.spend_from(self)
@@ -436,19 +442,19 @@ class SharedBudget(Budget):
     @property
     def spent_by_all(self) -> float:
         """USD spent by all members."""
-        return self.spent + self._workers.others.spent / PICODOLLARS_PER_USD
+        return self.spent + self._group.others.spent / PICODOLLARS_PER_USD
 
     def can_reserve(self, usd: float) -> bool:
         """Return whether a cost in USD can be reserved now, after requesting more of the cap if necessary."""
         amount = math.ceil(usd * PICODOLLARS_PER_USD)
         if self._count_available_picodollars() < amount:
-            self._workers.sync(amount)
+            self._group.sync(amount)
         return self._count_available_picodollars() >= amount
 
     async def reserve(self, usd: float) -> None:
-        """Reserve a cost, after requesting more of the cap from the group if necessary.
+        """Reserve a cost. If this member's share of the cap is too small, request a larger share from the group first.
 
-        If the cap does not allow the cost yet, wait for reservations that this process or another one may release.
+        If the group does not grant enough, wait until this process or another one releases a reservation.
 
         Parameters
         ----------
@@ -463,35 +469,36 @@ class SharedBudget(Budget):
             If the store cannot be reached, or another process coordinates the run.
         """
         amount = math.ceil(usd * PICODOLLARS_PER_USD)
-        self._needed += amount
+        self._awaited_amount += amount
         try:
             while not self._try_reserve(amount):
-                await self._request_more()
+                await self._request_larger_share()
                 # if the group granted all that was requested, another task has reserved it, so request again at once
                 is_available = self._count_available_picodollars() >= amount
-                if not is_available and self._workers.is_limited:
+                if not is_available and self._group.is_limited:
                     await self._wait_for_release()
         finally:
-            self._needed -= amount
+            self._awaited_amount -= amount
 
     async def _wait_for_release(self) -> None:
         """Wait a moment, in which a member may release a reservation. Raises: OutOfMoneyError if none has one."""
-        if self._reserved == 0 and self._workers.others.reserved == 0:
+        if self._reserved == 0 and self._group.others.reserved == 0:
             raise OutOfMoneyError
         await asyncio.sleep(BUDGET_CHECK_SECONDS)
 
-    async def _request_more(self) -> None:
-        """Request the part of the cap that the waiting tasks need, and wait for the reply.
+    async def _request_larger_share(self) -> None:
+        """Request a share of the cap that suffices for all tasks waiting in `reserve`, and wait until the group has decided.
 
-        One report (`WorkerGroup.sync`) serves all tasks that wait at the same time.
+        The request is part of this member's next report (`WorkerGroup.sync`). If a report is in progress, the task only waits
+        for that one. One report therefore serves all tasks that wait at the same time.
 
         Raises: JudgeError if the store cannot be reached, or another process coordinates the run.
         """
         if self._pending_report is None or self._pending_report.done():
-            # the store is accessed in another thread
-            self._pending_report = asyncio.ensure_future(asyncio.to_thread(self._workers.sync, self._needed))
+            report_in_thread = asyncio.to_thread(self._group.sync, self._awaited_amount)
+            self._pending_report = asyncio.ensure_future(report_in_thread)
         report = self._pending_report
-        await asyncio.wait({report})  # if this task is cancelled, the report continues for the others
+        await asyncio.wait({report})  # unlike `await report`, does not cancel the report if this task is cancelled
         report.result()  # raises the error of the report
 
     def reserve_unconditionally(self, usd: float) -> None:
@@ -509,33 +516,33 @@ class SharedBudget(Budget):
         """Return the amounts that this member has spent and reserved, and the amount of the cap that it requests.
 
         The group grants each member a share of the cost cap. The requested share replaces the one of earlier reports. It is
-        larger than what the member needs now, so that one report covers many calls. If the share granted so far is larger than
-        the requested one, the granted share is reduced, because the group may grant the difference to other members.
+        larger than what the member needs now, so that one report covers many calls. From now on, this member spends no more
+        than the requested share, even if it was granted more before: the group may grant the difference to other members.
 
         needed : picodollars that are needed for the next calls, in addition to what is spent and reserved
         """
         with self._amounts_lock:
-            spent = self._spent_picodollars()
-            spent_and_reserved = spent + self._reserved
-            headroom = self._reserved + needed  # for calls after the next ones
-            requested = spent_and_reserved + needed + headroom
+            spent = self._count_spent_picodollars()
+            for_open_calls = self._reserved + needed  # calls in flight, and the next calls
+            for_later_calls = for_open_calls  # as much again
+            requested = spent + for_open_calls + for_later_calls
 
             self._granted = min(self._granted, requested)
-            return BudgetReport(spent, minimum=spent_and_reserved, requested=requested)
+            return BudgetReport(spent, minimum=spent + self._reserved, requested=requested)
 
     def set_granted(self, amount: int) -> None:
         """Set this member's share of the cap, in picodollars."""
         with self._amounts_lock:
             self._granted = amount
 
-    def _spent_picodollars(self) -> int:
+    def _count_spent_picodollars(self) -> int:
         """Cost so far in units of 10⁻¹² USD, rounded up; whole numbers have no rounding errors in sums."""
         return math.ceil(self.spent * PICODOLLARS_PER_USD)
 
     def _count_available_picodollars(self) -> int:
         """Return the amount of this member's share that is neither spent nor reserved, in picodollars."""
         with self._amounts_lock:
-            return self._granted - self._spent_picodollars() - self._reserved
+            return self._granted - self._count_spent_picodollars() - self._reserved
 
     def _try_reserve(self, amount: int) -> bool:
         """Reserve an amount in picodollars if it is available, and return whether it was."""

@@ -47,15 +47,16 @@ DEFAULT_DESIGNS = ("cyclic",)
 """Design of a run whose config sets none."""
 
 
-def estimate_run_cost(config: RunConfig, unwritten: Pool | None = None) -> DesignCost:
+def estimate_run_cost(config: RunConfig, pool: Pool | None = None) -> DesignCost:
     """Estimate the cost of judging the plan of a run.
 
     Parameters
     ----------
     config : RunConfig
         Config of the run.
-    unwritten : Pool, optional
-        Pool that the config names, if it has not been written yet. Default: the pool is read.
+    pool : Pool, optional
+        Pool of the run. Default: the pool is read from the path in the config. If there is no file at this path yet, the pool
+        must be passed.
 
     Returns
     -------
@@ -68,7 +69,7 @@ def estimate_run_cost(config: RunConfig, unwritten: Pool | None = None) -> Desig
         If the pool cannot be read, the plan cannot be drawn, or the judge cannot be loaded.
     """
     judge = load_judge_of_run(config)
-    plan = draw_run_plan(config, unwritten)
+    plan = draw_run_plan(config, pool)
     cost = estimate(plan, judge)
     return DesignCost(plan.design, judge.name, cost.calls, cost.tokens_in, cost.tokens_out, cost.usd)
 
@@ -83,7 +84,7 @@ def _is_available(judge: JudgeConfig) -> bool:
 def estimate_costs(
     pool: Pool, length: NDArray[np.int64], designs: Sequence[str] | None = None
 ) -> tuple[tuple[DesignCost, ...], tuple[str, ...]]:
-    """Estimate the cost of designs, each with its default budget, for each judge that can be used.
+    """Estimate the cost of each design, with its default budget, for each judge that can be used.
 
     A judge can be used if it makes calls and meets one of three conditions: its API key is in the environment, it needs no key,
     or it was used in the paper. Nothing is requested.
@@ -102,8 +103,8 @@ def estimate_costs(
     costs : tuple of DesignCost
         Calls, tokens and USD, one per design and judge.
     notes : tuple of str
-        Designs whose cost could not be estimated, such as unknown ones, with the reasons, and assumptions of the
-        estimates.
+        Designs whose cost could not be estimated, with the reasons, for example that the name is unknown. Also the assumptions of
+        the estimates.
     """
     judges = [judge for judge in list_judges() if judge.makes_calls and _is_available(judge)]
     costs: list[DesignCost] = []
@@ -125,51 +126,45 @@ def estimate_costs(
 
 
 def _count_calls_and_characters(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
-    """Count the calls of the plan that a design makes by default, and the characters of the texts in these calls.
+    """Count the calls of a design with its default budget, and the characters of the texts in these calls.
 
-    The plan is drawn if the pool is small. Otherwise, and for a design that adds trials as answers arrive, both
-    numbers are estimated.
+    If the pool is small, a plan is drawn, and its calls are counted. If the pool is large, or if the design adds trials as
+    answers arrive, both numbers are estimated.
 
     design : name of a registered design
     length : int array (n_agents, n_items), characters of each response, −1 if it is missing
 
     Returns the number of calls and the number of characters, from which the cost of the plan is estimated.
     """
-    n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
-    size = None
-    if n_dense <= MAX_DENSE_CALLS_TO_DRAW and design != FixedWidth.name:
-        size = _count_drawn_calls(pool, design)
-    if size is None:
-        size = _estimate_calls(pool, design, length)
-    return size
-
-
-def _count_drawn_calls(pool: Pool, design: str) -> tuple[int, int] | None:
-    """Draw a plan, and return its number of calls and the number of characters of the texts in all calls.
-
-    Returns None for a design that adds trials as answers arrive, because its plan contains only the first trials.
-    """
-    plan = make_plan(pool, design=design)
-    if plan.rounds is not None:
-        return None
-    return len(plan), plan.characters
+    n_dense_calls = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
+    if n_dense_calls <= MAX_DENSE_CALLS_TO_DRAW and design != FixedWidth.name:
+        plan = make_plan(pool, design=design)
+        adds_trials_later = plan.rounds is not None
+        if not adds_trials_later:
+            return len(plan), plan.characters
+    return _estimate_calls(pool, design, length)
 
 
 def _estimate_calls(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
-    """Estimate the number of calls of a plan, and the total number of characters of their texts, without drawing it.
+    """Estimate the number of calls of a plan, and the number of characters of all texts in these calls.
+
+    The plan itself is not drawn, which saves time in a large pool.
 
     design : name of a registered design
     length : int array (n_agents, n_items), number of characters of each response, −1 for a missing response
 
-    Raises PlanError [cost-unknown] if the design has no default budget, or if it cannot attain its half-width on
-    these items.
+    Raises PlanError [cost-unknown] if the design has no default budget, or if no number of calls on these items gives
+    intervals of the default half-width.
     """
     is_present = length >= 0
-    n_agents_of_item = is_present.sum(axis=0).astype(np.int64)
-    n_ordered_pairs = int((n_agents_of_item * (n_agents_of_item - 1)).sum())
+    n_agents_by_item = is_present.sum(axis=0).astype(np.int64)
+    n_ordered_pairs_by_item = n_agents_by_item * (n_agents_by_item - 1)
+    n_ordered_pairs = int(n_ordered_pairs_by_item.sum())
     if design == FixedWidth.name:
+        # a block has one ordered pair per agent
         n_calls = _estimate_fixed_width_calls(pool, max_blocks=n_ordered_pairs // pool.n_agents)
     else:
+        # one paired and one independent trial per ordered pair
         n_calls = _estimate_default_calls(pool, design, n_dense_calls=2 * n_ordered_pairs)
 
     mean_length = float(length[is_present].mean())
@@ -178,11 +173,14 @@ def _estimate_calls(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple
 
 
 def _estimate_fixed_width_calls(pool: Pool, *, max_blocks: int) -> int:
-    """Estimate the calls of the design fixed-width at its default half-width.
+    """Estimate how many calls the design fixed-width needs for intervals of its default half-width.
 
-    max_blocks : number of blocks of the pool; a block compares each agent with one other agent on an item
+    The variances of the answers are not known yet; they are taken from reference data sets.
 
-    Raises PlanError [cost-unknown] if the half-width is not attainable.
+    max_blocks : maximum number of blocks. In a block, all agents are compared on one item, each with one agent in the first
+        position and one in the second.
+
+    Raises PlanError [cost-unknown] if even this number of blocks gives wider intervals.
     """
     n_blocks = find_min_blocks(
         mean_prior_components(), FixedWidth.half_width, fraction=1.0, n_items=pool.n_items, max_blocks=max_blocks
@@ -193,24 +191,29 @@ def _estimate_fixed_width_calls(pool: Pool, *, max_blocks: int) -> int:
             "in four reference data sets.",
             slug="cost-unknown",
         )
-    n_agent_trials = 2 * n_blocks  # an agent takes part in two trials of a block
-    return PlanSize(pool.n_agents, pool.n_items).calls(n_agent_trials)
+    trials_per_agent = 2 * n_blocks  # an agent takes part in two trials of a block
+    plan_size = PlanSize(pool.n_agents, pool.n_items)
+    return plan_size.calls(trials_per_agent)
 
 
 def _estimate_default_calls(pool: Pool, design: str, *, n_dense_calls: int) -> int:
     """Estimate the number of calls of a plan with the default budget of its design.
 
+    A design without a default budget either compares all pairs of agents on all items, or its calls are not known
+    before the plan is drawn.
+
     n_dense_calls : number of calls that compare all pairs of agents on all items; an upper bound
 
-    Raises PlanError [cost-unknown] if the design has no default budget and does not compare all pairs.
+    Raises PlanError [cost-unknown] if the number of calls is not known.
     """
     design_class = DESIGNS.load(design)
     if design_class.default_trials_per_agent is not None:
-        size = PlanSize(pool.n_agents, pool.n_items)
-        return min(n_dense_calls, size.default_calls(design_class.default_trials_per_agent))
-    # a design without a default budget compares all pairs if it also plans the held-out cells
-    compares_all_pairs = design_class.plans_holdout
-    if compares_all_pairs:
+        plan_size = PlanSize(pool.n_agents, pool.n_items)
+        n_default_calls = plan_size.default_calls(design_class.default_trials_per_agent)
+        return min(n_dense_calls, n_default_calls)
+
+    # a design without a default budget compares all pairs if it also plans held-out responses
+    if design_class.plans_holdout:
         return n_dense_calls
     raise PlanError(
         f"The pool is too large to draw '{design}' here. Set a budget and run `youden plan`.", slug="cost-unknown"
@@ -241,7 +244,8 @@ def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | N
     Returns
     -------
     PoolCheck
-        The first cost is the cost of the run's own plan. If this cost is unknown, it is left out, and a note states the reason.
+        Result of `check_pool`, with two additions: findings about the judge of the run, and the cost of the run's plan, which is
+        the first cost. If the cost of the plan is unknown, a note states the reason instead.
 
     Raises
     ------
@@ -249,18 +253,19 @@ def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | N
         If the pool cannot be read.
     """
     pool = read_run_pool(config)
-    checked = check_pool(pool, seed=seed, designs=designs)
+    pool_check = check_pool(pool, seed=seed, designs=designs)
+    findings, costs, notes = pool_check.findings, pool_check.costs, pool_check.notes
     try:
-        judge_findings = find_judge_problems(load_judge_of_run(config), pool)
-        checked = replace(checked, findings=(*judge_findings, *checked.findings))
-        run_cost = estimate_run_cost(config)
+        judge = load_judge_of_run(config)
+        findings = (*find_judge_problems(judge, pool), *findings)
+        costs = (estimate_run_cost(config), *costs)
     except YoudenError as error:
-        return replace(checked, notes=(*checked.notes, f"The cost of this run is unknown: {error}"))
-    return replace(checked, costs=(run_cost, *checked.costs))
+        notes = (*notes, f"The cost of this run is unknown: {error}")
+    return replace(pool_check, findings=findings, costs=costs, notes=notes)
 
 
 def find_judge_problems(judge: JudgeConfig, pool: Pool) -> list[Finding]:
-    """Find problems because of which a judge cannot judge a pool.
+    """Find problems that make a judge unsuitable for a pool.
 
     Parameters
     ----------
@@ -272,7 +277,7 @@ def find_judge_problems(judge: JudgeConfig, pool: Pool) -> list[Finding]:
     Returns
     -------
     list of Finding
-        One finding if the judge `lexical` would have too few items; else none.
+        One finding if the judge is `lexical` and the pool has too few items for it; otherwise empty.
     """
     return find_few_items(pool) if judge.backend == "lexical" else []
 
@@ -314,8 +319,8 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     n_words = _count_words(sample)
     return PoolCheck(
         name=pool.name,
-        counts=_count_responses(pool, lengths, mean_words=_mean_words(n_words)),
-        agent_words=_mean_words_by_agent(sample, n_words),
+        counts=_count_responses(pool, lengths, mean_words=_compute_mean_words(n_words)),
+        agent_words=_compute_mean_words_by_agent(sample, n_words),
         languages=languages.languages,
         findings=tuple(findings),
         costs=costs,
@@ -332,7 +337,7 @@ def _count_words(sample: SampledTexts) -> Floats:
     return n_words
 
 
-def _mean_words(n_words: Floats) -> float | None:
+def _compute_mean_words(n_words: Floats) -> float | None:
     """Return the mean number of words of the responses whose words were counted; None if these are not most responses."""
     is_counted = ~np.isnan(n_words)
     if 2 * is_counted.sum() <= len(n_words):
@@ -340,11 +345,11 @@ def _mean_words(n_words: Floats) -> float | None:
     return float(n_words[is_counted].mean())
 
 
-def _mean_words_by_agent(sample: SampledTexts, n_words: Floats) -> dict[str, float | None]:
-    """Return the result of `_mean_words` for the responses of each agent, by its id."""
+def _compute_mean_words_by_agent(sample: SampledTexts, n_words: Floats) -> dict[str, float | None]:
+    """Return the result of `_compute_mean_words` for the responses of each agent, by its id."""
     means = {}
     for position, agent in enumerate(sample.pool.agents):
-        means[agent.id] = _mean_words(n_words[sample.agent_of == position])
+        means[agent.id] = _compute_mean_words(n_words[sample.agent_of == position])
     return means
 
 
@@ -398,9 +403,9 @@ def _count_responses(pool: Pool, length: Positions, *, mean_words: float | None)
 
 
 def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding]:
-    """Find problems of agents that make a ranking wrong.
+    """Find agents whose responses make a ranking wrong, for example because they are copies.
 
-    Problems are gaps and unusual lengths, clones, text reuse, duplicates, rings, templates, copied prompts, lists of
+    The findings are about gaps and unusual lengths, clones, text reuse, duplicates, rings, templates, copied prompts, lists of
     words, texts that address a judge, and families.
 
     Parameters
@@ -413,7 +418,8 @@ def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding
     Returns
     -------
     list of Finding
-        An agent is reported for text reuse or duplicates only if no other finding explains them.
+        One finding per problem, with the ids of the agents. Text reuse and duplicates are often a consequence of another problem,
+        such as a template. If an agent has a finding about the other problem, it is not also reported for reuse or duplicates.
     """
     pool = sample.pool
     response_problems = find_response_problems(pool, length)
@@ -427,12 +433,12 @@ def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding
     ]
     rings = list(find_rings(sample, clones=clone_ids))
 
-    # agents whose text reuse or duplicates another finding explains
+    # these problems explain why texts of an agent occur in those of other agents
     unusual_lengths = [finding for finding in response_problems if finding.slug in ("very-long", "very-short")]
-    explained_ids = _list_agents([*problems_of_one_agent, *rings, *unusual_lengths])
-    reuse = list(find_text_reuse(sample, clones=clone_ids, excluded=explained_ids))
-    explained_ids |= _list_agents([*clones, *reuse])
-    duplicates = list(find_duplicates(pool, excluded=explained_ids))
+    explanations_of_reuse = [*problems_of_one_agent, *rings, *unusual_lengths]
+    reuse = list(find_text_reuse(sample, clones=clone_ids, excluded=_list_agents(explanations_of_reuse)))
+    explanations_of_duplicates = [*explanations_of_reuse, *clones, *reuse]
+    duplicates = list(find_duplicates(pool, excluded=_list_agents(explanations_of_duplicates)))
     families = list(find_families(sample))
     return [*response_problems, *clones, *reuse, *duplicates, *rings, *problems_of_one_agent, *families]
 

@@ -187,7 +187,7 @@ class SampledTexts:
 
     @classmethod
     def from_pool(cls, pool: Pool, *, seed: int = 0, max_texts: int = MAX_TEXTS) -> SampledTexts:
-        """Sample items of a pool, and divide their prompts and the first responses to them into words.
+        """Sample items of a pool. Divide the prompts of these items, and the first responses to them, into words.
 
         Parameters
         ----------
@@ -196,8 +196,8 @@ class SampledTexts:
         seed : int, default 0
             Seed of the sample.
         max_texts : int, default 60,000
-            Approximate maximum number of responses. The number of sampled items is `max_texts` divided by the number of agents,
-            but at least 20. If the pool has no more items than this number, all items are used.
+            Approximate maximum number of responses. It determines the number of sampled items: `max_texts` divided by the number
+            of agents, but at least 20. A pool with fewer items is used completely.
 
         Returns
         -------
@@ -303,7 +303,8 @@ class SampledTexts:
     def mean_similarity(self) -> Floats:
         """Return the mean similarity of two agents' responses to the same item, float array (n_agents, n_agents).
 
-        Similarities are those of `iter_similarities`. NaN for agents that have no sampled item in common.
+        The similarity of two responses is their Jaccard similarity, as in `iter_similarities`. The mean is NaN for two agents
+        without a sampled item in common.
         """
         n_agents = self.pool.n_agents
         total = np.zeros((n_agents, n_agents))

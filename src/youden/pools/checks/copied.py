@@ -40,8 +40,8 @@ MIN_PROMPT_WORDS = 8
 def find_prompt_copying(sample: SampledTexts) -> Iterator[Finding]:
     """Yield one finding for agents that copy their prompts, and one for agents that reword them.
 
-    An agent copies if at least half of the n-grams (sequences of words) of its median response occur in the prompt. It
-    rewords if its median response and the prompt have at least half of all their words in common.
+    An n-gram is a sequence of words. An agent copies if, in its median response, at least half of the n-grams occur in the
+    prompt. An agent rewords if its median response and the prompt have at least half of all their words in common.
     """
     copied_medians = sample.agent_medians(_compute_copied_shares(sample))
     copying = np.flatnonzero(np.nan_to_num(copied_medians) >= COPYING_SHARE)
@@ -49,9 +49,9 @@ def find_prompt_copying(sample: SampledTexts) -> Iterator[Finding]:
     similarity_medians = sample.agent_medians(_compute_prompt_similarity(sample))
     rewording = np.setdiff1d(_select_similar_to_prompt(similarity_medians), copying)
     if len(copying):
-        yield _report_prompt_copying(sample, copying, copied_medians[copying], is_reworded=False)
+        yield _make_copying_finding(sample, copying, copied_medians[copying], are_rewording=False)
     if len(rewording):
-        yield _report_prompt_copying(sample, rewording, similarity_medians[rewording], is_reworded=True)
+        yield _make_copying_finding(sample, rewording, similarity_medians[rewording], are_rewording=True)
 
 
 def _select_similar_to_prompt(medians: Floats) -> Positions:
@@ -68,12 +68,14 @@ def _compute_copied_shares(sample: SampledTexts) -> Floats:
 
     The result is a float array (n_texts,), NaN for a response without a prompt.
     """
-    n_texts = len(sample)
-    shares = np.full(n_texts, np.nan)
-    for number, (item, (start, end)) in enumerate(zip(sample.items, sample.ranges, strict=True)):
+    n_responses = len(sample)
+    shares = np.full(n_responses, np.nan)
+    # `sample.texts` contains all responses, followed by the prompts of the items
+    prompt_positions = range(n_responses, n_responses + len(sample.items))
+    for item, (start, end), prompt_position in zip(sample.items, sample.ranges, prompt_positions, strict=True):
         if sample.pool.items[item].prompt:
-            responses = (sample.texts[row] for row in range(start, end))
-            prompt = sample.texts[n_texts + number]  # prompts follow the responses
+            responses = (sample.texts[position] for position in range(start, end))
+            prompt = sample.texts[prompt_position]
             shares[start:end] = copied_shares(responses, prompt)
     return shares
 
@@ -86,37 +88,43 @@ _COPYING_EFFECT = (
 _COPYING_REMEDY = "Remove these agents, or use a model as judge and interpret their ranks with care."
 
 
-def _report_prompt_copying(sample: SampledTexts, agents: Positions, medians: Floats, *, is_reworded: bool) -> Finding:
+def _make_copying_finding(
+    sample: SampledTexts, agents: Positions, median_shares: Floats, *, are_rewording: bool
+) -> Finding:
     """Return the finding for agents that copy or reword their prompts.
 
     sample : responses and prompts of sampled items
     agents : int array (n_reported,), positions of the agents
-    medians : float array (n_reported,), median over the responses of each agent. The measure of a response is the share of
-        its n-grams (sequences of words) that occur in the prompt. For rewording agents, it is the share of all words of the
-        response and the prompt that occur in both.
-    is_reworded : whether the agents reword their prompts instead of copying them
+    median_shares : float array (n_reported,), median over the responses of each agent. For copying agents: the share of the
+        response's n-grams (sequences of words) that occur in the prompt. For rewording agents: the number of words that the
+        response and the prompt have in common, divided by the number of words in at least one of them.
+    are_rewording : True for agents that reword their prompts, False for agents that copy them
     """
     ids = select_ids(sample.pool.agents, agents)
     subject = format_subject(ids, "copies its", "copy their", limit=20)
-    evidence = _describe_copied_share(medians, is_reworded=is_reworded)
+    evidence = _describe_copied_share(median_shares, are_rewording=are_rewording)
+    message = f"{subject} source: {evidence}."
 
     effect, remedy = _COPYING_EFFECT, _COPYING_REMEDY
     if needs_self_trials(sample.pool):
         effect = "Responses that copy the same source match each other, which raises the self-consistency of the agent."
         remedy = "Use a model as judge, and interpret the consistency with care."
-    facts = {"share": float(medians.max())}
-    return Finding("source-copying", f"{subject} source: {evidence}.", effect, remedy, agents=ids, facts=facts)
+    facts = {"share": float(median_shares.max())}
+    return Finding("source-copying", message, effect, remedy, agents=ids, facts=facts)
 
 
-def _describe_copied_share(medians: Floats, *, is_reworded: bool) -> str:
-    """State which share of the median response of some agents is copied from the prompt or shared with it.
+def _describe_copied_share(median_shares: Floats, *, are_rewording: bool) -> str:
+    """Describe how much the median response of some agents has in common with its prompt.
 
-    medians, is_reworded : as in `_report_prompt_copying`
+    median_shares, are_rewording : as in `_make_copying_finding`
+
+    Returns a clause, such as "60% of the 5-word sequences of its median response occur in the item's prompt". For several
+    agents, it names the smallest share.
     """
-    n_agents = len(medians)
+    n_agents = len(median_shares)
     possessive = "its" if n_agents == 1 else "their"
-    share = format_min_share(float(medians.min()), n_agents=n_agents)
-    if is_reworded:
+    share = format_min_share(float(median_shares.min()), n_agents=n_agents)
+    if are_rewording:
         return f"{possessive} median response and its prompt share {share} of all their words"
     return f"{share} of the {N_GRAM}-word sequences of {possessive} median response occur in the item's prompt"
 
@@ -236,7 +244,8 @@ def addresses_a_judge(text: str) -> bool:
 def find_judge_addressing(pool: Pool) -> Iterator[Finding]:
     """Yield one finding for all agents with responses that address a judge.
 
-    An agent with a single such response is not reported if the prompt mentions a judge, because the prompt may ask for it.
+    If an agent addresses a judge in a single response, and the prompt of this response mentions a judge, the agent is not
+    reported: the prompt may ask for such a text.
     """
     is_addressing = _find_addressing_responses(pool)
     n_responses = int(is_addressing.sum())
@@ -300,7 +309,7 @@ MIN_AGENTS = 4
 
 
 def _number_item_ngrams(item: Positions, ngram_hashes: NDArray[np.uint64]) -> Positions:
-    """Return the number of each occurrence's pair (item, n-gram) among the distinct pairs, from 0.
+    """Assign numbers from 0 to the distinct pairs (item, n-gram), and return the number of each occurrence.
 
     A pair is identified by the XOR of two hashes. Items are hashed by multiplication with 2^64 / golden ratio (Fibonacci
     hashing).
@@ -343,56 +352,64 @@ class _NgramTable:
     @classmethod
     def from_sample(cls, sample: SampledTexts) -> _NgramTable:
         """Make the table of the n-grams (sequences of words) that a response contains and its prompt does not contain."""
-        # hash and text of each occurrence of an n-gram; texts from n_texts on are the prompts of the items
-        ngram_hashes, text = sample.hash_ngrams(_NGRAM_SIZE)
-        n_texts = len(sample)
+        # Hash and text of each occurrence of an n-gram. The texts are numbered: first all responses, then the prompts.
+        ngram_hashes, text_numbers = sample.hash_ngrams(_NGRAM_SIZE)
+        n_responses = len(sample)
         item_of_text = np.concatenate([sample.item_of, np.arange(len(sample.items))])
-        # one column per n-gram and item
-        column = _number_item_ngrams(item_of_text[text], ngram_hashes)
-        n_columns = int(column.max(initial=-1)) + 1
+
+        # an n-gram on two items has two columns
+        columns = _number_item_ngrams(item_of_text[text_numbers], ngram_hashes)
+        n_columns = int(columns.max(initial=-1)) + 1
 
         # leave out the prompts, and the n-grams that they contain
-        is_response = text < n_texts
-        is_in_prompt = np.zeros(n_columns, dtype=np.bool_)
-        is_in_prompt[column[~is_response]] = True
-        is_used = is_response & ~is_in_prompt[column]
-        has_ngram = _make_binary_matrix(text[is_used], column[is_used], shape=(n_texts, n_columns))
-        n_ngrams = np.diff(has_ngram.indptr).astype(np.float64)  # number of stored ones of each row
+        is_in_response = text_numbers < n_responses
+        prompt_has_ngram = np.zeros(n_columns, dtype=np.bool_)
+        prompt_columns = columns[~is_in_response]
+        prompt_has_ngram[prompt_columns] = True
+        is_kept = is_in_response & ~prompt_has_ngram[columns]
+        has_ngram = _make_binary_matrix(text_numbers[is_kept], columns[is_kept], shape=(n_responses, n_columns))
+
+        n_ngrams = np.diff(has_ngram.indptr).astype(np.float64)  # number of ones in each row
         return cls(sample, has_ngram, n_ngrams)
 
-    def reused_shares(self, included: Bools) -> Floats:
-        """Return the share of each text's n-grams that occur in a text of another agent, float array (n_texts,).
+    def compute_reused_shares(self, is_compared: Bools) -> Floats:
+        """Compute the share of each text's n-grams that occur in a text of another agent on the same item.
 
-        Only agents with True in `included`, bool array (n_agents,), count as other agents. NaN for a text with few n-grams.
+        is_compared : bool array (n_agents,), agents whose texts count as texts of other agents
+
+        Returns a float array (n_texts,), NaN for a text with fewer than `MIN_NGRAMS` n-grams.
         """
-        is_included = included[self.sample.agent_of]
-        n_containing = np.asarray(self.has_ngram[is_included].sum(axis=0), dtype=np.float64)
+        is_compared_text = is_compared[self.sample.agent_of]
+        n_texts_with_ngram = np.asarray(self.has_ngram[is_compared_text].sum(axis=0), dtype=np.float64)
 
-        # each entry of `has_ngram` is an n-gram (column) of a text (row); subtract the text itself from the count
-        n_texts = len(is_included)
+        # for each entry of the sparse matrix, a text (row) and an n-gram of it (column), count the other texts with the n-gram
         entries = self.has_ngram.tocoo()
-        n_other_texts = n_containing[entries.col] - is_included[entries.row]
+        counts_itself = is_compared_text[entries.row]
+        n_other_texts = n_texts_with_ngram[entries.col] - counts_itself
         is_reused = n_other_texts > 0
+
+        n_texts = len(is_compared_text)
         n_reused = np.bincount(entries.row, weights=is_reused, minlength=n_texts)
         shares = np.full(n_texts, np.nan)
         np.divide(n_reused, self.n_ngrams, out=shares, where=self.n_ngrams >= MIN_NGRAMS)
         return shares
 
-    def max_similarity(self, included: Bools) -> Floats:
-        """Return the similarity of each text to the most similar text of another agent on the same item.
+    def compute_max_similarity(self, is_compared: Bools) -> Floats:
+        """Compute the similarity of each text to the most similar text of another agent on the same item.
 
         The Jaccard similarity of two texts is the number of words that both contain, divided by the number of words that at least
         one of them contains. Texts with fewer than `MIN_RESPONSE_WORDS` words are not compared.
 
-        included : bool array (n_agents,), agents whose texts count as texts of other agents
+        is_compared : bool array (n_agents,), agents whose texts count as texts of other agents
 
-        Returns a float array (n_texts,), NaN for a text that is not compared, or without a text to compare it with.
+        Returns a float array (n_texts,). The similarity is NaN if the text is too short, or if no agent of `is_compared` has a
+        long enough text on the item.
         """
         sample = self.sample
         is_long_enough = sample.n_words[: len(sample)] >= MIN_RESPONSE_WORDS
         max_similarity = np.full(len(sample), np.nan)
         for rows, similarity in sample.iter_similarities():
-            is_candidate = included[sample.agent_of[rows]] & is_long_enough[rows]
+            is_candidate = is_compared[sample.agent_of[rows]] & is_long_enough[rows]
             if is_candidate.any():
                 np.fill_diagonal(similarity, 0.0)  # a text is not compared with itself
                 max_similarity[rows] = similarity[:, is_candidate].max(axis=1)
@@ -400,26 +417,29 @@ class _NgramTable:
         return max_similarity
 
     def count_contained_responses(self) -> Floats:
-        """Count how many responses of other agents a response of each agent contains on average, float array (n_agents,).
+        """Count the responses of other agents that each response contains, and average the counts by agent.
 
         A long response contains a clearly shorter one to the same item if at least the share `MIN_CONTAINED_SHARE` of the
-        n-grams of the short response occurs in the long one. The count is 0 for an agent without responses.
+        n-grams of the short response occurs in the long one.
+
+        Returns a float array (n_agents,): the mean count over the responses of an agent, 0 for an agent without responses.
         """
         sample = self.sample
-        n_contained = np.zeros(len(sample))
-        for start, end in sample.ranges:
-            n_contained[start:end] = self._find_contained(start, end).sum(axis=1)
+        n_contained_by_response = np.zeros(len(sample))
+        for start, end in sample.ranges:  # the responses to one item
+            contains = self._find_contained(start, end)
+            n_contained_by_response[start:end] = contains.sum(axis=1)
 
         n_agents = sample.pool.n_agents
-        total = np.bincount(sample.agent_of, weights=n_contained, minlength=n_agents)
-        n_texts = np.bincount(sample.agent_of, minlength=n_agents)
-        return np.asarray(total / np.maximum(1, n_texts))
+        n_contained_by_agent = np.bincount(sample.agent_of, weights=n_contained_by_response, minlength=n_agents)
+        n_responses_by_agent = np.bincount(sample.agent_of, minlength=n_agents)
+        return np.asarray(n_contained_by_agent / np.maximum(1, n_responses_by_agent))
 
     def _find_contained(self, start: int, end: int) -> Bools:
         """Find which responses to one item contain which other responses.
 
-        A response contains a clearly shorter one if most n-grams (sequences of five words) of the shorter one occur in
-        it. An agent whose responses contain those of several others has probably joined copies of them.
+        A response contains a clearly shorter response if most n-grams (sequences of five words) of the shorter response occur in
+        it. If the responses of an agent contain responses of several other agents, the agent has probably joined copies.
 
         start, end : position of the first response to the item, and position after the last one
 
@@ -446,12 +466,11 @@ def find_text_reuse(
     sample : SampledTexts
         Responses. With fewer than four agents, nothing is reported.
     clones : frozenset of str, default empty
-        Ids of agents that are reported as clones. Clones are not reported again, but other agents that reuse their texts are
-        reported.
+        Ids of agents that another finding reports as clones. Clones are not reported again. Other agents are reported if they
+        reuse texts of a clone.
     excluded : frozenset of str, default empty
-        Ids of agents with another finding. These agents are not reported for reuse. Their texts are ignored in the search for
-        reuse, because the texts are often manipulated copies of responses of other agents. The agents may still be reported as
-        concatenating.
+        Ids of agents that other findings report. Excluded agents may be reported here for concatenation, but not for reuse. The
+        search for reuse also ignores their texts, which are often manipulated copies of responses of other agents.
 
     Yields
     ------
@@ -462,27 +481,28 @@ def find_text_reuse(
     if len(agents) < MIN_AGENTS:
         return
     table = _NgramTable.from_sample(sample)
-    is_included = np.array([agent.id not in excluded for agent in agents])
     is_clone = np.array([agent.id in clones for agent in agents])
 
     n_contained = table.count_contained_responses()
-    concatenating = np.flatnonzero((n_contained >= MIN_CONTAINED_RESPONSES) & ~is_clone)
-    if len(concatenating):
-        ids = select_ids(agents, concatenating)
-        yield _report_concatenation(ids, float(n_contained[concatenating].max()))
+    is_concatenating = (n_contained >= MIN_CONTAINED_RESPONSES) & ~is_clone
+    if is_concatenating.any():
+        ids = select_ids(agents, np.flatnonzero(is_concatenating))
+        yield _make_concatenation_finding(ids, float(n_contained[is_concatenating].max()))
 
-    is_included[concatenating] = False
-    reuse_by_agent = _find_reusing_agents(table, is_included, is_clone)
+    is_excluded = np.array([agent.id in excluded for agent in agents])
+    is_compared = ~is_excluded & ~is_concatenating
+    reuse_by_agent = _find_reusing_agents(table, is_compared, is_clone)
     if reuse_by_agent:
         ids = select_ids(agents, sorted(reuse_by_agent))
-        yield _report_reuse(ids, min(reuse_by_agent.values()))
+        yield _make_reuse_finding(ids, min(reuse_by_agent.values()))
 
 
-def _report_concatenation(agents: tuple[str, ...], max_contained: float) -> Finding:
+def _make_concatenation_finding(agents: tuple[str, ...], max_contained: float) -> Finding:
     """Return the finding for agents that concatenate responses of other agents.
 
     agents : ids of these agents
-    max_contained : largest mean number of complete responses of others in the responses of one of them
+    max_contained : how many complete responses of other agents a response of such an agent contains: the mean over its responses,
+        for the agent with the largest mean
     """
     return Finding(
         "concatenation",
@@ -495,11 +515,12 @@ def _report_concatenation(agents: tuple[str, ...], max_contained: float) -> Find
     )
 
 
-def _report_reuse(agents: tuple[str, ...], min_share: float) -> Finding:
+def _make_reuse_finding(agents: tuple[str, ...], min_share: float) -> Finding:
     """Return the finding for agents that reuse parts of responses of other agents.
 
     agents : ids of these agents
-    min_share : smallest share of reused words or sequences of words in the median response of one of them
+    min_share : share of the words, or of the sequences of words, of its median response that an agent reuses; the smallest share
+        among these agents
     """
     share = format_min_share(min_share, n_agents=len(agents))
     return Finding(
@@ -513,36 +534,41 @@ def _report_reuse(agents: tuple[str, ...], min_share: float) -> Finding:
     )
 
 
-def _find_reusing_agents(table: _NgramTable, included: Bools, is_clone: Bools) -> dict[int, float]:
+def _find_reusing_agents(table: _NgramTable, is_compared: Bools, is_clone: Bools) -> dict[int, float]:
     """Find agents that reuse responses of other agents, and measure how much they reuse.
 
     The reuse of a response has two measures between 0 and 1: the share of its n-grams (sequences of words) that occur in
     responses of other agents, and the Jaccard similarity of its words to the most similar response of another agent. The
-    reuse of an agent is the median over its responses. The agent with the largest reuse is found first. Its texts are then
-    ignored, so that the agents from which it copies are not reported with it. The search ends if no agent reuses much, or if
-    the remaining agents reuse so much that their responses seem to coincide naturally.
+    reuse of an agent is the median over its responses.
+
+    The search is repeated. Each time, it finds the agent with the largest reuse, and removes the texts of this agent from the
+    comparison. Otherwise, the agents from which it copies would also be reported. The search ends in two cases: no agent reuses
+    much, or the remaining agents still reuse much without the found agent. In the second case, copying is not the reason; for
+    example, translations of the same text use the same words.
 
     table : n-grams of the responses
-    included : bool array (n_agents,), agents that are compared; others are not reported
+    is_compared : bool array (n_agents,), agents that are compared; no other agents are reported
     is_clone : bool array (n_agents,), agents that are compared, but not reported
 
-    Returns the larger of the medians that reach their limits, by position of the agent.
+    Returns the reuse of each reported agent by position. If both measures reach their limits, it is the larger one.
     """
-    is_compared = included.copy()
-    measures = _measure_reuse(table, is_compared)
+    is_remaining = is_compared.copy()
+    measures = _measure_reuse(table, is_remaining)
     reuse_by_agent: dict[int, float] = {}
     while True:
-        reuse = np.where(is_compared & ~is_clone, measures.get_large(), 0.0)
+        is_reportable = is_remaining & ~is_clone
+        reuse = np.where(is_reportable, measures.select_large_measures(), 0.0)
         agent = int(np.argmax(reuse))
         if reuse[agent] == 0:
             return reuse_by_agent
 
         # measure the other agents again, without the texts of this one
         is_reusing_ngrams = measures.reused_share[agent] >= MIN_REUSED_SHARE
-        is_compared[agent] = False
-        measures = _measure_reuse(table, is_compared)
+        is_remaining[agent] = False
+        measures = _measure_reuse(table, is_remaining)
         measure = measures.reused_share if is_reusing_ngrams else measures.similarity
-        if _is_reuse_natural(measure[is_compared & ~is_clone]):
+        measure_of_others = measure[is_remaining & ~is_clone]
+        if _is_reuse_natural(measure_of_others):
             return reuse_by_agent
         reuse_by_agent[agent] = float(reuse[agent])
 
@@ -550,8 +576,8 @@ def _find_reusing_agents(table: _NgramTable, included: Bools, is_clone: Bools) -
 def _is_reuse_natural(measure_of_others: Floats) -> bool:
     """Return whether the responses to these items coincide naturally, as in translation, so that no agent copies.
 
-    They do if the remaining agents still reuse much when the agent with the largest reuse is ignored: their median is at
-    least `NATURAL_REUSE`.
+    The agent with the largest reuse is ignored. The responses coincide naturally if the median reuse of the remaining agents is
+    still at least `NATURAL_REUSE`.
 
     measure_of_others : float array (n_others,), measure of the reuse of each remaining agent; NaN if it is unknown
     """
@@ -568,7 +594,7 @@ class _ReuseMeasures(NamedTuple):
     similarity: Floats
     """Jaccard similarity to the most similar response of another agent."""
 
-    def get_large(self) -> Floats:
+    def select_large_measures(self) -> Floats:
         """Return the larger measure of each agent, of those that reach their limits; 0 if none does."""
         large_reused_share = np.where(self.reused_share >= MIN_REUSED_SHARE, self.reused_share, 0.0)
         large_similarity = np.where(self.similarity >= MIN_RESPONSE_SIMILARITY, self.similarity, 0.0)
@@ -576,8 +602,8 @@ class _ReuseMeasures(NamedTuple):
 
 
 def _measure_reuse(table: _NgramTable, is_compared: Bools) -> _ReuseMeasures:
-    """Measure the reuse of responses of the agents in `is_compared`, bool array (n_agents,)."""
+    """Measure how much the agents reuse responses of the agents in `is_compared`, bool array (n_agents,)."""
     return _ReuseMeasures(
-        table.sample.agent_medians(table.reused_shares(is_compared)),
-        table.sample.agent_medians(table.max_similarity(is_compared)),
+        table.sample.agent_medians(table.compute_reused_shares(is_compared)),
+        table.sample.agent_medians(table.compute_max_similarity(is_compared)),
     )

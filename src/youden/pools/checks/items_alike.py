@@ -37,14 +37,19 @@ MIN_PROMPT_SIMILARITY = 0.9
 def find_similar_items(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
     """Find clusters of near-duplicate items, whose prompts or responses use the same words; yield one finding per cluster.
 
-    To compare the responses to two items, the responses of one half of the agents to the first item are compared with those of
-    the other half to the second item. The items have similar responses if this similarity is almost as high as the similarity of
-    the two halves on the same item. Words are weighted by idf (inverse document frequency), and similarity is the cosine.
+    To compare the responses to items A and B, the agents are divided into two halves. The similarity between A and B compares the
+    responses of one half to A with the responses of the other half to B. The similarity within A compares the responses of the
+    two halves to A. Items A and B have similar responses if the similarity between them is at least `MIN_RESPONSE_SIMILARITY`
+    times the similarity within A, and as many times the similarity within B. Words are weighted by idf (inverse document
+    frequency), and similarity is the cosine.
     """
     if pool.n_items < 2:
         return
-    is_similar = _find_similar_prompts(pool) + _find_similar_responses(pool, standalone_stream(seed))
-    n_clusters, labels = connected_components(is_similar, directed=False)
+    similar_prompts = _find_similar_prompts(pool)
+    similar_responses = _find_similar_responses(pool, standalone_stream(seed))
+
+    # the sum of the two sparse matrices is positive for items with similar prompts, similar responses, or both
+    n_clusters, labels = connected_components(similar_prompts + similar_responses, directed=False)
     sizes = np.bincount(labels, minlength=n_clusters)
     for cluster in np.flatnonzero(sizes > 1):
         ids = select_ids(pool.items, np.flatnonzero(labels == cluster))
@@ -62,7 +67,7 @@ def _find_similar_prompts(pool: Pool) -> csr_array[np.float64]:
     """Compare the words of all prompts; return a sparse matrix (n_items, n_items) with 1 for similar ones."""
     prompts = [item.prompt or "" for item in pool.items]
     word_counts = build_word_matrix(segment_texts(prompts)).astype(np.float64)
-    profiles = _make_profiles(word_counts)
+    profiles = _weight_and_normalize_rows(word_counts)
     return _find_similar_pairs(profiles, profiles, np.full(pool.n_items, MIN_PROMPT_SIMILARITY))
 
 
@@ -70,8 +75,9 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
     """Find pairs of different items whose responses use similar words.
 
     The agents are divided into two halves. The similarity of two items compares the responses of one half to the first item with
-    the responses of the other half to the second item. It is compared with the similarity of both halves on the same item. In a
-    large pool, `rng` draws the items and agents to compare.
+    the responses of the other half to the second item. Two items count as similar if this similarity reaches a minimum, which
+    `_compute_min_similarities` derives from the similarity within each item. In a large pool, only random items and agents are
+    compared, which `rng` draws.
 
     Returns a sparse matrix (n_items, n_items): 1 for a pair of similar items, and 0 otherwise.
     """
@@ -82,39 +88,45 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
     agents = rng.permutation(pool.n_agents)[:n_agents]
 
     word_counts = _count_words_by_half(pool, agents, items)
-    profiles = _make_profiles(word_counts, n_halves=2)
-    first_half, second_half = profiles[: len(items)], profiles[len(items) :]
-    thresholds = _compute_similarity_thresholds(first_half, second_half)
-    pairs = _find_similar_pairs(first_half, second_half, thresholds).tocoo()
+    profiles = _weight_and_normalize_rows(word_counts, n_halves=2)
+    first_half = profiles[: len(items)]
+    second_half = profiles[len(items) :]
+    min_similarity = _compute_min_similarities(first_half, second_half)
+    pairs = _find_similar_pairs(first_half, second_half, min_similarity).tocoo()
 
-    # from positions in the sample to positions in the pool
-    return csr_array((pairs.data, (items[pairs.row], items[pairs.col])), shape=(pool.n_items, pool.n_items))
+    # `pairs` has positions among the compared items; `items` converts them to positions in the pool
+    item_a = items[pairs.row]
+    item_b = items[pairs.col]
+    return csr_array((pairs.data, (item_a, item_b)), shape=(pool.n_items, pool.n_items))
 
 
-def _compute_similarity_thresholds(first_half: csr_array[np.float64], second_half: csr_array[np.float64]) -> Floats:
-    """Compute the minimum similarity at which the responses to an item count as similar to those to another item.
+def _compute_min_similarities(first_half: csr_array[np.float64], second_half: csr_array[np.float64]) -> Floats:
+    """Compute for each item the minimum similarity at which the responses to another item count as similar.
 
-    The minimum is a fraction of the similarity between the responses of two halves of the agents to the item itself. If
-    the median of this similarity over all items is larger, the median is used, so that items with very different
-    responses do not have a low threshold.
+    The similarity within an item compares the responses of two halves of the agents to this item. The minimum is a fraction of
+    this similarity. If the median of this similarity over items is larger, the minimum is the same fraction of the median.
+    Without the median, the minimum would be too low for an item whose responses have almost no words in common.
 
-    first_half, second_half : word profiles (n_items, n_distinct_words) of the responses of each half
+    first_half, second_half : weighted word counts (n_items, n_distinct_words) of the responses of each half, with rows of
+        norm 1 or 0
 
     Returns a float array (n_items,).
     """
-    similarity = np.asarray(first_half.multiply(second_half).sum(axis=1), dtype=np.float64)
+    similarity_within_item = np.asarray(first_half.multiply(second_half).sum(axis=1), dtype=np.float64)
 
-    # median over the items on which the halves have words in common
-    is_positive = similarity > 0
-    median = float(np.median(similarity[is_positive])) if is_positive.any() else np.inf
+    # items on which the halves have no word in common do not count in the median
+    positive_similarities = similarity_within_item[similarity_within_item > 0]
+    if len(positive_similarities) == 0:
+        return np.full(len(similarity_within_item), np.inf)
 
-    return MIN_RESPONSE_SIMILARITY * np.maximum(similarity, median)
+    median = float(np.median(positive_similarities))
+    return MIN_RESPONSE_SIMILARITY * np.maximum(similarity_within_item, median)
 
 
 def _count_words_by_half(pool: Pool, agents: Positions, items: Positions) -> csr_array[np.float64]:
-    """Count the responses to each item that contain a word, separately for two halves of the agents.
+    """Count, for each item and word, the responses that contain the word, separately for two halves of the agents.
 
-    The first half are agents[0], agents[2], …; the second half are agents[1], agents[3], …
+    The first half is agents[0], agents[2], …, and the second half is agents[1], agents[3], …
 
     agents : int array (n_agents,), positions in the pool
     items : int array (n_items,), positions in the pool
@@ -129,19 +141,20 @@ def _count_words_by_half(pool: Pool, agents: Positions, items: Positions) -> csr
     half_of_text = np.repeat(np.arange(n_agents) % 2, n_items)
     row_of_text = item_of_text + half_of_text * n_items
 
-    # multiplying by a matrix with a 1 in the row of each text adds up the texts of a row
+    # Sum the rows of `has_word` (one per text) that belong to the same row of the result. The indicator matrix has a 1 for
+    # each text, in the row of the result to which the text belongs, so that its product with `has_word` is this sum.
     n_texts = len(texts)
-    is_in_row = csr_array((np.ones(n_texts), (row_of_text, np.arange(n_texts))), shape=(2 * n_items, n_texts))
-    return csr_array(is_in_row @ has_word)
+    indicators = csr_array((np.ones(n_texts), (row_of_text, np.arange(n_texts))), shape=(2 * n_items, n_texts))
+    return csr_array(indicators @ has_word)
 
 
-def _make_profiles(counts: csr_array[np.float64], *, n_halves: int = 1) -> csr_array[np.float64]:
-    """Weight word counts by idf (inverse document frequency), and scale each row to norm 1; a row of zeros stays 0.
+def _weight_and_normalize_rows(counts: csr_array[np.float64], *, n_halves: int = 1) -> csr_array[np.float64]:
+    """Weight word counts by idf (inverse document frequency), and scale each row to norm 1. A row of zeros stays 0.
 
-    The idf of a word is computed from the number of items on which it occurs in any half.
+    The idf depends on the number of items with the word. An item that has the word in both halves counts once.
 
     counts : sparse matrix (n_halves · n_items, n_distinct_words); with two halves, all items of the first half come first
-    n_halves : 2 if the responses of two halves of the agents are counted separately; otherwise 1
+    n_halves : 2 if `counts` has separate rows for two halves of the agents, else 1
 
     Returns a sparse matrix with the shape of `counts`.
     """
@@ -149,7 +162,9 @@ def _make_profiles(counts: csr_array[np.float64], *, n_halves: int = 1) -> csr_a
     item_of_row = np.tile(np.arange(n_items), n_halves)
     item_has_word = build_group_word_matrix(counts.astype(np.int8), item_of_row, n_groups=n_items)
     n_items_with_word = np.asarray(item_has_word.sum(axis=0), dtype=np.float64)
-    weighted = csr_array(counts.multiply(idf(n_items_with_word, n_items)))
+    word_weights = idf(n_items_with_word, n_items)
+    weighted = csr_array(counts.multiply(word_weights))
+
     squared_norm = weighted.multiply(weighted).sum(axis=1)
     norm = np.sqrt(np.asarray(squared_norm, dtype=np.float64))
     scale = np.divide(1.0, norm, out=np.zeros_like(norm), where=norm > 0)
@@ -157,39 +172,40 @@ def _make_profiles(counts: csr_array[np.float64], *, n_halves: int = 1) -> csr_a
 
 
 def _find_similar_pairs(
-    profiles_a: csr_array[np.float64], profiles_b: csr_array[np.float64], threshold: Floats
+    profiles_a: csr_array[np.float64], profiles_b: csr_array[np.float64], min_similarity: Floats
 ) -> csr_array[np.float64]:
-    """Find the pairs of different items with similar word profiles.
+    """Find the pairs of different items with similar weighted word counts (profiles).
 
-    Items i and j are similar if the scalar product of profile a of i and profile b of j reaches the thresholds of both items. To
-    save time, only candidates are compared: pairs whose rarest words (prefixes) overlap. `_select_prefixes` guarantees that
-    no other pair is similar.
+    Items i and j are similar if the scalar product of row i of `profiles_a` and row j of `profiles_b` is at least the minimum
+    similarity of both items. To save time, two items are compared only if they share one of their rarest words.
+    `_select_rarest_words` selects so many words of each item that no other pair can be similar.
 
     profiles_a, profiles_b : sparse matrices (n_items, n_distinct_words), with rows of norm 1 or 0
-    threshold : float array (n_items,)
+    min_similarity : float array (n_items,)
 
     Returns a sparse matrix (n_items, n_items) with 1 for each pair.
     """
-    rank_by_frequency = _rank_words(profiles_a, profiles_b)
-    prefixes_a = _select_prefixes(profiles_a, threshold, rank_by_frequency)
-    prefixes_b = _select_prefixes(profiles_b, threshold, rank_by_frequency)
+    word_ranks = _rank_words_by_frequency(profiles_a, profiles_b)
+    rare_words_a = _select_rarest_words(profiles_a, min_similarity, word_ranks)
+    rare_words_b = _select_rarest_words(profiles_b, min_similarity, word_ranks)
 
-    # items whose prefixes share no word are not similar: the words they share have a norm below one of the thresholds
-    rows, columns = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-    for row, column in _iter_candidates(prefixes_a, prefixes_b):
-        products = profiles_a[row].multiply(profiles_b[column])
+    # positions of similar items, one array per chunk of compared pairs; the empty arrays allow for no chunk
+    similar_in_a, similar_in_b = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    for item_a, item_b in _iter_pairs_with_shared_words(rare_words_a, rare_words_b):
+        products = profiles_a[item_a].multiply(profiles_b[item_b])
         similarity = np.asarray(products.sum(axis=1), dtype=np.float64)
-        threshold_of_pair = np.maximum(threshold[row], threshold[column])
-        is_similar = (similarity >= threshold_of_pair) & (row != column)
-        rows.append(row[is_similar])
-        columns.append(column[is_similar])
-    n_items = len(threshold)
-    positions = np.concatenate(rows), np.concatenate(columns)
+        min_similarity_of_pair = np.maximum(min_similarity[item_a], min_similarity[item_b])
+        is_similar = (similarity >= min_similarity_of_pair) & (item_a != item_b)
+        similar_in_a.append(item_a[is_similar])
+        similar_in_b.append(item_b[is_similar])
+
+    n_items = len(min_similarity)
+    positions = np.concatenate(similar_in_a), np.concatenate(similar_in_b)
     ones = np.ones(len(positions[0]))
     return csr_array((ones, positions), shape=(n_items, n_items))
 
 
-def _rank_words(profiles_a: csr_array[np.float64], profiles_b: csr_array[np.float64]) -> Positions:
+def _rank_words_by_frequency(profiles_a: csr_array[np.float64], profiles_b: csr_array[np.float64]) -> Positions:
     """Return the rank of each word by the number of rows that contain it: int array (n_distinct_words,), 0 for the rarest."""
     words = np.concatenate([profiles_a.indices, profiles_b.indices])
     frequency = np.bincount(words, minlength=profiles_a.shape[1])
@@ -199,52 +215,58 @@ def _rank_words(profiles_a: csr_array[np.float64], profiles_b: csr_array[np.floa
     return rank
 
 
-def _iter_candidates(
-    prefixes_a: csr_array[np.float64], prefixes_b: csr_array[np.float64]
+def _iter_pairs_with_shared_words(
+    words_a: csr_array[np.float64], words_b: csr_array[np.float64]
 ) -> Iterator[tuple[Positions, Positions]]:
-    """Yield the pairs of items whose prefixes share a word, in chunks that limit memory.
+    """Yield the pairs of items that share a word, in chunks that limit memory.
 
-    prefixes_a, prefixes_b : sparse matrices (n_items, n_distinct_words)
+    words_a, words_b : sparse matrices (n_items, n_distinct_words), with positive values for the words of an item
 
-    Yields the first item and the second item of each pair, as two int arrays (n_pairs,).
+    Yields the rows of the two items of each pair, the first in `words_a` and the second in `words_b`, as two int arrays
+    (n_pairs,).
     """
-    words_b = csr_array(prefixes_b.T)
-    for first_row in range(0, prefixes_a.shape[0], _CHUNK_ROWS):
-        candidates = (prefixes_a[first_row : first_row + _CHUNK_ROWS] @ words_b).tocoo()
-        for start in range(0, candidates.nnz, _CHUNK_PAIRS):
+    items_b_by_word = csr_array(words_b.T)
+    for first_row in range(0, words_a.shape[0], _CHUNK_ROWS):
+        # entry (i, j) of the product is positive if items i and j share a word
+        products = (words_a[first_row : first_row + _CHUNK_ROWS] @ items_b_by_word).tocoo()
+        for start in range(0, products.nnz, _CHUNK_PAIRS):
             stop = start + _CHUNK_PAIRS
-            row = candidates.row[start:stop].astype(np.int64) + first_row
-            yield row, candidates.col[start:stop].astype(np.int64)
+            item_a = products.row[start:stop].astype(np.int64) + first_row
+            item_b = products.col[start:stop].astype(np.int64)
+            yield item_a, item_b
 
 
-def _select_prefixes(
-    profiles: csr_array[np.float64], threshold: Floats, rank_by_frequency: Positions
+def _select_rarest_words(
+    profiles: csr_array[np.float64], min_similarity: Floats, word_ranks: Positions
 ) -> csr_array[np.float64]:
-    """Keep the rarest words of each row, its prefix. The norm of the dropped words is below the threshold of the row.
+    """Keep the rarest words of each item. The norm of the dropped words is below the minimum similarity of the item.
 
-    If the scalar product of two rows of norm 1 reaches both thresholds, their prefixes share a word. Proof by contradiction: if
-    the prefixes shared no word, the row that stops at the rarer word would have dropped all words that the rows share. The
-    norm of its dropped words is below its threshold, so the product would be below the threshold, too.
+    Two items that share no kept word are not similar. Proof: compare the most common kept word of each item, and let A be the
+    item whose word is the rarer one. Words that A keeps are at least as rare as this word. If B, the other item, contains such a
+    word, B keeps it, too. But the items share no kept word, so A drops all words that both items contain. The scalar product is
+    at most the norm of A's dropped words, which is below the minimum of A.
 
     profiles : sparse matrix (n_items, n_distinct_words), rows of norm 1 or 0
-    threshold : float array (n_items,), minimum scalar product
-    rank_by_frequency : int array (n_distinct_words,), 0 for the rarest word
+    min_similarity : float array (n_items,), minimum scalar product of similar items
+    word_ranks : int array (n_distinct_words,), 0 for the rarest word
 
     Returns a sparse matrix with the shape of `profiles`.
 
     References: Bayardo, Ma & Srikant (2007), Scaling up all pairs similarity search.
     """
-    # CSR layout: row i has the entries from indptr[i] to indptr[i + 1] − 1; sorting within rows keeps these bounds
+    # a sparse matrix in CSR format has the entries of row i from indptr[i] to indptr[i + 1] − 1
     row_starts = profiles.indptr[:-1]
     row = np.repeat(np.arange(profiles.shape[0]), np.diff(profiles.indptr))
     word = profiles.indices
-    commonest_first = np.lexsort((-rank_by_frequency[word], row))
 
-    # squared norm of a word and all more common words of its row: cumulative sum over all rows, minus the sum before the row
-    cumulative = np.cumsum(profiles.data[commonest_first] ** 2)
-    sum_before_entry = np.concatenate([[0.0], cumulative])
+    # sort the entries of each row; the rows keep their order and their first positions
+    commonest_first = np.lexsort((-word_ranks[word], row))
+    sum_of_squares = np.cumsum(profiles.data[commonest_first] ** 2)
+    sum_before_entry = np.concatenate([[0.0], sum_of_squares])
     sum_before_row = sum_before_entry[row_starts]
-    squared_norm = cumulative - sum_before_row[row]
-    is_kept = squared_norm >= threshold[row] ** 2 - _ROUNDING_ERROR
+
+    # squared norm of the word and of all more common words in the same row
+    squared_norm = sum_of_squares - sum_before_row[row]
+    is_kept = squared_norm >= min_similarity[row] ** 2 - _ROUNDING_ERROR
     kept = commonest_first[is_kept]
     return csr_array((profiles.data[kept], (row[kept], word[kept])), shape=profiles.shape)

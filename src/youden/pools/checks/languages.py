@@ -61,8 +61,8 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
     Returns
     -------
     Languages
-        Number of agents by language, and a finding if agents mostly respond in another language than the items have. An
-        agent counts only if most of its responses have the same language.
+        Number of agents by language, and a finding if there are agents whose responses are mostly not in the main language of
+        their item. An agent has a language if most of its responses are in this language; other agents are not counted.
 
     Raises
     ------
@@ -78,11 +78,11 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
     if not deviating_agents:
         return Languages(languages, ())
     ids = select_ids(sample.pool.agents, deviating_agents)
-    return Languages(languages, (_report_languages(languages, ids, len(deviating_agents) / len(codes)),))
+    return Languages(languages, (_make_language_finding(languages, ids, len(deviating_agents) / len(codes)),))
 
 
-def _report_languages(languages: Mapping[str, int], ids: tuple[str, ...], share: float) -> Finding:
-    """Return the finding for agents with another language, which are a fraction `share` of those with a known one."""
+def _make_language_finding(languages: Mapping[str, int], ids: tuple[str, ...], share: float) -> Finding:
+    """Return the finding for agents with another language; `share` is their fraction of the classified agents."""
     listing = ", ".join(f"{language} ({n_agents})" for language, n_agents in languages.items())
     return Finding(
         "languages",
@@ -97,7 +97,7 @@ def _report_languages(languages: Mapping[str, int], ids: tuple[str, ...], share:
 
 
 def _find_deviating_agents(codes: Mapping[int, Mapping[int, str]]) -> list[int]:
-    """Find the agents that respond to most of their items in another language than most agents.
+    """Find the agents that respond to most of their items in another language than most responses to the item.
 
     codes : position of the agent → position of the item → language code of the response; unclassified responses are left out
 
@@ -143,22 +143,27 @@ def _load_classifier() -> Callable[[str], tuple[str, float]]:
 
 
 def _detect_languages(sample: SampledTexts, rng: np.random.Generator) -> dict[int, dict[int, str]]:
-    """Return the language code of each classified response, by position of the agent and of the item.
+    """Detect the languages of a sample of the long responses of each agent.
 
-    Agents with fewer than `MIN_CLASSIFIED_TEXTS` long responses are left out.
+    Agents with fewer than `MIN_CLASSIFIED_TEXTS` long responses are left out, because a few texts do not show the usual language
+    of an agent.
+
+    Returns the language codes, such as "en", by position of the agent and position of the item.
     """
     classify = _load_classifier()
-    texts_per_agent = MAX_CLASSIFIED_TEXTS // max(1, sample.pool.n_agents)
-    max_texts = max(MIN_CLASSIFIED_TEXTS, min(MAX_TEXTS_PER_AGENT, texts_per_agent))
+    affordable_texts = MAX_CLASSIFIED_TEXTS // max(1, sample.pool.n_agents)  # per agent
+    max_texts_per_agent = int(np.clip(affordable_texts, MIN_CLASSIFIED_TEXTS, MAX_TEXTS_PER_AGENT))
 
     # all agents go through the items in the same order, so most are classified on the same items
     items = rng.permutation(sample.items).tolist()
     codes: dict[int, dict[int, str]] = {}
     for agent, texts in enumerate(sample.pool.texts):
-        long_items = (item for item in items if len(texts[item] or "") >= MIN_CLASSIFIED_CHARACTERS)
+        items_with_long_text = (item for item in items if len(texts[item] or "") >= MIN_CLASSIFIED_CHARACTERS)
         code_by_item = {}
-        for item in islice(long_items, max_texts):
-            code_by_item[item] = str(classify(texts[item][:MAX_CLASSIFIED_CHARACTERS])[0])
+        for item in islice(items_with_long_text, max_texts_per_agent):
+            beginning = texts[item][:MAX_CLASSIFIED_CHARACTERS]
+            code, _score = classify(beginning)
+            code_by_item[item] = str(code)
         if len(code_by_item) >= MIN_CLASSIFIED_TEXTS:
             codes[agent] = code_by_item
     return codes

@@ -48,7 +48,7 @@ MIN_COMMON_ITEMS = 3
 
 
 def find_clone_clusters(pool: Pool) -> tuple[tuple[str, ...], ...]:
-    """Find clusters of agents whose responses are the same.
+    """Find clusters of agents that give the same responses, except for some words.
 
     Parameters
     ----------
@@ -68,17 +68,23 @@ def find_clones(sample: SampledTexts) -> Iterator[Finding]:
 
     Any two agents of a cluster give the same response, except for some words, to at least half of their common items.
     """
-    n_same, n_common = _count_same_responses(sample)
-    min_common = min(MIN_COMMON_ITEMS, len(sample.items))
-    is_clone_pair = (n_same >= MIN_CLONE_SHARE * n_common) & (n_common >= min_common) & (n_same > 0)
+    n_same, n_compared = _count_same_responses(sample)
+    min_compared = min(MIN_COMMON_ITEMS, len(sample.items))
+    has_enough_items = n_compared >= min_compared
+    has_same_responses = (n_same > 0) & (n_same >= MIN_CLONE_SHARE * n_compared)
+    is_clone_pair = has_enough_items & has_same_responses
     if not is_clone_pair.any():
         return
 
     for members in _cluster_pairs(is_clone_pair):
         pairs = np.ix_(members, members)
-        share = float(n_same[pairs].sum() / max(1, n_common[pairs].sum()))
-        share *= len(members) / (len(members) - 1)  # the diagonal has common items but no same responses
-        yield _make_clone_finding(sample.pool, select_ids(sample.pool.agents, members), min(share, 1.0))
+        share_of_all_pairs = float(n_same[pairs].sum() / max(1, n_compared[pairs].sum()))
+
+        # All pairs include each of the n members with itself, for which no same responses are counted. They are about 1/n of
+        # all pairs, so the share among pairs of different members is larger by the factor n / (n − 1).
+        share = share_of_all_pairs * len(members) / (len(members) - 1)
+        ids = select_ids(sample.pool.agents, members)
+        yield _make_clone_finding(sample.pool, ids, share=min(share, 1.0))
 
 
 def _cluster_pairs(is_pair: Bools) -> list[Positions]:
@@ -91,34 +97,36 @@ def _cluster_pairs(is_pair: Bools) -> list[Positions]:
 
 
 def _count_same_responses(sample: SampledTexts) -> tuple[Ids, Ids]:
-    """Count, for each pair of agents, the items on which both give the same response, except for some words.
+    """Count, for each pair of agents, the items on which both give the same response.
 
-    Responses are the same if their similarity reaches both a fixed threshold and one that depends on the item,
-    because on some items all responses are similar. Responses of very few words are not counted.
+    Two responses count as the same if the Jaccard similarity of their words reaches the threshold of the item. Thus they may
+    differ in some words. Responses with fewer than `MIN_CLONE_WORDS` words are not compared.
 
     sample : responses to compare
 
-    Returns two int arrays (n_agents, n_agents): the numbers of items with the same response, 0 on the diagonal, and
-    the numbers of items on which the responses of both agents have enough words.
+    Returns two int arrays (n_agents, n_agents): the numbers of items with the same response, which are 0 on the diagonal, and
+    the numbers of items on which the responses of the two agents were compared.
     """
     n_agents = sample.pool.n_agents
-    n_same, n_common = np.zeros((2, n_agents, n_agents), dtype=np.int32)
-    for rows, all_similarities in sample.iter_similarities():
+    n_same = np.zeros((n_agents, n_agents), dtype=np.int32)
+    n_compared = np.zeros((n_agents, n_agents), dtype=np.int32)
+    for rows, all_similarities in sample.iter_similarities():  # one item after another
         is_long_enough = sample.n_words[rows] >= MIN_CLONE_WORDS
         agents = sample.agent_of[rows[is_long_enough]]
         similarity = all_similarities[np.ix_(is_long_enough, is_long_enough)]
+        is_same = similarity >= _choose_clone_threshold(similarity)
 
         pairs = np.ix_(agents, agents)
-        n_common[pairs] += 1
-        n_same[pairs] += similarity >= _choose_clone_threshold(similarity)
+        n_compared[pairs] += 1
+        n_same[pairs] += is_same
     np.fill_diagonal(n_same, 0)
-    return n_same, n_common
+    return n_same, n_compared
 
 
 def _choose_clone_threshold(similarity: Floats) -> float:
-    """Choose the similarity from which on two responses to an item count as the same.
+    """Choose the minimum similarity at which two responses to an item count as the same.
 
-    If all responses to the item are similar, for example because they are short, only more similar ones count.
+    If all responses to the item are similar, for example because they are short, the minimum is higher than usual.
 
     similarity : float array (n_responses, n_responses), Jaccard similarities of the words of two responses
     """
@@ -129,10 +137,10 @@ def _choose_clone_threshold(similarity: Floats) -> float:
     return max(MIN_CLONE_SIMILARITY, median + MIN_EXCESS_SIMILARITY * (1 - median))
 
 
-def _make_clone_finding(pool: Pool, ids: tuple[str, ...], share: float) -> Finding:
+def _make_clone_finding(pool: Pool, ids: tuple[str, ...], *, share: float) -> Finding:
     """Make the finding for a cluster of clones, which are agents that give the same responses, except for some words.
 
-    pool : checked pool; in a pool of few agents, the remedy is more careful
+    pool : checked pool. If it has few agents, good agents may also agree, so the remedy is to read the responses first.
     ids : agents of the cluster
     share : fraction of their common items on which two agents of the cluster give the same response
     """
@@ -157,19 +165,21 @@ def _make_clone_finding(pool: Pool, ids: tuple[str, ...], share: float) -> Findi
 def find_duplicates(pool: Pool, *, excluded: frozenset[str]) -> Iterator[Finding]:
     """Report agents with long responses that are identical to another agent's response to the same item.
 
-    Yields one finding for all these agents. If more than half of the agents would be reported, nothing is yielded. The agents
-    with ids in `excluded` are ignored; they have another finding.
+    Yields one finding for all these agents. If they are more than half of the compared agents, identical responses are normal in
+    this pool, and nothing is yielded.
+
+    excluded : ids of agents that are not compared, because another finding reports them already
     """
-    included = [position for position, agent in enumerate(pool.agents) if agent.id not in excluded]
-    n_duplicates = _count_duplicates(pool, included)
+    compared_agents = [position for position, agent in enumerate(pool.agents) if agent.id not in excluded]
+    n_duplicates = _count_duplicates(pool, compared_agents)
     n_responses = pool.present.sum(axis=1)
     min_duplicates = np.maximum(2, MIN_DUPLICATE_SHARE * n_responses)
-    reported = [agent for agent in sorted(n_duplicates) if n_duplicates[agent] >= min_duplicates[agent]]
-    if not reported or 2 * len(reported) > len(included):
+    duplicating_agents = [agent for agent in sorted(n_duplicates) if n_duplicates[agent] >= min_duplicates[agent]]
+    if not duplicating_agents or 2 * len(duplicating_agents) > len(compared_agents):
         return
 
-    ids = select_ids(pool.agents, reported)
-    max_share = max(n_duplicates[agent] / n_responses[agent] for agent in reported)
+    ids = select_ids(pool.agents, duplicating_agents)
+    max_share = max(n_duplicates[agent] / n_responses[agent] for agent in duplicating_agents)
     yield Finding(
         "duplicates",
         f"Responses of {format_names(ids)} are identical to responses of other agents, up to {max_share:.0%} of an agent's.",
@@ -198,9 +208,11 @@ MIN_FAMILY_RATIO = 1.25
 
 
 def _count_duplicates(pool: Pool, agents: Sequence[int]) -> Counter[int]:
-    """Count the items on which an agent and another one gave the same long response, by position of the agent.
+    """Count, for each agent, the items on which another agent gave exactly the same long response.
 
-    agents : positions of the agents to compare; agents without duplicates are missing in the result
+    agents : positions of the agents to compare
+
+    Returns the counts by position of the agent; agents without duplicates are left out.
     """
     n_items: Counter[int] = Counter()
     for texts_of_item in pool.texts.T:
@@ -217,7 +229,9 @@ def _count_duplicates(pool: Pool, agents: Sequence[int]) -> Counter[int]:
 
 
 def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) -> Iterator[Finding]:
-    """Yield one finding per ring: three or more agents that share private words on at least half of the items.
+    """Find rings: three or more agents that share private words on at least half of the items.
+
+    A private word of a ring occurs only in responses of its agents, and only on one item. Yields one finding per ring.
 
     A set of agents is skipped if at least half of them are clones, because clones share all their words.
 
@@ -225,11 +239,11 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
     """
     if len(sample.items) < MIN_RING_ITEMS:
         return
-    for ring, n_items in _count_ring_items(sample).most_common():
+    for group, n_items in _count_items_with_private_word(sample).most_common():
         share = n_items / len(sample.items)
         if share < MIN_RING_SHARE:
             break
-        ids = select_ids(sample.pool.agents, ring)
+        ids = select_ids(sample.pool.agents, group)
         if 2 * len(clones.intersection(ids)) >= len(ids):
             continue
         yield Finding(
@@ -244,19 +258,20 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
         )
 
 
-def _count_ring_items(sample: SampledTexts) -> Counter[tuple[int, ...]]:
-    """Count for each group of agents the items on which it shares a private word.
+def _count_items_with_private_word(sample: SampledTexts) -> Counter[tuple[int, ...]]:
+    """Count for each group of agents the items on which the group has a private word.
 
-    A word is private to a group if all its agents, and no others, use the word in their responses to an item. The word must not
-    occur in the prompt of the item or in responses to other items. A group does not count in three cases: it has fewer than
-    `MIN_RING_SIZE` agents, it has more than half of the agents (in a small pool: more than `MIN_RING_SIZE`), or it contains all
-    agents that responded to the item.
+    A private word of a group occurs in the responses of all its agents to an item. It does not occur in responses of other
+    agents, in responses to other items, or in the prompt of the item. Very small and very large groups do not count; see
+    `_find_groups_with_private_word`.
 
     Returns the number of items by group, a tuple of the ascending positions of its agents.
     """
     n_items_by_group: Counter[tuple[int, ...]] = Counter()
-    # idf = log(n_items / number of items with the word), so it is log(n_items) for a word on one item
-    is_on_one_item = sample.idf >= np.log(len(sample.items)) - 1e-9
+
+    # idf = log(n_items / number of items with the word), so it is largest, log(n_items), for a word on only one item
+    max_idf = np.log(len(sample.items))
+    is_on_one_item = sample.idf >= max_idf - 1e-9  # allows for rounding errors
     for item, (start, end) in enumerate(sample.ranges):
         is_new_word = is_on_one_item.copy()
         prompt_words = sample.prompt_has_word[[item]].indices
@@ -269,25 +284,29 @@ def _count_ring_items(sample: SampledTexts) -> Counter[tuple[int, ...]]:
 def _find_groups_with_private_word(sample: SampledTexts, responses: slice, is_new_word: Bools) -> set[tuple[int, ...]]:
     """Find the groups of agents that use a private word in their responses to one item, as colluding agents may do.
 
-    Groups that are too small or too large for a ring do not count; see `_count_ring_items`.
+    Three kinds of groups are left out: groups of fewer than `MIN_RING_SIZE` agents; groups of more than half of the agents,
+    unless they have only `MIN_RING_SIZE` agents; and the group of all agents that responded to the item.
 
     responses : range of the responses to the item in the sample
     is_new_word : bool array (n_distinct_words,), whether a word occurs neither on other items nor in the prompt
 
     Returns the groups, tuples of ascending positions of agents.
     """
-    # CSC layout: the responses with word w are response_of[starts[w]] to response_of[starts[w + 1] − 1]
+    # in CSC format, the responses with word w are indices[indptr[w] : indptr[w + 1]]
     has_word = sample.has_word[responses].tocsc()
-    response_of, starts = has_word.indices, has_word.indptr
-
-    n_users = np.diff(starts)
-    max_ring_size = max(2 * MIN_RING_SIZE, sample.pool.n_agents) / 2
-    has_ring_size = (n_users >= MIN_RING_SIZE) & (n_users <= max_ring_size) & (n_users < has_word.shape[0])
+    n_responses = has_word.shape[0]
+    n_users = np.diff(has_word.indptr)
+    max_group_size = max(MIN_RING_SIZE, sample.pool.n_agents / 2)
+    is_large_enough = n_users >= MIN_RING_SIZE
+    is_small_enough = (n_users <= max_group_size) & (n_users < n_responses)
+    is_private_word = is_new_word & is_large_enough & is_small_enough
 
     agents = sample.agent_of[responses]
     groups = set()
-    for word in np.flatnonzero(is_new_word & has_ring_size):
-        users = agents[response_of[starts[word] : starts[word + 1]]]
+    for word in np.flatnonzero(is_private_word):
+        start, end = has_word.indptr[word : word + 2]
+        responses_with_word = has_word.indices[start:end]
+        users = agents[responses_with_word]
         groups.add(tuple(sorted(users.tolist())))
     return groups
 
@@ -304,8 +323,8 @@ _FAMILY_REMEDY = (
 def find_families(sample: SampledTexts) -> Iterator[Finding]:
     """Report families of agents (`meta.family`) that are a large part of the pool or have similar responses.
 
-    Responses are similar if, on average, two members of the family share at least `MIN_FAMILY_RATIO` times as many words as a
-    member and an agent outside the family. A family of three or more agents is large if it has at least the fraction
+    The responses of a family are similar if two members share more words than a member and an agent outside the family: on
+    average, at least `MIN_FAMILY_RATIO` times as many. A family of three or more agents is large if it has at least the fraction
     `LARGE_FAMILY_SHARE` of all agents.
 
     Yields one finding per family.
@@ -325,10 +344,10 @@ def find_families(sample: SampledTexts) -> Iterator[Finding]:
         is_large = n_members >= 3 and n_members / len(agents) >= LARGE_FAMILY_SHARE
         if ratio >= MIN_FAMILY_RATIO or is_large:
             ids = select_ids(agents, np.flatnonzero(is_member))
-            yield _report_family(name, ids, len(agents), ratio)
+            yield _make_family_finding(name, ids, len(agents), ratio)
 
 
-def _report_family(name: str, ids: tuple[str, ...], n_agents: int, ratio: float) -> Finding:
+def _make_family_finding(name: str, ids: tuple[str, ...], n_agents: int, ratio: float) -> Finding:
     """Return the finding for a family; `ratio` is the result of `_compute_similarity_ratio`."""
     message = (
         f"{len(ids)} of {n_agents} agents belong to the family '{name}': {format_names(ids)}. On average, two of them "
@@ -339,18 +358,18 @@ def _report_family(name: str, ids: tuple[str, ...], n_agents: int, ratio: float)
 
 
 def _compute_similarity_ratio(similarity: Floats, is_member: Bools) -> float:
-    """Compute how many times as similar two members of a family are to each other as to agents outside the family.
+    """Divide the similarity between members of a family by their similarity to agents outside the family.
 
     similarity : float array (n_agents, n_agents), mean similarity of two agents' responses; NaN if it is unknown
     is_member : bool array (n_agents,), members of the family; at least two
 
     Returns the mean similarity of two different members, divided by the mean similarity of a member and an agent outside the
-    family. The result is 1 if one of the two means is unknown.
+    family. It is 1.5 if members are 1.5 times as similar to each other as to other agents, and 1 if a mean is unknown.
     """
-    within_family = similarity[np.ix_(is_member, is_member)]
-    is_other_member = ~np.eye(len(within_family), dtype=np.bool_)
-    between_members = within_family[is_other_member]
-    with_other_agents = similarity[np.ix_(is_member, ~is_member)]
+    within_family = similarity[is_member][:, is_member]
+    is_off_diagonal = ~np.eye(len(within_family), dtype=np.bool_)
+    between_members = within_family[is_off_diagonal]
+    with_other_agents = similarity[is_member][:, ~is_member]
     if np.isnan(between_members).all() or np.isnan(with_other_agents).all():
         return 1.0
 
@@ -396,17 +415,17 @@ def find_templates(sample: SampledTexts) -> Iterator[Finding]:
                 f"Agent '{agent.id}' repeats itself: {share:.0%} of the three-word runs of its median response occur in "
                 "at least a tenth of its responses."
             )
-            yield _report_template(agent.id, message, share)
+            yield _make_template_finding(agent.id, message, share)
         elif specificity[position] < MAX_RELATIVE_SPECIFICITY:
             share = float(specificity[position])
             message = (
                 f"The responses of agent '{agent.id}' hardly depend on the item: they are {share:.0%} as specific to "
                 "it as those of the median agent."
             )
-            yield _report_template(agent.id, message, share)
+            yield _make_template_finding(agent.id, message, share)
 
 
-def _report_template(agent: str, message: str, share: float) -> Finding:
+def _make_template_finding(agent: str, message: str, share: float) -> Finding:
     """Return the finding for an agent whose responses are a template."""
     return Finding(
         "template",
@@ -422,27 +441,33 @@ def _report_template(agent: str, message: str, share: float) -> Finding:
 def _compute_relative_specificity(sample: SampledTexts) -> Floats:
     """Compute how specific the responses of each agent are to their items, relative to the median agent.
 
-    The specificity of an agent is the median overlap of its responses with their prompts (the weighted share of words that the
-    prompt contains), divided by that of the median agent. Good responses may avoid the words of the prompt. Therefore, an agent
-    has the specificity 1 if its overlap with other responses to the same item is at least `NORMAL_RELATIVE_OVERLAP` times that of
-    the median agent. If an item has no prompt, the specificity of all agents is their relative overlap with other responses.
+    The overlap of a response with its prompt is the weighted share of the response's words that the prompt contains. The
+    specificity of an agent is its median overlap, divided by the median overlap of the median agent.
+
+    Good responses may avoid the words of the prompt, but have words in common with other good responses. Therefore, the overlap
+    with other responses to the same item is used in two cases. If this overlap of an agent is at least `NORMAL_RELATIVE_OVERLAP`
+    times the overlap of the median agent, the specificity of the agent is 1. If any item has no prompt, this overlap replaces the
+    overlap with the prompt.
 
     Returns a float array (n_agents,): 1 for the median agent, less for less specific agents, NaN if it is unknown.
     """
-    overlap_with_responses = _divide_by_median(sample, compute_response_overlap(sample))
+    response_overlap = _compute_relative_medians(sample, compute_response_overlap(sample))
     have_all_prompts = all(sample.pool.items[item].prompt for item in sample.items)
     if not have_all_prompts:
-        return overlap_with_responses
-    overlap_with_prompts = _divide_by_median(sample, compute_prompt_overlap(sample))
-    return np.where(overlap_with_responses >= NORMAL_RELATIVE_OVERLAP, 1.0, overlap_with_prompts)
+        return response_overlap
+
+    specificity = _compute_relative_medians(sample, compute_prompt_overlap(sample))
+    specificity[response_overlap >= NORMAL_RELATIVE_OVERLAP] = 1.0
+    return specificity
 
 
-def _divide_by_median(sample: SampledTexts, values: Floats) -> Floats:
-    """Compute the median over the texts of each agent, and divide it by the median of all these medians.
+def _compute_relative_medians(sample: SampledTexts, values: Floats) -> Floats:
+    """Compute the median of the values of each agent, divided by the median of these medians over agents.
 
     values : float array (n_texts,)
 
-    Returns a float array (n_agents,): NaN for an agent without values, and for all agents if fewer than four have values.
+    Returns a float array (n_agents,): NaN for an agent without values. It is NaN for all agents if fewer than four agents have
+    values, or if the median over agents is 0.
     """
     agent_medians = sample.agent_medians(values)
     valid_medians = agent_medians[~np.isnan(agent_medians)]
@@ -455,10 +480,11 @@ def _divide_by_median(sample: SampledTexts, values: Floats) -> Floats:
 
 
 def compute_recurring_shares(sample: SampledTexts) -> Floats:
-    """Compute the share of each text's n-grams (sequences of three words) that its agent repeats, float array (n_texts,).
+    """Compute the share of each response's n-grams (sequences of three words) that its agent repeats in other responses.
 
-    An agent repeats an n-gram if at least two of its texts, and at least a tenth of them, contain it. The share is NaN
-    for a text of fewer than three words.
+    An agent repeats an n-gram if at least two of its responses, and at least a tenth of them, contain the n-gram.
+
+    Returns a float array (n_texts,), NaN for a response of fewer than three words.
     """
     # hash, text and agent of each occurrence of an n-gram in a response; occurrences in prompts are left out
     n_texts = len(sample)
@@ -467,9 +493,12 @@ def compute_recurring_shares(sample: SampledTexts) -> Floats:
     ngram_hash, text = all_hashes[is_response], all_texts[is_response]
     agent = sample.agent_of[text]
 
-    n_texts_of_agent = np.bincount(sample.agent_of, minlength=sample.pool.n_agents)
-    min_texts = np.maximum(2, RECURRENCE_SHARE * n_texts_of_agent[agent])
-    is_recurring = _count_texts_with_ngram(agent, ngram_hash, text) >= min_texts
+    # minimum number of texts of each agent that must contain a repeated n-gram
+    n_texts_by_agent = np.bincount(sample.agent_of, minlength=sample.pool.n_agents)
+    min_texts_by_agent = np.maximum(2, RECURRENCE_SHARE * n_texts_by_agent)
+
+    n_texts_with_ngram = _count_texts_with_ngram(agent, ngram_hash, text)
+    is_recurring = n_texts_with_ngram >= min_texts_by_agent[agent]
     n_ngrams = np.bincount(text, minlength=n_texts).astype(np.float64)
     n_recurring = np.bincount(text, weights=is_recurring, minlength=n_texts)
     return _divide(n_recurring.astype(np.float64), n_ngrams)
@@ -478,7 +507,7 @@ def compute_recurring_shares(sample: SampledTexts) -> Floats:
 def _count_texts_with_ngram(agent: Positions, ngram_hash: Hashes, text: Positions) -> Positions:
     """Count in how many texts an agent uses each of its n-grams (sequences of three words).
 
-    An n-gram can occur several times, in one text or in several texts. The arrays describe the occurrences.
+    Each array has one element per occurrence of an n-gram. An n-gram can occur several times in the same text.
 
     agent : int array (n_occurrences,), agent of the text with the occurrence
     ngram_hash : int array (n_occurrences,), hash of the n-gram
@@ -486,19 +515,19 @@ def _count_texts_with_ngram(agent: Positions, ngram_hash: Hashes, text: Position
 
     Returns an int array (n_occurrences,): the number of texts of the same agent that contain the same n-gram.
     """
-    # number the distinct pairs (agent, n-gram), the phrases of the agents
+    # number the n-grams of each agent: one number per distinct pair of an agent and an n-gram
     agent_and_ngram = np.stack([agent.astype(np.uint64), ngram_hash])
-    _, phrase = np.unique(agent_and_ngram, axis=1, return_inverse=True)
-    n_phrases = int(phrase.max(initial=-1)) + 1
+    _, ngram_number = np.unique(agent_and_ngram, axis=1, return_inverse=True)
 
-    # count the texts that contain each phrase, from the distinct pairs (phrase, text)
-    phrase_and_text = np.stack([phrase.astype(np.int64), text])
-    phrase_of_pair, _ = np.unique(phrase_and_text, axis=1)
-    return np.bincount(phrase_of_pair, minlength=n_phrases)[phrase]
+    # the distinct pairs of a number and a text count several occurrences in the same text once
+    number_and_text = np.stack([ngram_number.astype(np.int64), text])
+    number_of_pair, _ = np.unique(number_and_text, axis=1)
+    n_texts_by_number = np.bincount(number_of_pair)
+    return n_texts_by_number[ngram_number]
 
 
 def compute_prompt_overlap(sample: SampledTexts) -> Floats:
-    """Compute which share of each text's words its prompt contains, float array (n_texts,).
+    """Compute the share of each text's words that also occur in its prompt, float array (n_texts,).
 
     Words are weighted by their idf (inverse document frequency), so that rare words count more. The share is NaN if all
     words of the text have weight 0.
@@ -510,24 +539,27 @@ def compute_prompt_overlap(sample: SampledTexts) -> Floats:
 
 
 def compute_response_overlap(sample: SampledTexts) -> Floats:
-    """Compute the share of each text's words that another response to the same item contains, as a mean over the other responses.
+    """Compute the share of each response's words that also occur in another response to the same item.
 
-    Words are weighted by their idf (inverse document frequency), so that rare words count more.
+    The share is averaged over the other responses to the item. Words are weighted by their idf (inverse document frequency), so
+    that rare words count more.
 
-    Returns a float array (n_texts,), NaN for a text whose words all have weight 0.
+    Returns a float array (n_texts,), NaN for a response whose words all have weight 0.
     """
     weights = csr_array(sample.has_word.multiply(sample.idf))
-    shared_weight = np.zeros(len(sample))  # mean weight of the words shared with another response
+    mean_shared_weight = np.zeros(len(sample))
     for start, end in sample.ranges:  # the responses to one item
-        n_containing = np.asarray(sample.has_word[start:end].sum(axis=0), dtype=np.float64)  # number of them by word
+        n_responses_with_word = np.asarray(sample.has_word[start:end].sum(axis=0), dtype=np.float64)
         item_weights = weights[start:end]
-        weight_in_all_responses = item_weights @ n_containing
+        weight_in_all_responses = item_weights @ n_responses_with_word
 
-        # `n_containing` also counts the text itself, which contains all its words, so their weight is subtracted once
+        # the responses with a word include the response itself, so the weight of its words is subtracted once
         own_weight = np.asarray(item_weights.sum(axis=1))
-        n_others = max(1, end - start - 1)
-        shared_weight[start:end] = (weight_in_all_responses - own_weight) / n_others
-    return _divide(shared_weight, np.asarray(weights.sum(axis=1), dtype=np.float64))
+        weight_in_other_responses = weight_in_all_responses - own_weight
+        n_other_responses = max(1, end - start - 1)
+        mean_shared_weight[start:end] = weight_in_other_responses / n_other_responses
+    total_weight = np.asarray(weights.sum(axis=1), dtype=np.float64)
+    return _divide(mean_shared_weight, total_weight)
 
 
 def _divide(numerator: Floats, denominator: Floats) -> Floats:

@@ -58,14 +58,14 @@ def response_lengths(pool: Pool) -> NDArray[np.int64]:
 
 
 def find_response_problems(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
-    """Find gaps, unusual lengths and repeats, placeholders, damaged characters, and ids that are hard to distinguish.
+    """Find problems of responses, such as gaps, unusual lengths, placeholders and damaged characters, and similar ids.
 
     length : int array (n_agents, n_items), characters of each response, −1 without a response
     """
     return [
         *_check_size(pool),
         *_find_gaps(pool),
-        *_find_blank(pool),
+        *_find_blank_responses(pool),
         *_find_placeholders(pool),
         *find_unusual_repeats(pool),
         *_find_long(pool, length),
@@ -89,9 +89,10 @@ def _check_size(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_gaps(pool: Pool) -> Iterator[Finding]:
-    """Report agents that respond to few items, items with fewer than two responses, and agents without common items.
+    """Report missing responses that prevent comparisons, with at most one finding for each of three problems.
 
-    Yields at most one finding for each of the three problems.
+    The problems are agents that respond to less than half of the items, items with responses of fewer than two agents, and
+    agents that have no item in common with another agent.
     """
     n_items_by_agent = pool.present.sum(axis=1)
     n_agents_by_item = pool.present.sum(axis=0)
@@ -110,15 +111,16 @@ def _find_gaps(pool: Pool) -> Iterator[Finding]:
             facts={"share": float(n_items_by_agent.min() / pool.n_items)},
         )
 
-    unpaired = select_ids(pool.items, np.flatnonzero(n_agents_by_item < 2))
-    if unpaired and not needs_self_trials(pool):
+    items_without_pairs = select_ids(pool.items, np.flatnonzero(n_agents_by_item < 2))
+    if items_without_pairs and not needs_self_trials(pool):
         yield Finding(
             "items-alone",
-            f"{format_count(len(unpaired), 'item', 'has', 'have')} responses of fewer than two agents: {format_names(unpaired)}.",
+            f"{format_count(len(items_without_pairs), 'item', 'has', 'have')} responses of fewer than two agents: "
+            f"{format_names(items_without_pairs)}.",
             "They give no pairs of responses, so they do not contribute to the ranking. Ids that differ between files have this "
             "effect.",
             "Check whether an item has the same id in all files, or remove the items.",
-            items=unpaired,
+            items=items_without_pairs,
         )
     yield from _find_disjoint_agents(pool)
 
@@ -126,8 +128,8 @@ def _find_gaps(pool: Pool) -> Iterator[Finding]:
 def _find_disjoint_agents(pool: Pool) -> Iterator[Finding]:
     """Report agents that have no item in common with at least one other agent.
 
-    The judge never compares such a pair of agents on an item, so their ranks depend on agents that are compared with
-    both.
+    The judge never compares two agents without a common item. Their order in the ranking depends on other agents that are
+    compared with both.
 
     Yields one finding that lists all these agents, or nothing if any two agents have an item in common.
     """
@@ -147,11 +149,14 @@ def _find_disjoint_agents(pool: Pool) -> Iterator[Finding]:
         )
 
 
-def _find_blank(pool: Pool) -> Iterator[Finding]:
+def _find_blank_responses(pool: Pool) -> Iterator[Finding]:
     """Report agents with blank responses, if at least the share `MIN_BLANK_SHARE` of their responses is blank."""
-    # one row per agent for the first responses, then one per agent for the second, …
-    n_blank_by_row = [sum(text is not None and not text.strip() for text in texts) for texts in pool.all_texts]
-    n_blank = np.array(n_blank_by_row, dtype=np.int64).reshape(-1, pool.n_agents).sum(axis=0)
+    n_blank = np.zeros(pool.n_agents, dtype=np.int64)
+    # `all_texts` has one row per agent for the first responses, then one per agent for the second ones, and so on
+    for row, texts in enumerate(pool.all_texts):
+        agent = row % pool.n_agents
+        n_blank[agent] += sum(text is not None and not text.strip() for text in texts)
+
     n_responses = np.maximum(1, pool.n_repeats.sum(axis=1))
     min_blank = np.maximum(1, MIN_BLANK_SHARE * n_responses)
     is_reported = n_blank >= min_blank
@@ -258,7 +263,7 @@ def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Fin
 
 
 def _compute_length_ratios(pool: Pool, length: NDArray[np.int64]) -> Floats:
-    """Compute how long the median response of each agent is, compared with the usual response.
+    """Compute the length of each agent's median response, relative to the usual response to the item.
 
     The ratio of a response is its length divided by the median length of all responses to the same item. An agent
     with a ratio far from 1 gives unusually long or short responses.

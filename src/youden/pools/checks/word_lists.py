@@ -61,14 +61,17 @@ def find_word_lists(sample: SampledTexts) -> Iterator[Finding]:
 
 
 def _find_keyword_lists(sample: SampledTexts) -> Iterator[Finding]:
-    """Yield a finding for all agents that use few function words, compared with the median agent."""
-    function_shares = sample.agent_medians(function_word_shares(sample))
+    """Find agents that list keywords instead of writing sentences, and yield one finding for all of them.
+
+    Such an agent uses few function words (words such as 'the' or 'of') compared with the median agent.
+    """
+    function_shares = sample.agent_medians(compute_function_word_shares(sample))
     known_shares = function_shares[~np.isnan(function_shares)]
     median = float(np.median(known_shares)) if known_shares.size else 0.0
-    keyword_agents = np.flatnonzero(function_shares < MAX_RELATIVE_FUNCTION_SHARE * median)
-    if median >= MIN_FUNCTION_SHARE and len(keyword_agents):
-        ids = select_ids(sample.pool.agents, keyword_agents)
-        share = float(function_shares[keyword_agents].max())
+    agents_with_few = np.flatnonzero(function_shares < MAX_RELATIVE_FUNCTION_SHARE * median)
+    if median >= MIN_FUNCTION_SHARE and len(agents_with_few):
+        ids = select_ids(sample.pool.agents, agents_with_few)
+        share = float(function_shares[agents_with_few].max())
         yield Finding(
             "keywords",
             f"{format_subject(ids, 'lists', 'list', limit=20)} keywords: {share:.0%} of the words in the median response are "
@@ -81,12 +84,15 @@ def _find_keyword_lists(sample: SampledTexts) -> Iterator[Finding]:
 
 
 def _find_prompt_word_lists(sample: SampledTexts) -> Iterator[Finding]:
-    """Yield a finding for all agents that list a large part of the prompt's rare words in one sequence."""
-    listed_shares = sample.agent_medians(prompt_word_shares(sample))
-    listing_agents = np.flatnonzero(listed_shares >= MIN_LISTED_SHARE)
-    if len(listing_agents):
-        ids = select_ids(sample.pool.agents, listing_agents)
-        share = float(listed_shares[listing_agents].min())
+    """Find agents that list rare words of the prompt one after another, and yield one finding for all of them.
+
+    The list in the median response of such an agent contains at least the share `MIN_LISTED_SHARE` of the prompt's rare words.
+    """
+    listed_shares = sample.agent_medians(compute_listed_shares(sample))
+    agents_with_lists = np.flatnonzero(listed_shares >= MIN_LISTED_SHARE)
+    if len(agents_with_lists):
+        ids = select_ids(sample.pool.agents, agents_with_lists)
+        share = float(listed_shares[agents_with_lists].min())
         yield Finding(
             "prompt-words",
             f"{format_subject(ids, 'lists', 'list', limit=20)} words of the prompt: the median response contains "
@@ -98,39 +104,44 @@ def _find_prompt_word_lists(sample: SampledTexts) -> Iterator[Finding]:
         )
 
 
-def function_word_shares(sample: SampledTexts) -> Floats:
-    """Compute the share of function words among the words of each text, float array (n_texts,).
+def compute_function_word_shares(sample: SampledTexts) -> Floats:
+    """Compute the share of function words among the words of each response, float array (n_texts,).
 
-    A function word occurs in at least a fifth of the agent's texts, such as 'the' or 'of'. The share is NaN for a text
-    with few words, and for all texts of an agent that has few texts or mostly short ones.
+    Function words, such as 'the' or 'of', are the words that occur in at least a fifth of the agent's own responses. The share is
+    NaN for a response with few words, and for all responses of an agent that has few responses or mostly short ones.
     """
     shares = np.full(len(sample), np.nan)
     for agent in range(sample.pool.n_agents):
-        rows = np.flatnonzero(sample.agent_of == agent)
-        if len(rows) < MIN_ITEMS or np.median(sample.n_words[rows]) < MIN_WORDS:
+        responses = np.flatnonzero(sample.agent_of == agent)
+        n_words = sample.n_words[responses]
+        if len(responses) < MIN_ITEMS or np.median(n_words) < MIN_WORDS:
             continue
-        n_texts_with_word: Floats = np.asarray(sample.has_word[rows].sum(axis=0))
-        is_function_word = n_texts_with_word >= RECURRENCE_SHARE * len(rows)
-        for row in rows[sample.n_words[rows] >= MIN_WORDS]:
-            words = sample.texts.ids[sample.texts.start[row] : sample.texts.start[row + 1]]
-            shares[row] = is_function_word[words].mean()
+        n_responses_with_word: Floats = np.asarray(sample.has_word[responses].sum(axis=0))
+        is_function_word = n_responses_with_word >= RECURRENCE_SHARE * len(responses)
+
+        for response in responses[n_words >= MIN_WORDS]:
+            # `texts.ids` has the words of all texts as numbers, one text after another
+            first_word, end = sample.texts.start[response : response + 2]
+            words = sample.texts.ids[first_word:end]
+            shares[response] = is_function_word[words].mean()
     return shares
 
 
-def prompt_word_shares(sample: SampledTexts) -> Floats:
-    """Compute the share of a prompt's rare words that each text lists in one sequence, float array (n_texts,).
+def compute_listed_shares(sample: SampledTexts) -> Floats:
+    """Compute the share of the prompt's rare words that each response lists one after another, float array (n_texts,).
 
-    The share is the length of the longest sequence that consists only of rare words of the prompt, divided by the number of
-    rare words of the prompt (at most 25). It is NaN if there is no prompt, or if it has fewer than four rare words.
+    The list is the longest sequence in the response that consists only of rare words of the prompt. The share is its length,
+    divided by the number of rare words of the prompt (at most 25). It is NaN if there is no prompt, or if the prompt has fewer
+    than four rare words.
     """
     is_rare = _find_rare_words(sample)
     shares = np.full(len(sample), np.nan)
-    for item, (start, end) in enumerate(sample.ranges):
+    for item, (start, end) in enumerate(sample.ranges):  # the responses to each item
         prompt_words = sample.prompt_has_word[[item]].indices
         rare_words = prompt_words[is_rare[prompt_words]]
         if len(rare_words) >= MIN_RARE_WORDS:
-            n_listable = min(MAX_RARE_WORDS, len(rare_words))
-            shares[start:end] = _measure_longest_lists(sample, start, end, rare_words) / n_listable
+            list_lengths = _measure_longest_lists(sample, start, end, rare_words)
+            shares[start:end] = list_lengths / min(MAX_RARE_WORDS, len(rare_words))
     return shares
 
 
@@ -148,10 +159,10 @@ def _measure_longest_lists(sample: SampledTexts, start: int, end: int, words: Id
     word_bounds = sample.texts.start[start : end + 1]
     is_listed = np.isin(sample.texts.ids[word_bounds[0] : word_bounds[-1]], words)
     text_bounds = (word_bounds - word_bounds[0]).tolist()
-    return np.array([_longest_run(is_listed[first:last]) for first, last in pairwise(text_bounds)])
+    return np.array([_measure_longest_run(is_listed[first:last]) for first, last in pairwise(text_bounds)])
 
 
-def _longest_run(is_listed: Bools) -> int:
+def _measure_longest_run(is_listed: Bools) -> int:
     """Return the length of the longest sequence of True."""
     # every sequence lies between two breaks: a False, or one of the ends
     breaks = np.flatnonzero(np.concatenate([[True], ~is_listed, [True]]))

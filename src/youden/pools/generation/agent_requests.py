@@ -68,8 +68,7 @@ def build_agent_request(
 ) -> AgentRequest:
     """Build the request for one response of an agent.
 
-    The request has a key, under which the store saves the response. The key depends on `config`, `messages`, `agent` and
-    `repeat`.
+    The store saves the response under the key of the request, which depends on `config`, `messages`, `agent` and `repeat`.
 
     Parameters
     ----------
@@ -89,6 +88,8 @@ def build_agent_request(
     AgentRequest
         The request with its key.
     """
+    # The salt is part of the request hash. It distinguishes texts of agents from answers of judges, texts of different agents
+    # with the same messages, and the responses of an agent to the same item.
     cache_salt: dict[str, Json] = {"generated": SCHEMA, "asker": agent}
     if repeat > 1:
         cache_salt["replicate"] = repeat - 1
@@ -178,8 +179,8 @@ class Models:
     async def ask(self, requests: Mapping[str, AgentRequest]) -> dict[str, Completion]:
         """Query the models, and return the completions (generated texts with their usage) of the answered requests by key.
 
-        Raises BudgetError or JudgeError after the calls in flight have ended and their answers are stored. Raises
-        ReplayMissError if the store lacks an answer in a replay.
+        Raises BudgetError if the cost cap is reached, and JudgeError if a model cannot be used. Before either error is raised,
+        the calls in flight end, and their answers are stored. In a replay, raises ReplayMissError if the store lacks an answer.
 
         requests : requests by key, which is the request hash
         """
@@ -187,20 +188,27 @@ class Models:
         for agent_request in requests.values():
             work_by_model[agent_request.model].requests.append(agent_request)
 
-        # both ways add the completions to `ModelWork.answers`
         if self._replay:
             self._record_stored_outcomes(requests, work_by_model)
         else:
-            loops = [self._make_loop(name, work) for name, work in work_by_model.items() if work.requests]
-            try:
-                await run_loops(loops, self._stop, grace=self._options.grace)
-            finally:
-                self._store.flush()
+            await self._send_requests(work_by_model)
 
+        # each completion was added to the `answers` of its model
         completions: dict[str, Completion] = {}
         for work in work_by_model.values():
             completions |= work.answers
         return completions
+
+    async def _send_requests(self, work_by_model: Mapping[str, ModelWork]) -> None:
+        """Send the requests to all models at the same time, and wait for the answers.
+
+        work_by_model : requests by name of the model, to which the answers are added
+        """
+        loops = [self._make_loop(name, work) for name, work in work_by_model.items() if work.requests]
+        try:
+            await run_loops(loops, self._stop, grace=self._options.grace)
+        finally:
+            self._store.flush()
 
     def _make_loop(self, model: str, work: ModelWork) -> RequestLoop:
         """Make the loop that sends the requests in `work` to one model."""
@@ -228,42 +236,52 @@ class Models:
     def _record_stored_outcomes(
         self, requests: Mapping[str, AgentRequest], work_by_model: Mapping[str, ModelWork]
     ) -> None:
-        """Record the stored outcome of each request; raise ReplayMissError if one is missing.
+        """Record the stored outcome of each request in a replay, which sends no request.
 
         requests : requests by key
-        work_by_model : work of each model, in which the outcomes are recorded
+        work_by_model : requests by name of the model, to which the stored answers are added
+
+        Raises: ReplayMissError if the store has no outcome of a request.
         """
         outcomes = self._store.get_outcomes(list(requests))
+        models_in_store = {request.model for key, request in requests.items() if key in outcomes}
         for key, agent_request in requests.items():
+            model = agent_request.model
             if key not in outcomes:
-                # if the store has no answer of this model at all, another model was probably used
-                known_models = {request.model for request in requests.values() if request.key in outcomes}
-                is_model_unknown = agent_request.model not in known_models
-                raise self._missing_answer_error(agent_request, is_model_unknown=is_model_unknown)
-            work = work_by_model[agent_request.model]
-            status = work.record_outcome([0], key, outcomes[key], usd=0.0, stored=True)  # rows are ignored
+                raise self._make_miss_error(agent_request, is_model_unknown=model not in models_in_store)
+            status = work_by_model[model].record_outcome([], key, outcomes[key], usd=0.0, stored=True)
             self._log.advance(1, outcome=status, stored=True)
 
-    def _missing_answer_error(self, agent_request: AgentRequest, *, is_model_unknown: bool) -> ReplayMissError:
-        """Return the error for an answer that is missing in a replay.
+    def _make_miss_error(self, agent_request: AgentRequest, *, is_model_unknown: bool) -> ReplayMissError:
+        """Make the error for a request without a stored answer in a replay.
 
-        agent_request : request without an answer
-        is_model_unknown : whether the store has no answer of the requested model at all
+        agent_request : the request
+        is_model_unknown : whether the store has no answer of the requested model at all. If True, another model was probably
+            used, and the error suggests how to replace the name of the model.
         """
-        judges = sorted({str(judge.get("name")) for judge in self._store.judges()})
-        contents = f" The store contains answers of {', '.join(judges)}." if judges else ""
-        replacement = judges[0] if len(judges) == 1 else "JUDGE"
-        same_inputs = "with the same agents, items and models, or generate without --replay."
-        remedy = f"Replay {same_inputs}"
+        remedy = "Replay with the same agents, items and models, or generate without --replay."
         if is_model_unknown:
+            suggestion = self._suggest_model_map(agent_request.model)
             remedy = (
-                f"The store has no answer of the model '{agent_request.model}'.{contents} If another model was used in its "
-                f"place, set --model-map {agent_request.model}={replacement}. Otherwise replay {same_inputs}"
+                f"{suggestion} Otherwise replay with the same agents, items and models, or generate without --replay."
             )
         return ReplayMissError(
             f"The store {self._store.name} has no answer of {agent_request} (under {agent_request.key}), and a replay makes no "
             f"calls. {remedy}",
             slug="replay-miss",
+        )
+
+    def _suggest_model_map(self, model: str) -> str:
+        """Suggest the option that replays answers of another model, because the store has no answer of `model`.
+
+        If the store has answers of only one model, the suggested option --model-map names it.
+        """
+        names = sorted({str(judge.get("name")) for judge in self._store.judges()})
+        contents = f" The store contains answers of {', '.join(names)}." if names else ""
+        replacement = names[0] if len(names) == 1 else "JUDGE"
+        return (
+            f"The store has no answer of the model '{model}'.{contents} If another model was used in its "
+            f"place, set --model-map {model}={replacement}."
         )
 
 
@@ -310,10 +328,10 @@ class ModelWork:
 
         A completion is added to `answers` under its key, even if the model's reasoning did not end.
 
-        rows, usd : passed by the scheduler and ignored
+        rows, usd : not used; the scheduler passes them to all kinds of work
         key : key of the request
-        outcome : None if the request was not sent, which counts as failed
-        stored : whether the outcome was in the store before
+        outcome : completion, or the failure of the call; None if the request was not sent, which counts as failed
+        stored : whether the outcome comes from the store, so that no call was made
 
         Returns "answered", "unfinished_reasoning" if the model's reasoning did not end, or "failed".
         """
@@ -325,7 +343,8 @@ class ModelWork:
             return "failed"
 
         self.answers[key] = outcome
-        models.n_asked += not stored
+        if not stored:
+            models.n_asked += 1
         if self.is_answer(outcome):
             return "answered"
         models.record_failure("the reasoning did not end within max_tokens")

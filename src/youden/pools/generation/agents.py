@@ -140,8 +140,8 @@ def _read_instruction(path: Path) -> str:
 def _check_placeholders(template: str, path: Path, *, notes: bool) -> None:
     """Check that the template of an instruction contains the placeholders that the agent needs, and no others.
 
-    template : text in which {{text}} represents the prompt of the item or the response to rewrite, and {{notes}} represents notes
-        that the model wrote before
+    template : text with placeholders: {{text}} for the prompt of the item or the response to rewrite, and {{notes}} for the notes
+        that the model wrote in an earlier request
     path : file of the template, for the error message
     notes : whether {{notes}} is required; otherwise it is not allowed
 
@@ -209,31 +209,34 @@ class AgentSpec(BaseModel):
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
-        """Check that fields that need each other are set together."""
+        """Check that the fields define a response, and that fields that need each other are set together.
+
+        A failed check raises ValueError. The message of the error has no subject, because it is printed after the id of the
+        agent.
+        """
         if (self.model is None) != (self.instruction is None):
             raise ValueError("model and instruction belong together; set both or neither")
         if self.model is None and (self.notes_instruction or self.temperature is not None or self.seed is not None):
             raise ValueError("notes_instruction, temperature and seed need a model; set model and instruction, too")
         if self.model is None and not self.steps:
             raise ValueError("it defines no response; set model and instruction, or steps")
-        if any(isinstance(step, dict) and len(step) != 1 for step in self.steps):
+        has_step_of_several_names = any(isinstance(step, dict) and len(step) != 1 for step in self.steps)
+        if has_step_of_several_names:
             raise ValueError("a step is a name, or one name with its options, such as {truncate: {words: 20}}")
         return self
 
     @property
     def transforms(self) -> tuple[Step, ...]:
-        """The transforms of `steps`, with their options.
+        """The field `steps` as objects that can be applied to texts, each with the name and the options of a transform.
 
-        Raises ConfigError [unknown-transform] if no transform has the name of a step, and [transform-option] if a step sets an
-        option that its transform does not have.
+        Raises ConfigError [unknown-transform] if there is no transform with the name, and [transform-option] if the transform
+        does not have one of the options.
         """
         transforms = []
         for step in self.steps:
-            if isinstance(step, str):
-                transforms.append(Step(step))
-                continue
-            [(name, options)] = step.items()  # a dict with one key
-            transforms.append(Step(name, options))
+            name_to_options = {step: {}} if isinstance(step, str) else step
+            for name, options in name_to_options.items():  # one name
+                transforms.append(Step(name, options))  # checks the name and the options
         return tuple(transforms)
 
 
@@ -297,11 +300,11 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
     Parameters
     ----------
     path : Path
-        The file, or a folder with an agents.yaml; `configs/…` and `datasets/…` are also searched for
-        among the shipped ones.
+        The file, or a folder with an agents.yaml. If a path that begins with configs/ or datasets/ does not exist, it is
+        searched for among the files that ship with youden.
     model_map : mapping of str to str, optional
-        Name of a model in the file, or `*` for all models → its replacement. A replacement is another model of the file, a
-        judge of configs/judges/, or a path that ends in .yaml.
+        Maps the name of a model in the file, or `*` for all models, to its replacement. A replacement is another model of the
+        file, a judge of configs/judges/, or a path that ends in .yaml. Default: no model is replaced.
 
     Returns
     -------
@@ -330,26 +333,30 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
 
     models = {name: _load_model(name, content, path, replacements) for name in names}
     file = AgentsFile(path=path, seed=content.seed, items=content.items, agents=tuple(content.agents), models=models)
-    _ = file.sorted_agents  # sorting raises [agents-circle] now instead of at its first use
+    _ = file.sorted_agents  # raises [agents-circle] if the agents cannot be sorted
     return file
 
 
 def _check_agents(content: _AgentsYaml, path: Path) -> None:
-    """Check the ids, the bases and the transforms of agents; raise ConfigError [agents-file]."""
+    """Check the agents of a file, and raise ConfigError [agents-file] for the first one that is not valid.
+
+    The id of an agent must be unique and not `source`. Its `based_on` must be `source` or the id of an agent. Its transforms
+    must exist.
+    """
     ids = [agent.id for agent in content.agents]
     for agent in content.agents:
         if ids.count(agent.id) > 1 or agent.id == SOURCE:
-            raise _file_error(path, f"the id '{agent.id}' is not available. Set a different id for every agent.")
+            raise _make_file_error(path, f"the id '{agent.id}' is not available. Set a different id for every agent.")
         if agent.based_on != SOURCE and agent.based_on not in ids:
-            raise _file_error(
+            raise _make_file_error(
                 path,
                 f"agent '{agent.id}' is based on '{agent.based_on}', which is not an agent of this file. "
                 "Set `based_on` to an agent.",
             )
         try:
-            _ = agent.transforms
+            _ = agent.transforms  # raises an error if a transform does not exist
         except ConfigError as error:
-            raise _file_error(path, f"agent '{agent.id}': {error.message}") from error
+            raise _make_file_error(path, f"agent '{agent.id}': {error.message}") from error
 
 
 def _find_agents_file(path: Path) -> Path:
@@ -366,13 +373,17 @@ def _parse_file(path: Path) -> _AgentsYaml:
     try:
         data = read_yaml(path)
     except OSError as error:
-        raise _file_error(path, f"it cannot be read ({error.strerror or error}). Pass a UTF-8 YAML file.") from None
+        raise _make_file_error(
+            path, f"it cannot be read ({error.strerror or error}). Pass a UTF-8 YAML file."
+        ) from None
     except ValueError as error:
-        raise _file_error(path, f"it is not YAML: {' '.join(str(error).split())}. Pass a UTF-8 YAML file.") from None
+        raise _make_file_error(
+            path, f"it is not YAML: {' '.join(str(error).split())}. Pass a UTF-8 YAML file."
+        ) from None
     try:
         return _AgentsYaml.model_validate(data)
     except ValidationError as error:
-        raise _file_error(
+        raise _make_file_error(
             path,
             f"{_format_agent(error, data)}{format_validation_error(error, subject='the file')}. Add or correct this key.",
         ) from None
@@ -389,27 +400,27 @@ def _format_agent(error: ValidationError, data: Any) -> str:
 def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[str, str]) -> JudgeConfig:
     """Load the config of a model, or of the model that replaces it.
 
-    A model has the same config keys as a judge. It is defined under `models:` in the agents' file; a name that is not
-    defined there is the name or path of a judge config.
+    A model has the same config keys as a judge. It is defined under `models:` in the agents' file, either by these keys, or by
+    the name or path of a judge config. A name that is not defined there is itself the name or path of a judge config.
 
     name : name of the model
-    content : contents of the agents' file at `path`
+    content : contents of the agents' file
+    path : the agents' file
     model_map : name of a model → name of its replacement, from the option --model-map; the key "*" replaces all others
 
     Raises: ConfigError [model-map] if the config is invalid or its backend makes no calls.
     """
     replacement_of_all = model_map.get(_ALL_MODELS, name)
-    target = model_map.get(name, replacement_of_all)
-    definition = content.models.get(target)
-    if definition is None:
-        definition = target
-    model_keys = definition if isinstance(definition, str) else {"name": target, **definition}
+    used_name = model_map.get(name, replacement_of_all)
+    definition = content.models.get(used_name, used_name)
+    if not isinstance(definition, str):
+        definition = {"name": used_name, **definition}
     try:
-        config = load_judge_config(model_keys, file=path)
+        config = load_judge_config(definition, file=path)
         if not config.makes_calls:
             raise ConfigError(f"'{config.backend}' makes no calls, so it cannot write a text.", slug="model-map")
     except YoudenError as error:
-        mapping = "" if target == name else f" (mapped to {target!r})"
+        mapping = "" if used_name == name else f" (mapped to {used_name!r})"
         raise ConfigError(
             f"{path}: the model '{name}'{mapping} cannot be used: {error.message} "
             f"Add it under `models:`, or map it with --model-map {name}=JUDGE.",
@@ -418,5 +429,6 @@ def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[
     return config.with_changes({"decision": "text"})  # it writes a text instead of deciding
 
 
-def _file_error(path: Path, problem: str) -> ConfigError:
+def _make_file_error(path: Path, problem: str) -> ConfigError:
+    """Make the error for a problem of the agents' file; `problem` is the message after the path."""
     return ConfigError(f"{path}: {problem}", slug="agents-file")

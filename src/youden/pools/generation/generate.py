@@ -107,7 +107,7 @@ def generate(
         [replay-miss]: if an answer is missing in a replay.
     """
     options = options or JudgingOptions()
-    configs = _with_max_tokens(generation.file)
+    configs = _set_max_tokens(generation.file)
     if not replay:
         check_cap(configs.values(), options.max_cost)
     elif options.retry_failed:
@@ -126,42 +126,46 @@ def generate(
             replay=replay,
         )
         texts = run_until_stopped(_respond_and_close(generation, models))
-    return _to_result(generation, texts, models, max_missing=options.max_missing, name=name)
+    return _make_result(generation, texts, models, max_missing=options.max_missing, name=name)
 
 
 def collect_requests(
-    generation: Generation, answers: Callable[[list[str]], Mapping[str, Completion]]
+    generation: Generation, get_answers: Callable[[list[str]], Mapping[str, Completion]]
 ) -> dict[str, AgentRequest]:
-    """Return every request that can be built from the given answers.
+    """Build the requests of a generation without sending them.
+
+    A request may contain earlier answers: the notes of the agent (the answer to its first request), or the response of another
+    agent, on which the agent is based. If such an answer is not known yet, the request is left out.
 
     Parameters
     ----------
     generation : Generation
         Agents, items and instructions.
-    answers : callable
+    get_answers : callable
         Takes a list of request hashes, and returns the known completions by hash.
 
     Returns
     -------
     dict of str to AgentRequest
-        Request hash → request. A request can depend on two earlier answers: the agent's notes (the answer of its first
-        step), and the response of the agent on which it is based. If one of these answers is unknown, the request is left out.
+        Request hash → request.
     """
     requests: dict[str, AgentRequest] = {}
 
-    async def collect(new_requests: Mapping[str, AgentRequest]) -> Mapping[str, Completion]:
-        """Record requests, and return the known answers to them."""
+    async def record_and_answer(new_requests: Mapping[str, AgentRequest]) -> Mapping[str, Completion]:
+        """Record requests in place of sending them, and return the known answers."""
         requests.update(new_requests)
-        return answers(list(new_requests))
+        return get_answers(list(new_requests))
 
-    asyncio.run(_generate_responses(generation, collect))
+    # the responses are not needed; the generation calls the function with all its requests
+    asyncio.run(_generate_responses(generation, record_and_answer))
     return requests
 
 
-def _with_max_tokens(file: AgentsFile) -> dict[str, JudgeConfig]:
-    """Return the config of each model by name, with the largest `max_tokens` of the agents that use the model.
+def _set_max_tokens(file: AgentsFile) -> dict[str, JudgeConfig]:
+    """Return the configs of the models by name, each with the largest `max_tokens` of the agents that use the model.
 
-    The maximum cost of a call is computed from `max_tokens`. This cost is reserved before the call is sent.
+    The maximum cost of a call is computed from the `max_tokens` of the model, and reserved before the call is sent. Therefore,
+    this value must not be smaller than the `max_tokens` of any agent.
     """
     configs = {}
     for name, config in file.models.items():
@@ -184,8 +188,8 @@ QueryFunction = Callable[[Mapping[str, AgentRequest]], Awaitable[Mapping[str, Co
 async def _generate_responses(generation: Generation, query: QueryFunction) -> Responses:
     """Generate the responses of all agents to all items.
 
-    An agent queries a model, or transforms the responses of another agent, on which it is based. Therefore the agents
-    are processed in groups: a group contains the agents whose inputs exist.
+    An agent may need the responses of another agent, on which it is based. Therefore, the agents are processed in groups: each
+    group contains the agents whose inputs exist by now.
 
     query : asynchronous function that sends requests, and returns the completions by request hash
 
@@ -219,7 +223,7 @@ def _transform_texts(generation: Generation, agent: AgentSpec, inputs: Sequence[
         if text is None:
             transformed.append(None)
             continue
-        rng = _response_rng(generation.file.seed, agent.id, item.id, repeat)
+        rng = _make_response_rng(generation.file.seed, agent.id, item.id, repeat)
         transformed.append(apply_steps(text, agent.transforms, rng))
     return transformed
 
@@ -227,54 +231,53 @@ def _transform_texts(generation: Generation, agent: AgentSpec, inputs: Sequence[
 async def _query_agents(
     generation: Generation, query: QueryFunction, agents: Sequence[AgentSpec], texts: Responses, notes: Responses | None
 ) -> Responses:
-    """Query the models of agents, and return their answers by agent: None if an input or an answer is missing.
+    """Query the models of agents: either for the responses, or for the notes that a model writes before its response.
 
-    query : function that sends requests and returns the completions by key
-    texts : responses of the agents on which these agents are based
-    notes : notes of the agents, which are the answers to their first instruction and are inserted into the second one; None
-        to send the first instruction
     generation : agents, items and instructions
+    query : function that sends requests and returns the completions by key
     agents : agents with a model whose inputs exist
+    texts : responses of the agents on which these agents are based, by id of the agent
+    notes : notes by id of the agent, which are inserted into the requests for the responses; None to request the notes
+
+    Returns the answers of the models by id of the agent, in the order of `generation.responses`. An answer is None if it is
+    missing, or if an input of its request is missing.
     """
     requests_by_agent: dict[str, list[AgentRequest | None]] = {}
     for agent in agents:
-        requests = _make_requests_of_agent(generation, agent, texts, notes)
-        if requests is not None:
-            requests_by_agent[agent.id] = requests
+        response_instruction, notes_instruction = generation.instructions[agent.id]
+        instruction = notes_instruction if notes is None else response_instruction
+        if instruction is not None:
+            inputs = _combine_inputs(generation, agent, texts, notes)
+            requests_by_agent[agent.id] = _make_requests(generation, agent, instruction, inputs)
 
     all_requests = chain.from_iterable(requests_by_agent.values())
-    completions = await query({request.key: request for request in all_requests if request is not None})
-    answer_by_key = {key: read_response(completion) for key, completion in completions.items()}
+    request_by_key = {request.key: request for request in all_requests if request is not None}
+    completion_by_key = await query(request_by_key)
+    answer_by_key = {key: read_response(completion) for key, completion in completion_by_key.items()}
+
     answers: Responses = {}
     for agent_id, requests in requests_by_agent.items():
         answers[agent_id] = [None if request is None else answer_by_key.get(request.key) for request in requests]
     return answers
 
 
-def _make_requests_of_agent(
+def _combine_inputs(
     generation: Generation, agent: AgentSpec, texts: Responses, notes: Responses | None
-) -> list[AgentRequest | None] | None:
-    """Make the requests for the responses of an agent, or for its notes if `notes` is None.
+) -> list[tuple[str | None, str | None]]:
+    """Return the text and the notes that a request of an agent contains, one pair per response.
 
-    An agent with an instruction for notes sends two requests for each response. The answer to the first one is the notes,
-    which are inserted into the second one. An agent without this instruction has empty notes.
+    An agent with an instruction for notes sends two requests for each response. The answer to the first request is the notes,
+    which are inserted into the second one. The notes are empty in all other requests.
 
-    texts : responses of the agents on which this agent is based
-    notes : notes by agent
+    texts : responses by id of the agent on which this agent is based
+    notes : notes by id of the agent; None for the requests for notes
 
-    Returns one request per response, None if an input is missing. Returns None in place of the list if the agent has no model,
-    or no instruction for this step.
+    Returns pairs in the order of `generation.responses`. None represents a missing text or missing notes.
     """
-    response_instruction, notes_instruction = generation.instructions[agent.id]
-    instruction = notes_instruction if notes is None else response_instruction
-    if agent.model is None or instruction is None:
-        return None
-
-    agent_notes: Sequence[str | None] = [""] * len(generation.responses)
-    if notes is not None:
-        agent_notes = notes.get(agent.id, agent_notes)
-    inputs = list(zip(texts[agent.based_on], agent_notes, strict=True))
-    return _make_requests(generation, agent, instruction, inputs)
+    notes_of_agent: Sequence[str | None] = [""] * len(generation.responses)
+    if notes is not None and agent.id in notes:
+        notes_of_agent = notes[agent.id]
+    return list(zip(texts[agent.based_on], notes_of_agent, strict=True))
 
 
 def _make_requests(
@@ -319,16 +322,17 @@ def _configure_model(model: JudgeConfig, agent: AgentSpec, repeat: int) -> Judge
     return model.with_changes(parameters)
 
 
-def _to_result(
+def _make_result(
     generation: Generation, texts: Responses, models: Models, *, max_missing: float, name: str
 ) -> GenerationResult:
-    """Arrange the texts as a pool, and return it with its cost.
+    """Arrange the generated texts as a pool, and return it with its cost and with notes about failed calls.
 
     texts : responses by agent, None for a missing one
-    models : the models, which have counted their calls and costs
+    models : models that were queried; they contain the counts of calls and failures, and the budget that was spent
+    max_missing : maximum fraction of the responses that may be missing
     name : name of the pool
 
-    Raises TooManyMissingError if more than the fraction `max_missing` of the responses is missing.
+    Raises TooManyMissingError if more than this fraction is missing.
     """
     pool, n_texts = _build_pool(generation, texts, name=name)
     n_missing = n_texts - pool.n_responses
@@ -366,20 +370,21 @@ def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple
 def _arrange_texts(texts: Sequence[str | None], *, n_items: int) -> Objects:
     """Arrange the generated responses of one agent as a pool stores them, with one row per repeat.
 
-    In a pool, the repeats of a response have no gaps. Therefore, if a repeat is missing, the later repeats move up, and
-    None comes last.
+    An agent responds several times to an item. In a pool, its responses to an item have no gaps: if the second of three is
+    missing, the third becomes the second, and the third is None.
 
     texts : the first responses to all items, then the second ones, and so on; None for a missing one
 
     Returns an array (n_repeats, n_items).
     """
-    arranged = np.array(texts, dtype=np.object_).reshape(-1, n_items)
-    for item_texts in arranged.T:
-        item_texts[:] = sorted(item_texts, key=lambda text: text is None)
-    return arranged
+    texts_by_repeat = np.array(texts, dtype=np.object_).reshape(-1, n_items)
+    for item in range(n_items):
+        # False sorts before True, and the order of the other texts is kept
+        texts_by_repeat[:, item] = sorted(texts_by_repeat[:, item], key=lambda text: text is None)
+    return texts_by_repeat
 
 
-def _response_rng(seed: int, agent: str, item: str, repeat: int) -> np.random.Generator:
+def _make_response_rng(seed: int, agent: str, item: str, repeat: int) -> np.random.Generator:
     """Return the random generator of one response, which does not depend on other agents, items and repeats."""
     suffix = f"\0{repeat}" if repeat > 1 else ""
     digest = hashlib.sha256(f"{seed}\0{agent}\0{item}{suffix}".encode("utf-8", "surrogatepass")).digest()

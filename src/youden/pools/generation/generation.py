@@ -17,8 +17,8 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from youden.data.atomic import atomic_write
-from youden.data.folder.run_files import VERSION, parse, read_bytes
-from youden.data.pools.pool_reader import RESPONSES, find_foreign_file, read_pool
+from youden.data.folder.run_files import VERSION, parse_versioned_json, read_bytes
+from youden.data.pools.pool_reader import RESPONSES, find_file_of_other_pool, read_pool
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import call_cost, load_judge_config
 from youden.pools.generation.agents import AgentsFile, AgentSpec, Instruction, load_instruction
@@ -83,14 +83,15 @@ class Generation:
             tokens_in += agent_tokens_in
             tokens_out += agent_tokens_out
             usd += call_cost(self.file.models[agent.model], agent_tokens_in, agent_tokens_out)
+        # responses of all agents, including those that transform a text and query no model
         n_responses = len(self.file.agents) * len(self.responses)
         return Cost(n_responses, calls, tokens_in, tokens_out, or_none(usd))
 
     def _estimate_usage(self, agent: AgentSpec, prompt_characters: int) -> tuple[int, int, int]:
         """Compute upper bounds on the calls and tokens of an agent that queries a model.
 
-        The maximum cost of the agent follows from these bounds. Each response needs one call per instruction: one for the
-        response, and another one if the model writes notes before.
+        The maximum cost of the agent follows from these bounds. A response needs one call. If the agent has an instruction for
+        notes, a response needs two calls: the first one returns the notes, which are sent with the second one.
 
         prompt_characters : number of characters of the prompts of all responses
 
@@ -100,14 +101,18 @@ class Generation:
         n_responses = self.repeats * len(self.items)
         n_calls = n_responses * len(instructions)
 
-        # four characters count as one token; notes are sent with the second instruction
-        messages = chain.from_iterable(instruction.messages("") for instruction in instructions)
-        instruction_characters = sum(len(message.content) for message in messages)
+        # characters of the instructions without the text and the notes that are inserted
+        instruction_characters = 0
+        for instruction in instructions:
+            messages = instruction.messages(text="")
+            instruction_characters += sum(len(message.content) for message in messages)
+
         n_characters = instruction_characters * n_responses + prompt_characters * len(instructions)
-        tokens_in = n_characters // 4
+        tokens_in = n_characters // 4  # four characters count as one token
         if agent.notes_instruction:
             tokens_in += agent.max_tokens * n_responses
-        return n_calls, tokens_in, agent.max_tokens * n_calls
+        tokens_out = agent.max_tokens * n_calls
+        return n_calls, tokens_in, tokens_out
 
 
 def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int = 1) -> Generation:
@@ -116,7 +121,7 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
     Parameters
     ----------
     file : AgentsFile
-        The agents.
+        Contents of AGENTS.yaml: the agents and their models.
     items : tuple of Item
         Items to which the agents respond.
     repeats : int, default 1
@@ -135,8 +140,9 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
         needs a package that is not installed.
     """
     transforms = chain.from_iterable(agent.transforms for agent in file.agents)
-    if any(step.name == "synonyms" for step in transforms):
-        find_synonyms("good")  # any word raises [synonyms-missing] if the thesaurus is not installed
+    needs_thesaurus = any(transform.name == "synonyms" for transform in transforms)
+    if needs_thesaurus:
+        find_synonyms("good")  # for any word, raises [synonyms-missing] if the thesaurus is not installed
 
     instructions = {agent.id: _load_instructions(agent, file.path.parent) for agent in file.agents}
     return Generation(file, items, instructions, repeats)
@@ -165,7 +171,8 @@ def _load_instructions(agent: AgentSpec, folder: Path) -> Instructions:
 def check_output_pool(generation: Generation, out: Path) -> None:
     """Check that generating a pool in a folder would not overwrite another pool.
 
-    The folder may contain a pool of the same agents and items: the generation then reproduces it, or adds repeats to it.
+    The folder may contain a pool of the same agents and items. The generation then reproduces this pool, or adds further
+    responses of the agents to it.
 
     Parameters
     ----------
@@ -177,8 +184,8 @@ def check_output_pool(generation: Generation, out: Path) -> None:
     Raises
     ------
     ConfigError
-        [out-not-empty]: if the folder contains a pool of other agents or items, or with more repeats, or if it contains
-        another agents.jsonl or items.jsonl.
+        [out-not-empty]: in three cases. The folder contains a pool of other agents or items; a pool with more responses of an
+        agent to an item; or, without a pool, an agents.jsonl or items.jsonl with other contents.
     """
     if not (out / RESPONSES).exists():
         _check_no_foreign_file(generation, out)
@@ -189,11 +196,10 @@ def check_output_pool(generation: Generation, out: Path) -> None:
     new_agents = {agent.id: dict(agent.meta) for agent in generation.agents}
     existing_items = [(item.id, item.prompt) for item in existing.items]
     new_items = [(item.id, item.prompt) for item in generation.items]
-    has_same_agents = existing_agents == new_agents
-    if not has_same_agents or existing_items != new_items:
+    if existing_agents != new_agents or existing_items != new_items:
+        difference = "agents" if existing_agents != new_agents else "items"
         raise ConfigError(
-            f"{out} already contains a pool of other {'items' if has_same_agents else 'agents'}. Set another --out, or remove "
-            "that folder.",
+            f"{out} already contains a pool of other {difference}. Set another --out, or remove that folder.",
             slug="out-not-empty",
         )
     if existing.repeats > generation.repeats:
@@ -209,7 +215,7 @@ def _check_no_foreign_file(generation: Generation, out: Path) -> None:
 
     A file with the agents or items of the generation is not replaced. Raises ConfigError [out-not-empty].
     """
-    foreign_file = find_foreign_file(generation.agents, generation.items, out)
+    foreign_file = find_file_of_other_pool(generation.agents, generation.items, out)
     if foreign_file is not None:
         raise ConfigError(
             f"The generated pool would replace {foreign_file}, which has other content. Set another --out, or move it.",
@@ -218,13 +224,13 @@ def _check_no_foreign_file(generation: Generation, out: Path) -> None:
 
 
 def _make_agent_metadata(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
-    """Return the metadata by which the agent of a generated pool can be recognized in a later generation.
+    """Return the metadata of an agent that describe how its responses are generated.
 
-    `check_output_pool` compares the metadata, so that the responses of an agent are not mixed with those of an agent that
-    has the same id but another definition.
+    If a pool is generated again, `check_output_pool` compares these metadata. Thus, if the definition of an agent has changed,
+    its old and new responses are not mixed under the same id.
 
     Returns the fields of `agent` that differ from their defaults, without `id` and `group`; the seed; and, if the
-    agent has a model, the model's name (`asked`), its address and the digests of the instructions.
+    agent has a model, the name that its provider uses (the key "asked"), its address and the digests of the instructions.
     """
     metadata: dict[str, Json] = agent.model_dump(mode="json", exclude={"id", "group"}, exclude_defaults=True)
     metadata["seed"] = generation.file.seed if agent.seed is None else agent.seed
@@ -254,7 +260,7 @@ class _RecipeFile(BaseModel):
 
 
 def is_generated(folder: Path) -> bool:
-    """Return whether the pool in a folder has a recipe, so that `youden generate` made it completely.
+    """Return whether a folder has the recipe that `youden generate` writes when it has made a complete pool.
 
     Parameters
     ----------
@@ -355,4 +361,5 @@ def read_generation(folder: Path) -> Generation:
 
 
 def _read_recipe(folder: Path) -> _RecipeFile:
-    return parse(folder / RECIPE, read_bytes(folder / RECIPE), TypeAdapter(_RecipeFile))
+    """Read the recipe of a generated pool; raise RunFolderError if it is missing, damaged or of another version."""
+    return parse_versioned_json(folder / RECIPE, read_bytes(folder / RECIPE), TypeAdapter(_RecipeFile))

@@ -75,9 +75,9 @@ def read_items(source: str) -> tuple[Item, ...]:
     if not path.exists() and source in list(ITEM_SOURCES):
         items = ITEM_SOURCES.load(source)()
     elif path.is_dir() and (path / ITEMS).is_file():
-        items = _read_lines(path / ITEMS)
+        items = _read_items_of_file(path / ITEMS)
     elif path.suffix == ".jsonl" and path.is_file():
-        items = _read_lines(path)
+        items = _read_items_of_file(path)
     else:
         items = read_pool(source).items
     _check_items(items, source)
@@ -108,10 +108,11 @@ def _check_items(items: Sequence[Item], source: str) -> None:
         raise ConfigError(f"{source}: the item '{duplicate}' occurs twice. Remove one of them.", slug="items-invalid")
 
 
-def _read_lines(path: Path) -> tuple[Item, ...]:
-    """Read items from the lines of a JSONL file; raise ConfigError [items-invalid] if a line is not an item.
+def _read_items_of_file(path: Path) -> tuple[Item, ...]:
+    """Read items from a JSONL file, one per line, with the keys `id`, `prompt` and, optionally, `meta`.
 
-    Values that no pool can contain are replaced, with a warning.
+    Values that no pool can contain are replaced, with a warning. Raises ConfigError [items-invalid] if a value is missing or has
+    a wrong type.
     """
     items = []
     replacements = Replacements()

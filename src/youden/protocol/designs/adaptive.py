@@ -224,8 +224,8 @@ class Adaptive(TrialDesign):
     def _count_pilot_calls(self, n_agents: int, budget: int) -> int:
         """Return the maximum number of paired calls of the pilot, the first part of a search, which samples all agents equally.
 
-        If the option `pilot` is not set, the pilot has a quarter of the budget. A search without a maximum regret has a larger
-        pilot if that is less than 24 blocks. A search with a maximum regret has a smaller one if the regret is large.
+        If the option `pilot` is not set, the pilot has a quarter of the budget, with two exceptions. A search without a maximum
+        regret has a larger pilot if a quarter is less than 24 blocks. A search with a large maximum regret has a smaller pilot.
 
         budget : number of paired calls of the whole search
         """
@@ -271,19 +271,19 @@ class Adaptive(TrialDesign):
         eligible : bool array (n_agents, n_items)
             Cells (agent, item) that may be compared.
         rng : Generator
-            Random numbers in the state in which `draw` got them.
+            Random generator in the same state as when it was passed to `draw`.
         active : bool array (n_agents,), optional
             Whether each agent is a contender. Default: the agents whose abilities are nearest to the boundary between
             the best agents and the rest.
         n_blocks : int, default 0
-            Maximum number of blocks of the round. Set it together with `active`: with 0, the round has no trials. It is
-            ignored without `active`, when each round has an equal part of the budget that the pilot leaves.
+            Maximum number of blocks of the round. Set it whenever `active` is set, because a round of 0 blocks has no trials.
+            Without `active`, it is ignored, and each round gets an equal part of the budget that the pilot leaves.
 
         Returns
         -------
         NextRound
-            Trials, contenders and the reason to stop, which is "budget" or None. If the rounds, the budget or the
-            possible comparisons are used up, the reason is "budget" and there are no trials.
+            Trials, contenders and the reason to stop. If the rounds, the budget or the possible comparisons are used up, there
+            are no trials and the reason is "budget". Otherwise, the reason is None.
         """
         next_number = len(rounds.starts)  # the pilot is number 0
         budget = self.budget(eligible)
@@ -339,7 +339,7 @@ class Adaptive(TrialDesign):
         """Draw at most `n_trials` trials of the contenders that are not in the plan yet, block by block.
 
         A block compares all contenders with one partner on one item, in one order. All rounds go through the same sequence of
-        blocks. A contender that was dropped and comes back therefore catches up with the comparisons of the others.
+        blocks. If a contender was dropped and comes back, it therefore catches up with the comparisons of the others.
 
         active : bool array (n_agents,), contenders
         eligible : bool array (n_agents, n_items), cells that may be compared

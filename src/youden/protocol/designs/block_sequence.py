@@ -55,7 +55,9 @@ class Comparisons(NamedTuple):
         return np.asarray((self.contender != self.partner) & has_cells)
 
     def to_trials(self, mask: Bools, *, block: Positions) -> Trials:
-        """Make one paired trial of each selected comparison, in their order, which measures only the contender.
+        """Make one paired trial of each selected comparison, in the order of the comparisons.
+
+        A trial counts only for the contender, not for the partner.
 
         mask : bool array (n_comparisons,), True for the comparisons to select
         block : int array (n_comparisons,), number in the plan of the block of each comparison, selected or not
@@ -95,7 +97,7 @@ class BlockSequence(NamedTuple):
         """List the comparisons of some agents, the contenders, in some blocks, block after block.
 
         A block has one item and one agent as the partner, with which each contender is compared. The list also contains
-        impossible comparisons, such as that of an agent with itself. `Comparisons.are_eligible` marks the possible ones.
+        impossible comparisons, for example of an agent with itself. `Comparisons.are_eligible` marks the possible ones.
 
         block_numbers : int array (n_blocks,), numbers of the blocks in the sequence, from 0
         contenders : int array (n_contenders,), positions of the agents

@@ -113,9 +113,9 @@ class CellDesign(TrialDesign, ABC):
     def choose(self, eligible: Bools, rng: np.random.Generator) -> Bools:
         """Choose a random fraction of the eligible cells: the sampling fraction of the options, or 1/3.
 
-        Cells are connected if one can get from each cell to each other one in steps between cells of the same agent or of the
-        same item. With the option `repair`, random eligible cells are added until each agent and each item has at least `d_core`
-        cells, and all cells are connected.
+        Two cells are neighbours if they have the same agent or the same item. Cells are connected if a path of neighbours leads
+        from each cell to every other cell. With the option `repair`, random eligible cells are added until each agent and each
+        item has at least `d_core` cells, and all cells are connected.
 
         Parameters
         ----------
@@ -149,8 +149,8 @@ class CellDesign(TrialDesign, ABC):
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Choose cells (agent, item), and draw comparisons of each cell with other agents on its item.
 
-        With a budget of `n_paired` trials, as many cells are chosen as fit the budget. Without one, and if the options set a
-        sampling fraction, the cells are those of `choose`. The agents with which a cell is compared are its partners. The
+        If there is a budget of `n_paired` trials and the options set no sampling fraction, as many cells are chosen as fit the
+        budget. Otherwise, the cells are those of `choose`. The agents with which a cell is compared are its partners. The
         option `partners` limits their number; by default, all eligible agents on the item are partners.
 
         Parameters
@@ -250,8 +250,8 @@ class CellDesign(TrialDesign, ABC):
         eligible : bool array (n_agents, n_items), cells that may be added
         random_key : float array (n_agents, n_items); eligible cells with the smallest numbers are added first
 
-        Raises PlanError [not-connected] if the cells are not connected, with `repair` only if that is impossible. Without
-        `repair`, also raises PlanError [d-core] if an agent or item has too few cells.
+        Without `repair`, raises PlanError [not-connected] if the cells are not connected, and [d-core] if an agent or item has
+        too few cells. With `repair`, raises PlanError [not-connected] if even all eligible cells together are not connected.
         """
         if self.repair:
             return repair(sampled, eligible, key=random_key, d=self.d_core)
@@ -262,8 +262,8 @@ class CellDesign(TrialDesign, ABC):
     def _choose_within_budget(self, eligible: Bools, rng: np.random.Generator, budget: int) -> tuple[Bools, int | None]:
         """Choose as many cells as a budget of paired calls allows.
 
-        Cells are dropped before partners: the number of partners is limited only if even the smallest choice of cells
-        exceeds the budget when each cell is compared with all partners.
+        If the budget is too small, the number of cells is reduced first. The number of partners is limited only if even the
+        smallest choice of cells exceeds the budget when each cell is compared with all partners.
 
         Parameters
         ----------
@@ -321,7 +321,9 @@ class _LineDesign(CellDesign):
     axis: ClassVar[int]
 
     def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
-        """Compute thresholds so that the same fraction of cells is chosen on each line, the cells of one agent or of one item.
+        """Compute thresholds so that the same fraction of cells is chosen on each line.
+
+        A line is all cells of one agent, or all cells of one item.
 
         The eligible cells of a line are ranked by `random_key`, from 0. The threshold of a cell is its rank, divided by the
         number of ranked cells. For example, the thresholds of four cells are 0, 0.25, 0.5 and 0.75 in random order. If the
@@ -511,7 +513,7 @@ class NLogN(CellDesign):
             object.__setattr__(self, "c", 1.6)
 
     def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
-        """Compute thresholds so that the fraction of chosen cells, among all eligible ones, is the sampling fraction.
+        """Compute thresholds so that the fraction of eligible cells that is chosen equals the sampling fraction.
 
         The threshold of a cell is its rank by `random_key` among the eligible cells, from 0, divided by the number of
         eligible cells.
@@ -539,7 +541,7 @@ class NLogN(CellDesign):
         return remedy, remedy
 
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """Return notes for readers of the plan: those of all cell designs, and one if `c` requests more cells than there are.
+        """Return the notes of all cell designs, and a note if the option `c` requests more cells than there are.
 
         For K agents and J items, the option `c` requests c·(K + J)·ln(K + J) cells. If the pool is so small that it has fewer
         eligible cells, all of them are used, and the note states this.

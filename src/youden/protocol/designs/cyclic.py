@@ -201,8 +201,8 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
     """Yield the blocks of the cyclic design, in the order in which a budget uses them.
 
     A block has one item and a number, its shift. The agents that are eligible on the item are arranged in a random cyclic
-    order. With the shift 1, each agent is compared with the next one in this order, and with the shift 2, with the second next
-    one. Items and shifts are used in turn.
+    order. With shift 1, each agent is compared with the next agent in this order. With shift 2, it is compared with the agent
+    after the next one, and so on. Items and shifts are used in turn.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     pairs : "unordered" to compare each pair of agents on an item in one order only

@@ -116,23 +116,23 @@ class FixedWidth(TrialDesign):
     ) -> Trials:
         """Draw further blocks, each a comparison of all agents on one item, as far as the budget and the pool allow.
 
-        All blocks form one random sequence, which depends only on the arguments `eligible` and `rng`. The first `n_done`
-        blocks of the sequence are those of earlier rounds, and this method returns the next ones.
+        All blocks form one random sequence, which depends only on the arguments `eligible` and `rng`. Earlier rounds have used
+        the first `n_done` blocks of the sequence, and this method returns the next ones.
 
         Parameters
         ----------
         eligible : bool array (n_agents, n_items)
             Cells (agent, item) that may be compared.
         rng : numpy.random.Generator
-            Source of all random numbers, in the state in which `draw` got it.
+            Random generator, in the same state as when it was passed to `draw`.
         n_done : int
             Number of blocks so far, which is the number of the first new block.
         n_spent : int
             Number of paired calls so far. A paired call is one comparison of two agents on one item; it counts towards the
             budget `n_paired` of the design.
         until : int
-            Number of blocks to reach, including the `n_done` blocks so far. Drawing stops earlier at the block that would
-            exceed the budget, or when the sequence ends.
+            Number of blocks to reach, including the `n_done` blocks so far. Drawing stops earlier if the next block would
+            exceed the budget, or if the sequence ends.
 
         Returns
         -------

@@ -223,7 +223,7 @@ class StarvedError(PlanError):
     """
 
     def __init__(self, design: str, side: Literal["agent", "item"], position: int, *, n: int, needs: int, remedy: str):
-        """State that the agent or item has `n` of the `needs` cells, and how to remedy that."""
+        """Make the message that the agent or item has `n` of the `needs` cells, with the `remedy` for this."""
         self.side = side
         self.position = position
         self._design = design
@@ -257,7 +257,7 @@ def check_degrees(cells: Bools, *, d: int, design: str, remedies: tuple[str, str
     design : str
         Name of the design, for the message.
     remedies : (str, str)
-        Instruction for the message if an agent has too few cells, and if an item has.
+        Two instructions for the message: what to do if an agent has too few cells, and what to do if an item has too few.
 
     Raises
     ------
@@ -292,7 +292,8 @@ def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
     chosen : bool array (n_agents, n_items)
         Chosen cells; this array stays unchanged.
     eligible : bool array (n_agents, n_items)
-        Cells that may be added, and the chosen ones. Each agent and item must have d of them, which is not checked here.
+        Cells that may be added; all chosen cells are among them. Each agent and item must have at least d eligible cells, which
+        is not checked here.
     key : float array (n_agents, n_items)
         Random numbers; cells with the smallest ones are added first.
     d : int

@@ -209,8 +209,8 @@ def _make_system(equations: Equations, on_bounds: OnBound, w: Floats) -> tuple[F
     w : float array (n_columns,), 1/(m + ridge) for free columns, with m the sum of the column's weights, and 0 for
         columns on a bound
 
-    Returns the matrix, float array (n_rows + 3, n_rows + 3), and the right-hand side, float array (n_rows + 3,). The
-    unknowns are in the order x, p, q, ν; the equations are those of the rows, of p, of q, and of the constraint.
+    Returns the matrix, float array (n_rows + 3, n_rows + 3), and the right-hand side, float array (n_rows + 3,). The unknowns are
+    in the order x, p, q, ν. The equations have the same order: rows, upper bound, lower bound, constraint.
     """
     # the symbols are those of `Equations`
     A, c = equations.weights, equations.column_total
@@ -411,8 +411,8 @@ def _compute_largest_gradient_violation(on_bounds: OnBound, gradient: Effects) -
 def fit_censored(cells: Cells, equations: Equations) -> Fit:
     """Fit effects to censored scores, without a penalty for predictions above a score of 1 or below a score of −1.
 
-    Each round is a Newton step. It moves towards the plain least-squares fit to all cells except the saturated ones (score
-    ±1) whose scores the present predictions exceed, and stops where the objective is smallest.
+    Each round is a Newton step. Its target is the plain least-squares fit that leaves out some saturated cells (score ±1): those
+    whose scores the present predictions exceed. The step stops where the objective is smallest.
 
     Parameters
     ----------
@@ -457,7 +457,7 @@ def _take_part_of_step(start: Effects, step: Effects, fraction: float) -> Effect
 
 
 class _Saturated:
-    """The saturated cells, those of a score of ±1, with their signs in the direction of the rows."""
+    """The saturated cells, whose score is ±1, and the signs of their scores; signs are reversed if rows are items."""
 
     def __init__(self, cells: Cells, equations: Equations) -> None:
         row, column, *_ = sides(cells)

@@ -16,6 +16,7 @@ from youden.errors import StatisticsError
 from youden.stats.additive.item_influence import CellInfluence, covariance_by_item, iter_cell_influence
 from youden.stats.additive.observed_cells import cells_from_arrays
 from youden.stats.additive.solver import Constraint, SolutionStatus, solve_cells
+from youden.stats.base.array_likes import takes_array_likes
 from youden.stats.base.clusters import CentredCovariance, check_level
 from youden.stats.base.estimator import (
     Estimator,
@@ -57,8 +58,8 @@ class ClippedLinear(Estimator):
         Confidence bounds: the interval of θ_i − θ̄, shifted to θ_i. NaN if the standard error is unknown.
     covariance_ : float array (n_agents, n_agents)
         Covariance of the θ_i − θ̄, clustered by item. θ̄ is the mean over the agents of the same component that have a
-        variance. NaN for an agent with a single cell, for one that a single cell links to the others, for an agent
-        alone, and for two agents of different components.
+        variance. NaN for an agent with a single cell, for an agent that only a single cell links to the others, for the only
+        agent of a component, and for two agents of different components.
     df_ : float array (n_agents,)
         Degrees of freedom of Student's t.
     residual_ : float array (n_agents, n_items)
@@ -185,6 +186,7 @@ class ClippedLinear(Estimator):
         self._check_fitted()
         return np.clip(self.ability_[:, None] - self.difficulty_, -1, 1)
 
+    @takes_array_likes
     def predict_at(self, agent: Ids | Positions, item: Ids | Positions) -> Floats:
         """Predict the scores of single cells.
 
@@ -243,7 +245,7 @@ class ClippedLinear(Estimator):
         Returns
         -------
         iterator of CellInfluence
-            For each component, its largest set of agents that stay linked if any single cell is removed.
+            One result per component, for the largest set of its agents that stay linked if any single cell is removed.
 
         Raises
         ------

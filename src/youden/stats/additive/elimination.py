@@ -295,8 +295,8 @@ def solve(
     Returns
     -------
     effects : Effects
-        Effects of rows and columns. If the conjugate gradients do not converge in `MAX_CG_ITERATIONS` iterations, these
-        are the last ones, without an error: check them with `equations.compute_kkt_residual`.
+        Effects of rows and columns. If the conjugate gradients do not converge in `MAX_CG_ITERATIONS` iterations, the last
+        effects are returned and no error is raised: check them with `equations.compute_kkt_residual`.
     n_iterations : int
         Number of iterations of the conjugate gradients, 0 for Cholesky.
 

@@ -61,23 +61,23 @@ def covariance_by_item(cells: CellIndex, weight: Floats, residual: Floats, *, co
     Returns
     -------
     CentredCovariance
-        Covariance matrix and degrees of freedom. An entry is NaN for an agent with a single cell, for one that a single
-        cell links to the others, for an agent alone, and for two agents of different components; all are NaN if nothing
-        can be estimated.
+        Covariance matrix and degrees of freedom. An entry is NaN for an agent with a single cell, for an agent that only a single
+        cell links to the others, for the only agent of a component, and for two agents of different components. All entries are
+        NaN if no variance can be estimated.
 
     Notes
     -----
     This is a sandwich estimator, clustered by item, with the variances of `covariance_of_chunks`: they are shrunk towards a
     prior, and allow for items that are not in the sample.
 
-    A_kj is the weight of cell (k, j), e_kj its residual, and V any inverse of the normal matrix of agents and items on
-    what the cells determine. R is V minus the mean of its rows, and T = R·A/m. θ̂_i changes with the score of the cell
-    by A_kj(R_ik − T_ij), and the leverage of the cell is h_kj = A_kj(V_kk − 2V_kj + V_jj). The influence of item j is
+    A_kj is the weight of cell (k, j), e_kj its residual, and V a generalized inverse of the normal matrix of agents and items. R
+    is V minus the mean of its rows, and T = R·A/m. θ̂_i changes with the score of the cell by A_kj(R_ik − T_ij), and the leverage
+    of the cell is h_kj = A_kj(V_kk − 2V_kj + V_jj). The influence of item j is
 
     U_ij = Σ_k A_kj(R_ik − T_ij)·e_kj·√((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)), with p_kj = A_kj/n_k.
 
-    Under the root, n and m are the weights of agents and items without cells that are fitted exactly. For a dense
-    matrix the root is 1 (MacKinnon & White 1985, J. Econometrics 29, by item, with weights taken as fixed).
+    Under the root, the weights n of agents and m of items exclude cells that are fitted exactly. For a dense matrix the root is 1
+    (MacKinnon & White 1985, J. Econometrics 29, by item, with weights taken as fixed).
     """
     n_agents = cells.n_agents
     covariance = np.full((n_agents, n_agents), np.nan)
@@ -109,7 +109,7 @@ def iter_cell_influence(
     weight, residual : float array (n_cells,)
         Weight of each cell, above 0, and its residual.
     component : int array (n_agents,)
-        Component of each agent: the number of its set of linked agents; −1 for an agent without a cell.
+        Number of the component (set of linked agents) to which each agent belongs; −1 for an agent without a cell.
 
     Yields
     ------
@@ -156,7 +156,7 @@ def _iter_linked_groups(
 ) -> Iterator[_LinkedGroup]:
     """Yield, for each component, the largest group of its agents that remain linked whichever cell is removed.
 
-    A component is a set of agents that cells on common items link. Removing a single cell may divide it.
+    A component is a set of agents that are linked by cells on common items. Removing a single cell may divide the component.
 
     weight, residual : float arrays (n_cells,), weight and residual of each cell
     component : int array (n_agents,), component of each agent; −1 for an agent without a cell

@@ -107,7 +107,7 @@ def cells_from_arrays(
     Parameters
     ----------
     agent, item : int array_like (n_cells,)
-        Positions of agents and items; int32 and int64 are not copied. A cell may occur repeatedly.
+        Positions of agents and items; int32 and int64 are not copied. A cell (an agent on an item) may occur repeatedly.
     score : float array_like (n_cells,)
         Finite scores; float32 and float64 are not copied.
     n_agents, n_items : int
@@ -124,9 +124,9 @@ def cells_from_arrays(
     ------
     StatisticsError
         [cells-length]: if columns are not one-dimensional arrays of one length; [cells-id]: if a position is not an
-        integer or out of range; [scores-numeric]: if scores are no numbers; [scores-infinite]: if one is infinite or
-        NaN; [scores-empty]: if there is no cell of positive weight; [weights-numeric]: if weights are no numbers;
-        [weights-negative]: if one is negative, infinite or NaN.
+        integer or out of range; [scores-numeric]: if scores are not numbers; [scores-infinite]: if one is infinite or NaN;
+        [scores-empty]: if there is no cell of positive weight; [weights-numeric]: if weights are not numbers; [weights-negative]:
+        if one is negative, infinite or NaN.
     """
     agents, items = np.asarray(agent), np.asarray(item)
     scores = as_reals(score, noun="scores")
@@ -173,9 +173,9 @@ def cells_from_matrix(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
     ------
     StatisticsError
         [scores-shape], [weights-shape]: if the matrix is not two-dimensional, or weights have another shape;
-        [scores-numeric], [scores-infinite], [scores-empty]: if scores are no finite numbers, or there are none;
-        [weights-numeric], [weights-negative]: if weights are no finite numbers, or one is negative; [cells-length]: if
-        weights of a sparse array have another length.
+        [scores-numeric], [scores-infinite], [scores-empty]: if scores are not finite numbers, or there are none;
+        [weights-numeric], [weights-negative]: if weights are not finite numbers, or one is negative; [cells-length]: if weights
+        of a sparse array have another length.
 
     Examples
     --------

@@ -35,7 +35,8 @@ class ScoreMeans(NamedTuple):
     mean, std_error, low, high : float array (n_agents,)
         Estimates, their standard errors and the bounds of their intervals; NaN if unknown.
     difficulty : float array (n_items,)
-        Mean of all models' mean scores minus that on the item; NaN for an item without a score.
+        Mean of all models' mean scores, minus the expected score of the average model on the item; NaN for an item without a
+        score.
     influence : float array (n_agents, n_items)
         Influence of each item on each mean; 0 if unknown.
     share : float array (n_agents, n_items)
@@ -101,11 +102,10 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
 
     The variance of θ_i − θ_k is Σ_j (U_ij/√(1 − p_ij) − U_kj/√(1 − p_kj))², with min(n_i, n_k) − 1 degrees of freedom. In a
     complete table, this is the paired t interval over items. If cells are missing, let w_j be the sum of squares of the weights
-    that the scores of item j have in the difference, and m = (Σ w)²/Σ w² its effective number of items. The degrees of freedom
-    are then at most max(m − 1, 1), and if they are fewer, the variance is at least min(1, 3/m)·s²·Σ w, with s² the residual
-    variance. If the difference d is the same on each of n common items, the
-    half-width is q(1 + |d|) with q = 1 − ((1 − level)/2)^(1/n): at most the fraction q of all items has another
-    difference, which is at least −1 and at most 1.
+    that the scores of item j have in the difference, and let m = (Σ w)²/Σ w² be the effective number of items. The degrees of
+    freedom are then limited to max(m − 1, 1). If this limit lowers them, the variance is at least min(1, 3/m)·s²·Σ w, with s² the
+    residual variance. If the difference d is the same on each of n common items, the half-width is q(1 + |d|) with q = 1 − ((1 −
+    level)/2)^(1/n): at most the fraction q of all items has a different value, which lies in [−1, 1].
 
     References
     ----------
@@ -171,7 +171,7 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
 def _compute_df_of_means(influence: Floats, has_score: Bools) -> Floats:
     """Compute the degrees of freedom of the variances of mean scores by Satterthwaite's formula, float array (n_agents,).
 
-    The formula is needed because the items on which a model has a score contribute other variances than the items without one.
+    The formula is needed because items with a score of the model contribute a different variance from items without a score.
 
     influence : float array (n_agents, n_items), influence of each item on each mean score
     has_score : bool array (n_agents, n_items), cells with a score
@@ -245,8 +245,8 @@ def _compare_models(
 def _compute_constant_half_width(difference: Floats, n_common_items: Floats, level: float) -> Floats:
     """Compute the half-width of a difference that is the same on all common items, so that its observed variance is 0.
 
-    A difference d may be −1 or 1 on a share q of all items. A sample of n items contains none of them with probability
-    (1 − q)ⁿ. The half-width is q·(1 + |d|), with the largest q for which this probability is at least (1 − level)/2.
+    On a share q of all items, the difference may be −1 or 1 instead of d. A sample of n items contains none of these items with
+    probability (1 − q)ⁿ. The half-width is q·(1 + |d|), with the largest q for which this probability is at least (1 − level)/2.
 
     difference : float array (n_agents, n_agents), difference d of each pair of models
     n_common_items : float array (n_agents, n_agents), number of items on which both models have a score, at least 1
@@ -263,7 +263,8 @@ def _widen_for_few_items(differences: Differences, residual: Floats, component: 
     """Widen the intervals of differences that depend on few items, because two models have few items in common.
 
     With w_j the sum of the squared weights that the scores of item j have in a difference, m = (Σ w)²/Σ w² is its effective
-    number of items. It limits the degrees of freedom. If they decrease, the standard error has a minimum.
+    number of items. The degrees of freedom are limited to max(m − 1, 1). If this limit lowers them, a standard error below a
+    minimum is raised to it.
 
     differences : differences of all pairs of models by the sandwich estimator
     residual : float array (n_agents, n_items), residuals of the fit; NaN for missing cells
@@ -349,7 +350,7 @@ def _compute_effective_sizes(mean: Floats, variance: Floats, n_scores: Ids, *, q
     """Compute the effective sample size of each mean score: the number of 0-or-1 values whose mean has the same variance.
 
     An effective size above the number of scores is reduced, because a variance that is estimated from few scores may be too
-    small by chance. It is multiplied by the squared quantile ratio, but not to less than the number of scores.
+    small by chance. It is multiplied by the squared quantile ratio, but the result is not below the number of scores.
 
     mean, variance : float arrays (n_agents,), mean scores and their sampling variances
     n_scores : int array (n_agents,), number of scores of each model, which is the result for a variance of 0
@@ -382,7 +383,7 @@ class Removal(NamedTuple):
 
 
 def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
-    """Find the fewest items without which another model is ahead of the first.
+    """Find the smallest set of items whose removal puts another model ahead of the first one.
 
     Parameters
     ----------
@@ -485,7 +486,8 @@ def split_half_reliability(
     score : float array (n_agents, n_items)
         Scores, NaN for missing cells.
     difficulty : float array (n_items,)
-        Difficulties of the items, which are added to the scores, so that missing cells do not matter.
+        Difficulties of the items. They are added to the scores, so that a model has no advantage if its missing cells are on
+        difficult items.
     rng : numpy.random.Generator
         Source of the random splits.
     n_splits : int, default 100

@@ -89,7 +89,7 @@ def solve_additive(
 ) -> Solution:
     """Fit abilities and difficulties to observed cells by least squares.
 
-    To fit a matrix, use ``solve_cells(cells_from_matrix(matrix))``.
+    A cell is an agent on an item. To fit a matrix, use ``solve_cells(cells_from_matrix(matrix))``.
 
     Parameters
     ----------
@@ -106,13 +106,13 @@ def solve_additive(
     constraint : {"censored", "clip", "box", "none"}, default "censored"
         "none": scores of any scale. "clip": plain least squares, with predictions to be clipped by the caller.
         "censored": a score of ±1 contributes only if the prediction falls short of it. "box": |θ_i − b_j| ≤ 1 for
-        observed agents and items. All are equal if no score is ±1 and no prediction leaves the range.
+        observed agents and items. All four give the same fit if no score is ±1 and no prediction leaves the range.
 
     Returns
     -------
     Solution
-        Abilities and difficulties, NaN for agents and items without a cell, and diagnostics. A fit that did not
-        converge, or cells that do not connect all agents, raise no error: see its `status` and `message`.
+        Abilities and difficulties, NaN for agents and items without a cell, and diagnostics. If the fit does not converge, or if
+        the cells do not connect all agents, no error is raised: check `status` and `message`.
 
     Raises
     ------
@@ -149,8 +149,8 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
     Returns
     -------
     Solution
-        Abilities and difficulties, NaN for agents and items without a cell, and diagnostics. A fit that did not
-        converge, or cells that do not connect all agents, raise no error: see its `status` and `message`.
+        Abilities and difficulties, NaN for agents and items without a cell, and diagnostics. If the fit does not converge, or if
+        the cells do not connect all agents, no error is raised: check `status` and `message`.
 
     Raises
     ------
@@ -217,7 +217,7 @@ def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) 
     A cell connects its agent to all agents with a cell on the same item. Abilities can be compared within a set only.
 
     cells : cells that connect agents and items
-    equations : normal equations of all observed cells, from which a fast check is made
+    equations : normal equations of all observed cells, which are used for a fast check
     is_complete : whether `cells` are all observed cells, so that the fast check applies to them
 
     Returns the label of each agent, int32 array (n_agents,), −1 for an agent without a cell, and the number of sets.

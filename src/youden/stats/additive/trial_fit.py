@@ -80,9 +80,9 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
     Returns
     -------
     TrialFit or None
-        Abilities with mean 0, NaN for an agent without a trial; their covariance for items like these; and separately, as
-        `fpc`, the factors of the variances for exactly these items, which are not applied. None if fewer than 3 agents
-        have trials, fewer than 2 are on 2 items, or the trials do not link all agents.
+        Abilities with mean 0 (NaN for an agent without a trial), and their covariance for the population that the items are a
+        sample of. For inference about exactly these items, multiply the variances by `fpc`. None if fewer than 3 agents have
+        trials, if fewer than 2 agents have trials on 2 items, or if the trials do not link all agents.
 
     Notes
     -----
@@ -354,7 +354,7 @@ class _ResidualComponents:
         self._rate_sums += np.array([weight.sum(), weight @ rate, weight @ rate**2])
 
     def finite_correction(self, sums: _TrialSums, total_weight: Floats, *, n_all: int, n_items: int) -> Floats:
-        """Compute finite population corrections: the variance for exactly these items over that for items like these.
+        """Compute finite population corrections: variance for exactly these items divided by variance for items like these.
 
         Parameters
         ----------

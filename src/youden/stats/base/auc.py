@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from youden.errors import StatisticsError
+from youden.stats.base.array_likes import takes_array_likes
 from youden.stats.base.metrics import Metric, missing_error, normal_quantile, shape_error
 from youden.types.pool import Bools, Floats
 
 
+@takes_array_likes
 def ranking_auc(ability: Floats, positive: Bools) -> float:
     """Compute the area under the ROC curve of abilities for two groups of agents.
 
@@ -39,6 +41,7 @@ def ranking_auc(ability: Floats, positive: Bools) -> float:
     return float(_area_under_curve(ability[None, :], positive)[0])
 
 
+@takes_array_likes
 def auc_measurement_interval(
     ability: Floats,
     positive: Bools,
@@ -71,21 +74,21 @@ def auc_measurement_interval(
     Returns
     -------
     Metric
-        AUC, in which ties count ½, with its interval. Its bounds are NaN, and its `method` gives the reason, if a bound
-        of an ability is NaN, or if nearly all draws give the estimate itself.
+        AUC, in which ties count ½, with its interval. If a bound of an ability is NaN, or if nearly all draws give the estimate
+        itself, the bounds of the interval are NaN, and `method` gives the reason.
 
     Raises
     ------
     StatisticsError
-        [metric-missing]: if an ability is NaN; [metric-shape]: if arrays differ in shape; [auc-groups]: if a group is
-        none of True, False, 1 and 0; [auc-one-group]: if a group is empty; [interval-order]: if a lower bound exceeds
-        its upper bound; [level]: unless 0 < level < 1.
+        [metric-missing]: if an ability is NaN; [metric-shape]: if arrays differ in shape; [auc-groups]: if a value of `positive`
+        is not True, False, 1 or 0; [auc-one-group]: if a group is empty; [interval-order]: if a lower bound exceeds its upper
+        bound; [level]: unless 0 < level < 1.
 
     Notes
     -----
-    The bounds are percentiles of the AUC of draws θ_i + (high_i − low_i)/(2z)·N(0, 1), independent over agents. The
-    draws contain the errors of the abilities twice, so that their AUC is closer to ½. The interval is therefore
-    extended to contain the estimate.
+    The bounds are percentiles of the AUC of draws θ_i + (high_i − low_i)/(2z)·N(0, 1), independent over agents. The draws contain
+    the errors of the abilities twice: in the estimates θ_i, and as added noise. Their AUC is therefore closer to ½ than the
+    estimate. The interval is extended to contain the estimate.
     """
     positive = _check_auc_inputs(ability, positive)
     for bounds in (low, high):
@@ -112,6 +115,7 @@ def auc_measurement_interval(
     return Metric(value, lower, upper, level, f"percentile of {n_draws} normal draws")
 
 
+@takes_array_likes
 def auc_sampling_interval(ability: Floats, positive: Bools, *, level: float = 0.95) -> Metric:
     """Compute the AUC with an interval for the sampling of agents.
 
@@ -135,8 +139,8 @@ def auc_sampling_interval(ability: Floats, positive: Bools, *, level: float = 0.
     Raises
     ------
     StatisticsError
-        [metric-missing]: if an ability is NaN; [metric-shape]: if the arrays differ in shape; [auc-groups]: if a group
-        is none of True, False, 1 and 0; [auc-one-group]: if a group is empty; [level]: unless 0 < level < 1.
+        [metric-missing]: if an ability is NaN; [metric-shape]: if the arrays differ in shape; [auc-groups]: if a value of
+        `positive` is not True, False, 1 or 0; [auc-one-group]: if a group is empty; [level]: unless 0 < level < 1.
 
     Notes
     -----

@@ -242,7 +242,7 @@ def covariance_of_chunks(
 ) -> CentredCovariance:
     """Estimate the covariance of centred abilities from chunks of clusters.
 
-    The estimator is that of `covariance_over_clusters`, with one chunk in memory at a time.
+    This is the estimator of `covariance_over_clusters`, with only one chunk in memory at a time.
 
     Parameters
     ----------
@@ -379,7 +379,7 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
     The estimate is q²·max(1 − 3r/n, floor) with the mean squared effect q² = (1 + Σd²)/(1 + r), in which one effect of
     size 1 is added to those observed, and r = (Σd²)²/Σd⁴, or 0 without effects. r is the effective number of clusters
     that make up the variance: k if k of n clusters have equal effects and the others none, n/3 if effects are normally
-    distributed. A small r means that effects are rare events, of which others may not have occurred yet.
+    distributed. A small r means that effects are rare: other clusters may have an effect, but were not observed.
     """
     return _estimate_unseen_square((effect**2).sum(axis=1), (effect**4).sum(axis=1), n, floor=floor)
 
@@ -387,7 +387,7 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
 def _estimate_unseen_square(
     squares: Floats, fourth_powers: Floats, n_clusters: Floats | Positions, *, floor: float
 ) -> Floats:
-    """Estimate the squared effect that a cluster which was not observed may have, from sums over the observed clusters.
+    """Estimate the squared effect that an unobserved cluster may have, from sums over the observed clusters.
 
     `unseen_effect_square` describes the formula. The estimate is large if few clusters cause nearly all of the effect. If many
     clusters have an effect, it is multiplied by a reduction factor.
@@ -416,16 +416,16 @@ def shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, 
     products, n : float array (n_agents,)
         Sums and numbers of the products of two residuals that share the component.
     relative_variance : float array (n_agents,)
-        Variance of the agent's residuals relative to the mean of all agents, by which the average is multiplied.
+        Variance of the agent's residuals divided by the mean over all agents. The average component is multiplied by it.
     correction : float, default 0
         Value that is added to each product, so that `n * correction` is added to a sum.
 
     Returns
     -------
     float array (n_agents,)
-        Components, at least 0. The average component, multiplied by the relative variance of the agent, counts as 100
-        products of the agent. A relative variance of NaN counts as 0. Without any product, the average component is
-        `correction`, or 0 if that is negative.
+        Components, at least 0. Each is a mean over the agent's own products and 100 added products. An added product is the
+        average component times the agent's relative variance. A relative variance of NaN counts as 0. Without any product, the
+        average component is `correction`, or 0 if that is negative.
     """
     mean_product = float(products.sum() / max(n.sum(), 1))
     average = max(0.0, mean_product + correction)

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from youden.errors import StatisticsError
+from youden.stats.base.array_likes import takes_array_likes
 from youden.stats.base.clusters import check_level
 from youden.types.pool import Bools, Floats, Ids
 
@@ -113,6 +114,7 @@ def rank_correlation(a: Floats, b: Floats) -> float:
     return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
 
 
+@takes_array_likes
 def spearman(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metric:
     """Compute Spearman's ρ between abilities and a reference.
 
@@ -149,6 +151,7 @@ def spearman(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metr
     return _add_fisher_interval(rho, variance, n=len(ability), level=level, method="Fisher z, Bonett-Wright")
 
 
+@takes_array_likes
 def kendall(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metric:
     """Compute Kendall's τ-b between abilities and a reference.
 
@@ -187,6 +190,7 @@ def kendall(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metri
     return _add_fisher_interval(tau, variance, n=len(ability), level=level, method="Fisher z, Fieller")
 
 
+@takes_array_likes
 def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
     """Compute the root mean squared error over observed cells.
 

@@ -114,7 +114,7 @@ class PairChunk:
         n_items : int
             Number of items.
         block : int array (n_trials,), optional
-            Block of each trial, by any integers. It becomes the effect group of the trial: all trials of a block share an
+            Integer label of the block of each trial. It becomes the effect group of the trial: all trials of a block share an
             additive effect. Default: the item.
         rows : bool mask, int array or slice, optional
             Trials to select. Default: all.
@@ -201,7 +201,7 @@ def sum_by_effect_group(chunk: PairChunk, column: Floats, n_agents: int) -> Floa
 def sum_by_item(chunk: PairChunk, column: Floats, n_agents: int) -> Floats:
     """Sum a column over the trials of each agent on each item, float array (n_agents, n_items).
 
-    A trial counts for each of its agents that it measures.
+    A trial counts for an agent only if it measures this agent (see `PairChunk.first_weight`).
 
     column : float array (n_trials,)
     """

@@ -56,7 +56,7 @@ def proportion(n_yes: float, n: float, *, level: float = 0.95) -> Proportion:
     Returns
     -------
     Proportion
-        n_yes/n with its interval; all three are NaN if n is 0.
+        n_yes/n with its interval; `value`, `low` and `high` are NaN if n is 0.
 
     Raises
     ------

@@ -267,7 +267,8 @@ def compare_links(matrix: Floats, *, exact_up_to: int = EXACT_DIFFERENCES) -> di
     matrix : float array (n_agents, n_items)
         Scores in [−1, 1]; NaN is unobserved.
     exact_up_to : int, default 2**20
-        Largest number of differences of rows for which curl is exact. Above it, a fixed sample of rectangles is used.
+        Largest number of score differences between rows for which all rectangles are used, so that the curl is exact. Above it, a
+        fixed sample of rectangles is used.
 
     Returns
     -------
@@ -278,7 +279,7 @@ def compare_links(matrix: Floats, *, exact_up_to: int = EXACT_DIFFERENCES) -> di
     ------
     StatisticsError
         [curl-no-rectangles]: if there is no complete rectangle; [scores-numeric], [scores-shape], [scores-infinite],
-        [scores-range]: if the scores are no matrix of numbers in [−1, 1].
+        [scores-range]: if the scores are not a matrix of numbers in [−1, 1].
 
     Notes
     -----
@@ -297,7 +298,8 @@ def measure_curl(scores: Scores | Floats, *, exact_up_to: int = EXACT_DIFFERENCE
     scores : Scores or float array (n_agents, n_items)
         Scores in [−1, 1]; NaN is unobserved.
     exact_up_to : int, default 2**20
-        Largest number of differences of rows for which curl is exact. Above it, a fixed sample of rectangles is used.
+        Largest number of score differences between rows for which all rectangles are used, so that the curl is exact. Above it, a
+        fixed sample of rectangles is used.
 
     Returns
     -------
@@ -355,8 +357,8 @@ def _compute_additive_residuals(index: CellIndex, value: Floats) -> Floats:
 def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFacts:
     """Summarize how additive the scores are on the scale of one link function.
 
-    The curl of a rectangle of two agents and two items is the absolute deviation of its scores from additivity. R² is that of a
-    fit of the scores by ability − difficulty.
+    The curl of a rectangle of two agents and two items is the absolute deviation of its scores from additivity. R² is the
+    coefficient of determination of the fit score ≈ ability − difficulty.
 
     measurement : transformed scores, with their curl and standard deviation
     index : cells of the scores

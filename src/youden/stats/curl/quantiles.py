@@ -57,8 +57,8 @@ class _Bound(NamedTuple):
 class _SortedDifferences:
     """Sorted differences of all pairs of rows on an integer grid, one pair of rows after the other.
 
-    A difference is that of the scores of two rows in one column. Two differences of the same pair of rows belong to the
-    four cells of a rectangle, and their distance is its curl |Δ|.
+    A difference is the score of one row minus the score of another row in the same column. Two differences of the same pair of
+    rows belong to the four cells of a rectangle, and their distance is its curl |Δ|.
 
     Attributes
     ----------
@@ -103,9 +103,9 @@ class _SortedDifferences:
     def _list_distances_between(self, low: _Bound, high: _Bound, *, step: int) -> Positions:
         """List the distances above `low` and up to `high`, or only every `step`-th of them.
 
-        A distance belongs to two differences of the same pair of rows, a first and a later second one. The distances are
-        numbered from 0, in the order of their first and then of their second differences. The distances with the numbers
-        step // 2, step // 2 + step, and so on are listed. If `step` is 1, these are all distances.
+        A distance is between two differences of the same pair of rows: a first one, and a second one that comes later in the
+        order. The distances are numbered from 0, in the order of their first and then of their second differences. The distances
+        with the numbers step // 2, step // 2 + step, and so on are listed. If `step` is 1, these are all distances.
 
         Returns an int64 array (n_listed,), in steps of the grid, not sorted.
         """
@@ -208,7 +208,7 @@ def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
     StatisticsError
         [curl-no-rectangles]: if there is no complete rectangle; [curl-infinite]: if a score is infinite;
         [curl-too-large]: if the matrix needs too much memory; [curl-level]: if a probability is outside [0, 1];
-        [scores-numeric], [scores-shape]: if the scores are no matrix of numbers.
+        [scores-numeric], [scores-shape]: if the scores are not a matrix of numbers.
 
     Notes
     -----
@@ -423,16 +423,16 @@ def median_differences(
     Returns
     -------
     tuple of MedianDifference
-        For each pair of links, in the order of `LINKS`, the median on the first link minus that on the second: the
-        difference of the exact medians on this matrix, and the mean of the bootstrap differences with percentile bounds.
-        Samples without a complete rectangle are left out.
+        One result per pair of links, in the order of `LINKS`. Differences are the median on the first link minus the median on
+        the second link. The result contains the difference of the exact medians on this matrix, and the mean of the bootstrap
+        differences with percentile bounds. Samples without a complete rectangle are left out.
 
     Raises
     ------
     StatisticsError
         [coincident], [bootstrap-draws], [level]: if a parameter is out of range; [curl-no-rectangles]: if fewer than
         half of the samples have a complete rectangle; [scores-numeric], [scores-shape], [scores-infinite],
-        [scores-range]: if the scores are no matrix of numbers in [−1, 1].
+        [scores-range]: if the scores are not a matrix of numbers in [−1, 1].
 
     Notes
     -----

@@ -131,7 +131,7 @@ def sample_rectangles(
     rng : numpy.random.Generator
         Source of the sample.
     n_pairs : int, default 4096
-        Number of sampled pairs of rows, the shorter side of the matrix.
+        Number of sampled pairs of rows. Rows are the shorter side of the matrix: agents or items.
     n_per_pair : int, default 32
         Number of rectangles of each sampled pair.
 

@@ -87,8 +87,8 @@ def krippendorff_alpha(answers: Floats) -> float:
 
     Notes
     -----
-    α = 1 − D_o/D_e. The squared difference of two answers is averaged over pairs of answers to one unit in D_o, and
-    over all pairs of answers in D_e. For answers 0 and 1 this is the nominal α.
+    α = 1 − D_o/D_e. D_o is the mean squared difference over pairs of answers to the same unit. D_e is the mean squared difference
+    over all pairs of answers. For answers 0 and 1 this is the nominal α.
 
     References
     ----------

@@ -110,16 +110,16 @@ def curved_relation(
     Returns
     -------
     CurvedRelation
-        Shift of each agent, its deviation from the curve, with standard error and p-value, NaN if the trials do not
-        determine it; and the statistics that `label_shift` needs for groups of agents.
+        Shift of each agent (deviation from the curve), with its standard error and p-value; NaN if the trials do not determine
+        the shift. Also the statistics that `label_shift` needs for groups of agents.
 
     Notes
     -----
     The model is y = γ₀ + γ₁(x_i + x_k) + γ₂(x_i² + x_k²) + β·r + β₁·r(x_i + x_k) + u_i + u_k + ε, with x the abilities
-    in SDs and r the deviation. The random effects u ~ N(0, τ²) allow for small differences between agents, which arise
-    if they win by different mixtures of grades. τ² is the maximum of the restricted likelihood on a grid. The shift of
-    an agent is a fixed effect, tested against the τ² of all other agents. Its standard error is at least √(3.54·h)/n
-    over the agent's n trials, with h the unseen squared effect.
+    in SDs and r the deviation. The random effects u ~ N(0, τ²) allow for small differences between agents, which arise if agents
+    of equal ability have different mixtures of grades (answers from 0 to 1). τ² is the maximum of the restricted likelihood on a
+    grid. The shift of an agent is a fixed effect, tested against the τ² of all other agents. Its standard error is at least
+    √(3.54·h)/n, with n the number of the agent's trials and h its `unseen_effect_square`.
 
     Errors of the abilities flatten the curve, so that strong agents would seem favoured. For labels, the contribution
     of the errors is therefore subtracted from the moments of x and x².

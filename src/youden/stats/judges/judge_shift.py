@@ -148,15 +148,16 @@ class JudgeShift:
         Parameters
         ----------
         member : bool array (n_compared,)
-            Whether an agent belongs to the group, in the order of `agents`; at least one must, and one must not.
+            Whether an agent belongs to the group, in the order of `agents`. At least one agent must belong to it, and at least
+            one must not.
         level : float
             Confidence level, such as 0.95.
 
         Returns
         -------
         float
-            Largest shift of the group against the other agents, in units of answers (0 to 1), that these trials could
-            have missed at this level, because judges may differ in rare events.
+            Largest shift of the group relative to the other agents, in units of answers (0 to 1), that these trials may have
+            missed at this level. Trials can miss a shift if the judges differ only in rare events.
 
         Raises
         ------

@@ -58,7 +58,7 @@ def label_shift(
     level: float = 0.95,
     n_permutations: int = N_PERMUTATIONS,
 ) -> LabelShift:
-    """Estimate the difference between agents with and without a label, with the interval of a permutation test.
+    """Estimate the difference between agents with and without a label, such as a model family, by a permutation test.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def label_shift(
     level : float, default 0.95
         Confidence level.
     n_permutations : int, default 9999
-        Number of random permutations. If there are no more than this, all are used instead.
+        Number of random permutations. If no more permutations than this exist, all of them are used instead.
 
     Returns
     -------
@@ -91,11 +91,11 @@ def label_shift(
 
     Notes
     -----
-    For a regression y ≈ … + c·f with residual maker P, score = Py and M = P. If f belongs to agents and y to trials,
-    with Z the matrix from agents to trials, score = Z'Py and M = Z'PZ. The p-value of c counts the permutations F with
-    u(F; c) ≥ u(f; c), the observed one included, where u(F; c) = F'(score − c·M·f)/√(F'VF). As u is linear in c, each
-    permutation counts for the values of c on one side of a threshold, and the interval is read from the sorted
-    thresholds. Differences between agents other than the label are present in all permutations.
+    For a regression y ≈ … + c·f with residual maker P, score = Py and M = P. If f has one value per agent and y one value per
+    trial, then score = Z'Py and M = Z'PZ, with Z the matrix from agents to trials. The p-value of c counts the permutations F
+    with u(F; c) ≥ u(f; c), the observed one included, where u(F; c) = F'(score − c·M·f)/√(F'VF). As u is linear in c, each
+    permutation counts for the values of c on one side of a threshold, and the interval is read from the sorted thresholds.
+    Differences between agents other than the label are present in all permutations.
 
     References
     ----------

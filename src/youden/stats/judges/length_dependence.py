@@ -40,10 +40,10 @@ def length_share(
 
     Notes
     -----
-    The larger of two values of R²: one for cells of both texts' length classes, one for classes of the absolute log
-    ratio of both lengths. Both trial types get the same total weight: a judge that compares contents answers no to
-    independent trials whatever their lengths are. R² is adjusted for the number of cells (Wherry), with the effective
-    number of trials.
+    The result is the larger of two values of R². One is for cells that combine the length classes of both texts, the other for
+    classes of the absolute log ratio of both lengths. Both trial types get the same total weight: a judge that compares contents
+    answers no to independent trials whatever their lengths are. R² is adjusted for the number of cells (Wherry), with the
+    effective number of trials.
 
     Examples
     --------

@@ -59,9 +59,9 @@ def count_open_paths(answers: Floats) -> OpenPaths:
 
     Notes
     -----
-    A triple with two yes answers has one path, which is open; a triple with three has three closed paths. With q the
-    proportion of the former among these triples, the share of open paths is q/(q + 3(1 − q)). Its bounds are those of
-    Wilson's interval of q, for which triples are the sampling unit.
+    A triple with two yes answers has one path, which is open. A triple with three yes answers has three paths, none of them open.
+    With q the proportion of triples with two yes answers among all triples of both kinds, the share of open paths is q/(q + 3(1 −
+    q)). Its bounds are those of Wilson's interval of q, for which triples are the sampling unit.
 
     Examples
     --------

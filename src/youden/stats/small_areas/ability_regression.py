@@ -491,8 +491,8 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     Returns
     -------
     RegressionPosterior
-        Posterior over regressions of logit quality: without a slope, and with a slope on the ability, on an increasing
-        convex function of it and on an increasing concave one.
+        Posterior over regressions of logit quality. There are regressions without a slope, and regressions with a slope on the
+        ability, on an increasing convex function of the ability, or on an increasing concave function of the ability.
     """
     has_ability = np.isfinite(ability) & np.isfinite(std_error)
     finite_ability = ability[has_ability]

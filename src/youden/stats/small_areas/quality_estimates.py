@@ -194,9 +194,9 @@ def quality_from_labels(
     value : float array (n_labels,)
         Labels in [0, 1], averaged over the labels of one response.
     ability, std_error : float array (n_agents,)
-        Abilities and their standard errors; NaN for an agent without an ability. The ability of an agent without a
-        standard error is not used, because it may be of any precision. The quality of an agent without a usable ability
-        is predicted from the qualities of all agents.
+        Abilities and their standard errors; NaN for an agent without an ability. The ability of an agent without a standard error
+        is not used, because its precision is unknown. The quality of an agent without a usable ability is predicted from the
+        qualities of all agents.
     level : float, default 0.95
         Level of the credible intervals.
 
@@ -256,7 +256,7 @@ class _LabelMeans:
     mean, n : float array (n_agents,)
         Mean and number of each agent's labels.
     relative_variance : float array (n_agents,)
-        Variance of a label, divided by that of a label of 0 or 1 with the same mean.
+        Variance of a label, divided by the variance of a label of 0 or 1 with the same mean.
     """
 
     mean: Floats
@@ -275,7 +275,7 @@ def _average_by_agent(agent: Positions, values: Floats, n_labels: Floats) -> Flo
 
 
 def _estimate_relative_variance(agent: Positions, label: Floats, mean: Floats) -> float:
-    """Estimate the variance of labels, divided by the variance that labels of 0 or 1 with the same means have.
+    """Estimate the variance of labels, divided by the variance of labels of 0 or 1 with the same means.
 
     Labels of 0 or 1 have the variance mean·(1 − mean). Grades between 0 and 1 vary less.
 

@@ -94,7 +94,7 @@ class AgentRates(ReadOnly):
     def without_uncertainty(self) -> AgentRates:
         """Return the same rates with a covariance of 0.
 
-        They serve for abilities whose covariance already contains the errors of the rates.
+        Use them with abilities whose covariance already contains the errors of the rates.
 
         Returns
         -------
@@ -104,7 +104,7 @@ class AgentRates(ReadOnly):
         return replace(self, covariance=np.zeros_like(self.covariance), squared_error_variance=np.zeros_like(self.rate))
 
     def add_errors_to(self, covariance: CentredCovariance, *, reference: Bools | None = None) -> CentredCovariance:
-        """Compute the covariance of abilities from that of mean answers, by adding the errors of the rates.
+        """Compute the covariance of abilities: the covariance of mean answers plus the covariance of the errors of the rates.
 
         An ability is a mean answer minus the agent's rate. All abilities are measured from a mean. The errors of mean
         answers and of rates are taken as independent.
@@ -114,8 +114,8 @@ class AgentRates(ReadOnly):
         covariance : CentredCovariance
             Covariance of the agents' mean answers. It is not changed.
         reference : bool array (n_agents,), optional
-            Agents whose mean rate is subtracted from every rate. Default: from the rate of each agent, the mean rate of all
-            agents that can be compared with it.
+            Agents whose mean rate is subtracted from every rate. Default: for each agent, all agents that can be compared with
+            it.
 
         Returns
         -------
@@ -198,7 +198,7 @@ class AgentRates(ReadOnly):
 
 
 class IndependentTotals:
-    """Sums of the answers to independent trials without probes.
+    """Sums of the answers to independent trials, except probes, which serve only to detect high false-positive rates.
 
     Parameters
     ----------
@@ -371,8 +371,8 @@ class IndependentTotals:
         Returns
         -------
         AgentRates
-            Rate of each agent, shrunk towards the mean rate, with a 95% interval and the covariance of the errors. All are
-            0, with NaN as bounds, without a training trial.
+            Rate of each agent, shrunk towards the mean rate, with a 95% interval and the covariance of the errors. If there is no
+            training trial (a trial that training scores may use), all rates are 0 and all bounds NaN.
 
         Notes
         -----
@@ -419,7 +419,7 @@ class IndependentTotals:
     def link_rates(
         self, anchors: IndependentTotals, rates: AgentRates, agents: Positions, *, items_vary: bool = True
     ) -> AgentRates:
-        """Estimate the rates of further agents by their own trials and the distribution of the anchors' rates.
+        """Estimate the rates of added agents from their own trials and from the distribution of the anchors' rates.
 
         Parameters
         ----------
@@ -437,8 +437,8 @@ class IndependentTotals:
         -------
         AgentRates
             Rates of all agents of these totals. Anchors that are not in `agents` keep their rates, and all other agents
-            get 0. An agent in `agents` without a trial gets the mean of the fitted distribution. All rates are 0, with
-            NaN as bounds, if the anchors have no training trial.
+            get 0. An agent in `agents` without a trial gets the mean of the fitted distribution. If the anchors have no training
+            trial, all rates are 0 and all bounds NaN.
         """
         n_agents, n_anchors = len(self.n_by_agent), len(anchors.n_by_agent)
         if not anchors.n_training:

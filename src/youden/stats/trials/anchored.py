@@ -106,7 +106,8 @@ class AnchorScale:
         Parameters
         ----------
         chunks : callable
-            Function that iterates over the answers in chunks, each time it is called.
+            Function that iterates over the answers in chunks, each time it is called. In a complete block, a set of trials on one
+            item, each anchor appears once first and once second.
         ability, std_error : float array (n_anchors,)
             Abilities and their standard errors.
         n_items : int
@@ -128,7 +129,7 @@ class AnchorScale:
     def _fit_items(self, chunks: ChunkSource, n_items: int) -> int:
         """Estimate the effects of items and their variances from the residuals of the anchors' answers.
 
-        The results become the attributes with names that begin with `item_`, and `residual_variance`.
+        The results are stored in the attributes `item_…` and in `residual_variance`.
 
         chunks : function that yields the answers in chunks of items at each call
         n_items : number of items of the run
@@ -345,8 +346,8 @@ class LinkedEffects:
     With r = y − centre − effect_partner − item_effect, the effect is the mean of r over the agent's n trials. E_s is
     the sum of r − mean over the trials in block s of S blocks. The variance of a trial, u = S/(S − 1)·ΣE²/n, is shrunk
     towards the anchors' residual variance, which has the weight of 6 blocks. The variance of the effect is
-    u/n·(1 − n/(2JK)) + linking variance, for J items and K anchors. The factor of u/n is smaller if answers of an agent
-    in one block correlate, and 1 for items like these.
+    u/n·(1 − n/(2JK)) + linking variance, for J items and K anchors. The factor of u/n, a finite population correction, is smaller
+    if answers of an agent in one block correlate. It is 1 if inference is for items like these.
 
     The linking variance is Σ_j (p_ij − q_j)²·var(item_effect_j) + Σ_k (p_ik − 1/K)²·var(effect_k), plus var(centre) for
     agents that are no anchors. p_ij and p_ik are the agent's shares of item j and anchor k, and q_j is the anchors'
@@ -361,7 +362,7 @@ class LinkedEffects:
         chunks : callable
             Function that iterates over the anchor trials in chunks, each time it is called.
         scale : AnchorScale
-            Scale of the anchors, whose positions are the first ones.
+            Scale of the anchors, which are the first of all agents.
         n_agents : int
             Number of all agents.
         finite : bool, default True
@@ -662,7 +663,7 @@ class Drift(ReadOnly):
 
 
 def estimate_block_drift(chunks: ChunkSource, *, scale: AnchorScale) -> Drift | None:
-    """Estimate drift from new answers to anchors in complete blocks.
+    """Estimate the drift of the anchors and of the judge from new answers to trials between anchors in complete blocks.
 
     Parameters
     ----------
@@ -681,8 +682,9 @@ def estimate_block_drift(chunks: ChunkSource, *, scale: AnchorScale) -> Drift | 
     -----
     The residuals are e = y − centre − effect_i − effect_k − item_effect_j. With K anchors, the change of anchor i is
     (K − 1)/(K − 2) times the mean over its n_i trials of d, which is e minus the mean e of the block. Its variance is
-    (K − 1)²/(K − 2)²·σ²/n_i + var(effect_i), with σ² the variance of d. The judge's drift is the mean over blocks of
-    their mean e; only items with earlier trials count. Its variance is that of this mean plus that of the centre.
+    (K − 1)²/(K − 2)²·σ²/n_i + var(effect_i), with σ² the variance of d. The judge's drift is the average over blocks of the mean
+    e of the block; only blocks on items with earlier trials count. Its variance is the variance of this average plus the variance
+    of the centre.
     """
     n_anchors = len(scale.effect)
     sums, n_blocks, means_by_chunk = _ResidualSums(n_anchors), 0, list[Floats]()
@@ -721,7 +723,7 @@ def estimate_partner_drift(chunks: LinkingChunkSource, *, effect: Floats, scale:
     """Estimate how much the effects of anchors have changed since the scale was fitted.
 
     Anchors are the agents whose earlier trials define the scale of abilities. Agents that were added later are compared
-    with them in anchor trials. Here the answers to anchor trials are compared with those that the scale predicts.
+    with them in anchor trials. Here, the answers to anchor trials are compared with the answers that the scale predicts.
 
     Parameters
     ----------
@@ -747,8 +749,8 @@ def estimate_partner_drift(chunks: LinkingChunkSource, *, effect: Floats, scale:
     Notes
     -----
     The residual of an answer y of agent i and anchor k on item j is e = y − centre − effect_i − effect_k −
-    item_effect_j. The change of anchor k is the mean of e over its trials minus the mean over all trials. Its variance
-    is that of this difference, plus that of effect_k, plus pair_variance·Σ_i s_i², with s_i the share of agent i in the
+    item_effect_j. The change of anchor k is the mean of e over its trials minus the mean over all trials. Its variance is the
+    variance of this difference, plus the variance of effect_k, plus pair_variance·Σ_i s_i², with s_i the share of agent i in the
     trials of anchor k.
     """
     n_anchors, n_agents = len(scale.effect), len(effect)

@@ -104,8 +104,8 @@ def select_best(
     Notes
     -----
     For one selected agent i, the regret bound is the largest upper bound on θ_k − θ_i over all k, at least 0. It is 0
-    if i is the unique best, unless `upper_bounds` is passed. For several, it is the `top`-th largest bound, at its maximum
-    over the selected agents.
+    if i is the unique best, unless `upper_bounds` is passed. For several selected agents, the `top`-th largest upper bound is
+    computed for each of them, and the regret bound is the largest of these values.
 
     The lower end of the interval is θ̂_i − d·SE_i. With m candidates, d is the ((1 + level)/2)^(1/m) quantile of
     Student's t, so that the interval holds whichever candidate has the highest estimate. The upper end is the
@@ -214,12 +214,12 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
     The bound is θ̂_k − θ̂_i + d·SE_ik, with SE_ik the standard error of the difference.
 
     For top = 1, d is the one-sided quantile of Dunnett's test in which agent k is the control and all others are compared
-    with it. The bounds in row k then hold simultaneously. In the row of the best agent, they bound the regret of every
-    agent, so the one of the selected agent holds whichever is selected. For top > 1, d is the quantile of the studentized
+    with it. The bounds in row k then hold simultaneously. In the row of the best agent, they bound the regret of every agent. The
+    bound of the selected agent therefore holds whichever agent is selected. For top > 1, d is the quantile of the studentized
     range, divided by √2. All bounds then hold simultaneously.
 
-    Both quantiles are those of normal errors. Each is replaced by the quantile of Student's t that has the same tail
-    probability.
+    Both quantiles assume normal errors with known variances. Each is replaced by the quantile of Student's t that has the same
+    tail probability.
 
     Agent k is ruled out if the bounds on θ_k − θ_i are below 0 for `top` other agents i or more.
 
@@ -303,14 +303,14 @@ def next_allocation(
     increase : float
         Number of trials to add for each active agent, as a fraction of its trials so far, from 0.5 to 1.
     is_enough : bool
-        Whether that many trials are expected to reach the maximum regret.
+        Whether this increase is expected to reach the maximum regret.
 
     Notes
     -----
     The distance of an upper bound from its estimate falls with the square root of the number of trials of both agents.
     The pair that needs the largest number decides. Pairs that an analysis at `alpha_fraction` would settle now get no
-    more trials, unless no other pair is left. At most as many trials as so far are added, because the estimate is rough
-    while there are many candidates.
+    more trials, unless no other pair is left. The trials of an agent are at most doubled, because the estimate is rough while
+    there are many candidates.
     """
     value = np.nan_to_num(differences.value)
     selected = np.argsort(-value.sum(axis=1), kind="stable")[:top]
@@ -574,7 +574,7 @@ def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level:
 
 
 def _divide_by_total_errors(control_errors: Floats, std_error: Floats) -> Floats:
-    """Divide standard errors of a control by those of its differences from the agents, √(control_error² + std_error²).
+    """Divide standard errors of a control by the standard errors √(control_error² + std_error²) of its differences from agents.
 
     control_errors : float array (n_sizes,), standard errors of the control
     std_error : float array (n_agents,), standard errors of the agents

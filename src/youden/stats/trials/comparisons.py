@@ -13,6 +13,7 @@ from scipy.sparse import coo_array
 from scipy.special import stdtr, stdtrit
 
 from youden.errors import StatisticsError
+from youden.stats.base.array_likes import takes_array_likes
 from youden.stats.base.clusters import ROUNDING, CentredCovariance, check_level
 from youden.stats.base.metrics import RankRange
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
@@ -93,6 +94,7 @@ def describe_components(component: Ids, *, by_pairs: bool = False) -> str:
     )
 
 
+@takes_array_likes
 def holm(p_values: Floats) -> Floats:
     """Correct p-values for multiple testing by Holm's method.
 
@@ -282,13 +284,13 @@ class Differences(ReadOnly):
     def simultaneous_ranks(self) -> RankRange:
         """Confidence intervals of all ranks jointly: int32 array (n_agents,) each.
 
-        The probability that all of them contain the true ranks is at least `level`. An agent without an estimate may
-        have any rank and limits no other agent's.
+        The probability that all of them contain the true ranks is at least `level`. An agent without an estimate may have any
+        rank, and does not limit the ranks of other agents.
 
         Notes
         -----
-        The lowest rank is 1 + the number of agents that are simultaneously better, the highest n_agents − the number of
-        agents that are simultaneously worse.
+        The lowest rank is 1 plus the number of agents that are simultaneously better. The highest rank is n_agents minus the
+        number of agents that are simultaneously worse.
 
         References
         ----------
@@ -310,6 +312,7 @@ class Differences(ReadOnly):
         return int(is_best.argmax()) if n_agents > 1 and is_best.any() else None
 
 
+@takes_array_likes
 def pairwise_differences(ability: Floats, covariance: CentredCovariance, *, level: float = 0.95) -> Differences:
     """Estimate the differences of abilities between all pairs of agents.
 
@@ -325,8 +328,8 @@ def pairwise_differences(ability: Floats, covariance: CentredCovariance, *, leve
     Returns
     -------
     Differences
-        Differences, row minus column, with their standard errors and half-widths, and whether the first agent is
-        significantly better. On the diagonal and for pairs that cannot be compared, numbers are NaN and the last is
+        Differences, row minus column, with their standard errors and half-widths, and whether the agent of the row is
+        significantly better. On the diagonal and for pairs that cannot be compared, numbers are NaN and `significantly_better` is
         False.
 
     Raises

@@ -88,7 +88,7 @@ class YesCounts:
         self.n_yes += np.bincount(pair[yes], minlength=n_agents**2).reshape(shape)
 
     def find_alarms(self, *, level: float = 0.95) -> tuple[Alarm, ...]:
-        """Find agents and pairs of agents with significantly more yes answers.
+        """Find agents and pairs of agents with a significantly higher rate of yes answers than all other independent trials.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class YesCounts:
         Returns
         -------
         tuple of Alarm
-            Agents first, then pairs of agents without an alarm.
+            Alarms of single agents, and then of pairs in which neither agent has an alarm of its own.
 
         Raises
         ------
@@ -146,7 +146,7 @@ def _sum_by_agent(agent: Positions, count: Positions, n_agents: int) -> Position
 
 
 def _test_rates(n: Positions, n_yes: Positions, n_total: int, n_yes_total: int) -> _RateTests:
-    """Test whether each rate of yes answers is larger than that of all other trials, by the binomial distribution.
+    """Test whether each rate of yes answers is larger than the rate in all other trials, by the binomial distribution.
 
     n, n_yes : int64 arrays (n_tests,), numbers of trials and of yes answers
     n_total, n_yes_total : number of all trials, and number of all yes answers

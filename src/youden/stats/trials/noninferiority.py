@@ -69,7 +69,7 @@ class ConservativeDifference(NamedTuple):
     def with_rates(self, rates: AgentRates, new: int, old: int, *, improve: bool = True) -> ConservativeDifference:
         """Subtract the agents' false-positive rates from their mean answers, which gives the difference of abilities.
 
-        The difference is that of the new agent minus the old one.
+        The result is the ability of the new agent minus the ability of the old agent.
 
         Parameters
         ----------
@@ -78,8 +78,8 @@ class ConservativeDifference(NamedTuple):
         new, old : int
             Positions of the two agents.
         improve : bool, default True
-            Whether more calls include independent trials, which reduce the error of the rates. It only matters for forecasts
-            (`after`, `with_items`): otherwise, the variance of the rates stays as it is.
+            Whether more calls include independent trials, which reduce the error of the rates. If False, the forecasts `after`
+            and `with_items` do not change the variance of the rates.
 
         Returns
         -------
@@ -118,12 +118,12 @@ class ConservativeDifference(NamedTuple):
         Parameters
         ----------
         n_items : int
-            Number of items then.
+            Number of items after these calls.
         item_factor : float
-            Variance that only more items reduce, as a fraction of what it is now: for a larger plan, from 0 to 1.
+            Factor for the part of the variance that only more items reduce: from 0 to 1 for a larger plan.
         trial_factor : float
-            The same for the residual variance, which more trials on the same items reduce, and for the variance of the
-            false-positive rates if `rates_improve`.
+            Factor for the residual variance, which more trials on the same items reduce. If `rates_improve`, it also applies to
+            the variance of the false-positive rates.
 
         Returns
         -------
@@ -151,8 +151,8 @@ class ConservativeDifference(NamedTuple):
         Returns
         -------
         ConservativeDifference
-            Difference with the same value. The variance over items, and that of the false-positive rates if
-            `rates_improve`, are multiplied by the present number of items divided by `n_items`.
+            Difference with the same value. The variance over items is multiplied by the present number of items divided by
+            `n_items`. If `rates_improve`, so is the variance of the false-positive rates.
         """
         factor = self.n_items / n_items
         return self.after(n_items, item_factor=factor, trial_factor=factor)
@@ -174,8 +174,8 @@ class ConservativeDifference(NamedTuple):
         -----
         √(t²·v + (1 − alpha^(1/m))²·h), with v the total variance, t the quantile of Student's t with `df` degrees of
         freedom, m the effective number of items and h the unseen squared effect. If no item shows a difference and the
-        false-positive rates have no variance, it is 1 − alpha^(1/m), which is exact: if a larger share of items
-        differed, m equal items in a row would have a probability below alpha.
+        false-positive rates have no variance, it is 1 − alpha^(1/m), which is exact: if a larger share of items differed, the
+        probability of m items without a difference would be below alpha.
         """
         t = float(student.ppf(1 - alpha, self.df))
         unseen_share = float(zero_event_upper_bound(alpha, np.array(self.n_effective_items)))
@@ -183,7 +183,7 @@ class ConservativeDifference(NamedTuple):
 
 
 def zero_event_upper_bound(alpha: float, n: Floats) -> Floats:
-    """Compute the upper confidence bound on a proportion without an event.
+    """Compute the upper confidence bound on a proportion if no event occurred in n trials.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
     influence of item j on agent i. v̄ is the variance that the trials of all agents predict for the same numbers of
     trials. The residual part of the variance is (K − 2)/(K − 1)·Σ_i Σ_j p_ij²·within_i/n_ij over both agents i, for K
     agents, with p_ij the share of item j in the n_i trials of agent i, n_ij of them on the item, and within_i their
-    variance on an item. The factor is there because the error of a trial of both agents cancels.
+    variance on an item. The factor allows for trials between the two agents, whose errors cancel in the difference.
     """
     for agent in (new, old):
         if np.isnan(influence.ability[agent]):
@@ -300,7 +300,7 @@ def _predict_difference_variance(table: InfluenceTable, compared_agents: list[in
 
 
 def required_n_items(difference: ConservativeDifference, *, margin: float, alpha: float) -> int | None:
-    """Find the number of items at which the same difference is decided.
+    """Find the number of items at which the non-inferiority test decides, if the difference stays the same.
 
     Parameters
     ----------
@@ -314,8 +314,8 @@ def required_n_items(difference: ConservativeDifference, *, margin: float, alpha
     Returns
     -------
     int or None
-        Smallest number of items at which the interval lies above −margin or below 0, with as many trials per item; None
-        if a million do not suffice.
+        Smallest number of items at which the interval lies above −margin or below 0, with as many trials per item as now; None if
+        a million items do not suffice.
 
     Raises
     ------
@@ -402,8 +402,8 @@ def alpha_at_analysis(analysis: int, *, n_comparisons: int = 1) -> float:
 
     Notes
     -----
-    A geometric series of Bonferroni corrections. Over any number of analyses and all comparisons, the probability of a
-    false "worse" is at most .05, and so is that of a false pass.
+    A geometric series of Bonferroni corrections. Over any number of analyses and all comparisons, the probability of a false
+    "worse" is at most .05, and the probability of a false pass is at most .05 as well.
 
     Examples
     --------
@@ -432,7 +432,7 @@ def decide(value: float, half_width: float, *, margin: float) -> Decision:
     Returns
     -------
     Decision
-        Verdict and bounds of the interval. The verdict is "better" if the interval lies above 0, "no worse" if it lies above
+        Outcome and bounds of the interval. The outcome is "better" if the interval lies above 0, "no worse" if it lies above
         −margin, and "worse" if it lies below 0 but not above −margin. Otherwise, and for NaN, it is "undecided". An interval that
         touches a limit does not lie above or below it.
     """
@@ -486,8 +486,8 @@ def conditional_power(
     -----
     Let w be the variance at the later analysis, and ρ = w/v. The later estimate is N(ρ·value − (1 − ρ)·margin/2,
     w·(1 − ρ)). The later analysis is undecided if this estimate is between −h and h − margin, with the
-    half-width h = √(t²w + unseen_variance), and never if h ≤ margin/2. As v is an estimate, the probability is averaged
-    over v·df/χ²_df, with the trials' component held fixed.
+    half-width h = √(t²w + unseen_variance). If h ≤ margin/2, the later analysis always decides. As v is an estimate, the
+    probability is averaged over v·df/χ²_df, with the trials' component held fixed.
 
     References
     ----------

@@ -38,7 +38,7 @@ class PartnerSplitHalf(ReadOnly):
 def partner_split_half(
     total: Floats, weight: Floats, *, rng: np.random.Generator, n_splits: int = 20
 ) -> PartnerSplitHalf:
-    """Compare the rankings of all agents by two random halves of their partners.
+    """Compare two rankings of all agents, each based on a random half of their partners (agents compared with them).
 
     Parameters
     ----------

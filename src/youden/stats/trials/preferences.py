@@ -17,6 +17,7 @@ from scipy.special import stdtrit
 
 from youden.errors import StatisticsError
 from youden.extras import format_install
+from youden.stats.base.array_likes import takes_array_likes
 from youden.stats.base.clusters import MIN_ITEMS, ROUNDING, CentredCovariance, check_level, covariance_of_chunks
 from youden.stats.base.metrics import Metric
 from youden.stats.base.pair_chunks import InfluenceChunk, check_trials
@@ -72,6 +73,7 @@ class PreferenceFit(ReadOnly):
     influence_chunks: Callable[[], Iterator[InfluenceChunk]]
 
 
+@takes_array_likes
 def fit_preferences(
     first: Ids | Positions,
     second: Ids | Positions,
@@ -106,8 +108,8 @@ def fit_preferences(
     Raises
     ------
     StatisticsError
-        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN; [cluster-agents]: if fewer than 2
-        agents have trials on 2 items; [level]: unless 0 < level < 1.
+        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN or not in [0, 1];
+        [cluster-agents]: if fewer than 2 agents have trials on 2 items; [level]: unless 0 < level < 1.
 
     Notes
     -----
@@ -135,6 +137,7 @@ def fit_preferences(
     ([0.2, -0.0, -0.2], 0.1)
     """
     check_trials(first, second, item, answer=answer)
+    _check_range(answer)
     check_level(level)
 
     # sorted by item, so that each chunk has all trials of its items, which are numbered without gaps
@@ -248,9 +251,9 @@ def _estimate_position_effect(
 ) -> Metric:
     """Return a position effect, the advantage of the response that is shown first, with its confidence interval.
 
-    The half-width is that of Student's t. If the same position wins all trials, the residuals show no error. The other position
-    then wins with an unknown, small probability p, so that the size of the effect is 1 − 2p. Its half-width is twice the upper
-    bound of p.
+    The half-width is a quantile of Student's t times the standard error. If the same position wins all trials, the residuals show
+    no error. The other position then wins with an unknown, small probability p, so that the size of the effect is 1 − 2p. Its
+    half-width is twice the upper bound of p.
 
     effect : estimate, in [−1, 1]
     influence : float array (n_items,), influence of each item on the estimate
@@ -371,7 +374,7 @@ def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Fl
 
 
 def _divide_between_items(item: Ids | Positions, trials_per_chunk: int) -> list[slice]:
-    """Divide trials that are sorted by item into chunks, to limit memory, without dividing the trials of an item.
+    """Divide trials, sorted by item, into chunks that limit memory; all trials of an item are in one chunk.
 
     An item belongs to the chunk of its first trial, so that a chunk may be larger than `trials_per_chunk`.
 
@@ -392,7 +395,7 @@ def _find_first_positions(values: Ids | Positions) -> Positions:
 
 
 def _compute_min_error_variance(value: Floats, n_effective_items: Floats, *, has_position: bool) -> Floats:
-    """Compute the variance that the error of a trial has at least, for each estimate: min(1, 12/m)·s².
+    """Compute, for each estimate, the minimum of the error variance of a trial: min(1, 12/m)·s².
 
     In the formula, s² is the variance of the errors if all abilities are equal, and m is the effective number of items of the
     estimate. If all abilities are equal, the expected value of a trial is the position effect, or 0 in a model without one.
@@ -461,6 +464,18 @@ def _invert_normal_matrix(normal_matrix: Floats) -> tuple[Floats, bool]:
     return (basis / eigenvalues[is_determined]) @ basis.T, True
 
 
+def _check_range(answer: Floats) -> None:
+    """Raise StatisticsError [trial-answer] if an answer is not from 0 to 1."""
+    outside = answer[(answer < 0) | (answer > 1)]
+    if len(outside):
+        raise StatisticsError(
+            f"Preferences must be from 0 to 1: got {outside[0]}. Pass 1 if the first response is better, ½ for a tie, and 0 if "
+            "the second is better.",
+            slug="trial-answer",
+        )
+
+
+@takes_array_likes
 def fit_bradley_terry(
     first: Ids | Positions, second: Ids | Positions, answer: Floats, *, n_agents: int, position_effect: bool = True
 ) -> Floats:
@@ -475,19 +490,19 @@ def fit_bradley_terry(
     n_agents : int
         Number of agents.
     position_effect : bool, default True
-        Whether the model has an effect of coming first.
+        Whether the model has a position effect: an advantage of the response that comes first.
 
     Returns
     -------
     float array (n_agents,)
-        Strengths on the logit scale, which sum to 0; 0 for an agent without a trial. They have a weak ridge, so that an agent
-        that wins all its trials has a finite one.
+        Strengths on the logit scale, which sum to 0; 0 for an agent without a trial. A weak ridge penalty keeps the strength of
+        an agent that wins all its trials finite.
 
     Raises
     ------
     StatisticsError
-        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN; [bradley-terry]: if scikit-learn
-        is not installed.
+        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN or not in [0, 1];
+        [bradley-terry]: if scikit-learn is not installed.
 
     References
     ----------
@@ -501,6 +516,7 @@ def fit_bradley_terry(
             slug="bradley-terry",
         ) from error
     check_trials(first, second, answer=answer)
+    _check_range(answer)
 
     # each trial is one win, of weight y, and one loss, of weight 1 − y
     design = _make_design(first, second, n_agents)[:, :n_agents]

@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from scipy.special import digamma
 
 from youden.errors import StatisticsError
+from youden.stats.base.array_likes import takes_array_likes
 from youden.stats.base.clusters import UNSEEN_CLUSTERS, CentredCovariance, unseen_effect_square
 from youden.stats.base.pair_chunks import check_trials
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
@@ -67,11 +68,11 @@ def replication_scores(same_item: ArrayLike, other_items: ArrayLike) -> Replicat
 
     Notes
     -----
-    R₀ is the number of responses to other items up to the first match, R₁ that of further responses to the same item.
-    The Pearson score is −1 if the first further response does not match, else R₀ − 1. The KL score is
-    H(R₀ − 1) − H(R₁ − 1), with the harmonic numbers H(m) = Σ_{j≤m} 1/j. If the judge's relation is an equivalence, with
-    classes A, then R₀ and R₁ are geometric, and the means are I_χ²(X; A) = E[P(A|X)/P(A)] − 1 and I(X; A). Rows whose
-    score is NaN have long sequences, so that a mean over the other rows is biased: judge until each sequence has a match.
+    R₀ is the number of responses to other items up to the first match, and R₁ the number of further responses to the same item up
+    to the first match. The Pearson score is −1 if the first further response does not match, else R₀ − 1. The KL score is H(R₀ −
+    1) − H(R₁ − 1), with the harmonic numbers H(m) = Σ_{j≤m} 1/j. If the judge's relation is an equivalence, with classes A, then
+    R₀ and R₁ are geometric, and the means are I_χ²(X; A) = E[P(A|X)/P(A)] − 1 and I(X; A). Rows whose score is NaN have long
+    sequences, so that a mean over the other rows is biased: judge until each sequence has a match.
 
     References
     ----------
@@ -161,6 +162,7 @@ class SelfConsistency(ReadOnly):
     covariance: CentredCovariance
 
 
+@takes_array_likes
 def estimate_self_consistency(
     agent: Ids | Positions,
     item: Ids | Positions,
@@ -200,9 +202,9 @@ def estimate_self_consistency(
     J is the mean paired answer minus the mean independent answer. Let e_t be the residual of trial t, divided by the number
     of trials of its type, with a minus sign for independent trials. The covariance is the dyadic cluster-robust one,
     n/(n − 1)·(Σ_j S_j S_jᵀ − Σ_d D_d D_dᵀ) over n items: S_j sums e over the trials that show item j, and D_d over the
-    independent trials of the two items d, which would be counted twice. A variance is at least that of independent pairs of
-    items. For effects that no item has shown yet, it is increased as in `covariance_over_clusters`. A standard error is at
-    least 1.7·FPR/n, because an item whose response differs from those to most items changes J by up to 2·FPR/n, and few such
+    independent trials of the two items d, which would be counted twice. A variance is at least the variance for independent pairs
+    of items. For effects that no item has shown yet, it is increased as in `covariance_over_clusters`. A standard error is at
+    least 1.7·FPR/n, because an item whose response is unlike the responses to most items changes J by up to 2·FPR/n, and few such
     items may have been drawn. Student's t has n − 1 degrees of freedom.
 
     References

@@ -258,8 +258,8 @@ def trial_means(chunks: ChunkSource, *, n_agents: int, target: Target) -> TrialM
     Notes
     -----
     For items like these, the covariance is a sandwich estimate, clustered by item, of the influences U_ij = Σ_t
-    e_t/n_i. The sum is over those of the agent's n_i trials that are on item j, and e = r − r̄_item is the residual of
-    the additive model. Unlike `youden.rank`, this function does not subtract false-positive rates.
+    e_t/n_i. The sum is over the agent's trials on item j, n_i is the number of all its trials, and e = r − r̄_item is the
+    residual of the additive model. Unlike `youden.rank`, this function does not subtract false-positive rates.
 
     Examples
     --------
@@ -371,8 +371,8 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
 
     Raises StatisticsError [block-missing] if a trial has no block, [cluster-agents] if fewer than 2 agents are in 2 blocks.
 
-    Correlations are those of the estimate clustered by block. Its variances v_i are replaced by what the plan does not
-    average out:
+    The correlations come from the estimate clustered by block. Its variances v_i are replaced by what the plan does not average
+    out:
 
     f_i·(τ²_i − σ²c_i − σ²g_i)/n_i + σ²c_i·Σ_j (w_ij − 1/J)² + σ²g_i·(Σ_p w_ip² − 1/P),
 

@@ -78,12 +78,13 @@ class VarianceComponents:
         n_items : int
             Number of items.
         first_repeat, second_repeat : int array (n_trials,), optional
-            Which response of either agent is shown, from 1. Default: each agent has one response per item.
+            Number, from 1, of the response to the item that the first (second) agent shows. Default: each agent has one response
+            per item.
 
         Raises
         ------
         StatisticsError
-            [variance-few] for fewer than 3 agents, or 5 items with several trials.
+            [variance-few] if there are fewer than 3 agents, or fewer than 5 items with several trials.
         """
         K = int((~np.isnan(ability)).sum())
         n_by_item = np.bincount(item, minlength=n_items)
@@ -139,7 +140,7 @@ class VarianceComponents:
         n_repeats: int,
         n_items: int,
     ) -> None:
-        """Set the factors of the components.
+        """Set the factors by which the components enter the variance of an ability.
 
         An ability is the mean answer to the agent's trials, and is measured from the mean ability.
 
@@ -198,6 +199,7 @@ def _compute_component_coefficient(
     weight v in the mean ability. The coefficient is Σ (u − v)² over all units.
 
     first_unit, second_unit : int64 arrays (n_trials,), unit of the first and of the second agent of each trial
+    n_units : number of units, above all numbers in `first_unit` and `second_unit`
     first, second : int arrays (n_trials,), agents of the trial
     weight : float array (n_agents,), weight of each of its trials in an agent's ability
     weight_in_mean : float array (n_trials,), weight of each trial in the mean ability
@@ -480,7 +482,7 @@ def _compute_means_without_each_agent(product_sum: Floats, n_products: Floats) -
     product_sum, n_products : float arrays (n_agents, n_agents), sum and number of the products of each unordered pair of agents,
         in one of its two entries
 
-    Returns a float array (n_values,). An agent without which no product is left has no value.
+    Returns a float array (n_values,). An agent has no value if no product is left without its pairs.
     """
     sum_of_agent = product_sum.sum(axis=0) + product_sum.sum(axis=1)
     n_of_agent = n_products.sum(axis=0) + n_products.sum(axis=1)
