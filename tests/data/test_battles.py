@@ -73,6 +73,25 @@ def test_winners_are_read_as_tools_write_them(tmp_path: Path, winner: str, answe
     assert read_battles(file, columns={}).answer.tolist() == [answer]
 
 
+def test_results_in_columns_of_their_own_are_read_together(tmp_path: Path) -> None:
+    header = "id,model_a,model_b,prompt,winner_model_a,winner_model_b,winner_tie\n"
+    file = write(tmp_path / "arena.csv", f"{header}1,x,y,p,1,0,0\n2,y,x,p,0,1,0\n3,x,y,q,0,0,1\n4,x,y,q,0,0,0\n")
+    battles = read_battles(file, columns={})
+    np.testing.assert_array_equal(battles.answer, [1, 0, 0.5, np.nan])
+    notes = [finding.message for finding in battles.warnings]
+    assert "the column prompt may identify the items; if it does, set --column item=prompt" in notes
+    assert not any("column id may" in note for note in notes)
+    with pytest.raises(ImportFormatError, match=r"states only one of the results.*\[battles-columns\]"):
+        read_battles(file, columns={"winner": "winner_model_a"})
+
+
+@pytest.mark.parametrize("flags", ["1,1,0", "2,0,0", "yes,no,no"])
+def test_results_other_than_a_single_1_are_refused(tmp_path: Path, flags: str) -> None:
+    file = write(tmp_path / "b.csv", f"model_a,model_b,winner_model_a,winner_model_b,winner_tie\nx,y,{flags}\n")
+    with pytest.raises(ImportFormatError, match=r"\[battles-value\]"):
+        read_battles(file, columns={})
+
+
 def test_the_order_decides_which_response_was_first(tmp_path: Path) -> None:
     file = write(tmp_path / "b.csv", "model_a,model_b,winner,item,order\nx,y,model_a,1,ab\nx,y,model_a,1,BA\n")
     battles = read_battles(file, columns={})

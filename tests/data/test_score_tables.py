@@ -627,6 +627,50 @@ def test_numbers_of_the_open_llm_leaderboard_that_are_no_scores_are_left_out(tmp
     assert read_scores(write(tmp_path, "t.csv", text)).item_ids == ("x", "y")
 
 
+@pytest.mark.parametrize("name", ["Weight", "Speed (tok/s)", "Tokens", "Latency (ms)", "runtime_s", "Context (k)"])
+def test_weights_speeds_and_lengths_are_neither_models_nor_items(name: str) -> None:
+    for role in ("model", "task"):
+        frame = pd.DataFrame({role: ["r", "s", "t"], name: [0.2, 0.5, 0.3], "a": [0.5, 0.4, 0.1], "b": [0.6, 0.6, 0.2]})
+        table = read_scores(frame)
+        assert name not in (*table.model_ids, *table.item_ids)
+        assert f"columns not used: {name}" in table.notes
+
+
+@pytest.mark.parametrize("name", ["context_recall", "TimeDial", "time_series", "weight_loss_questions"])
+def test_tasks_whose_names_resemble_those_of_other_numbers_are_items(name: str) -> None:
+    frame = pd.DataFrame({"model": ["r", "s", "t"], name: [0.2, 0.5, 0.3], "a": [0.5, 0.4, 0.1]})
+    table = read_scores(frame)
+    assert table.item_ids == (name, "a")
+    assert f"rows are models (model); items: '{name}', 'a'" in table.notes
+
+
+@pytest.mark.parametrize("name", ["FID ↓", "FID (↓)", "FID (lower is better)", "lower better: time"])
+def test_a_column_that_is_marked_as_lower_is_better_is_refused(name: str) -> None:
+    frame = pd.DataFrame({"model": ["r", "s"], "x ↑": [0.2, 0.5], "y": [0.5, 0.4], name: [0.6, 0.7]})
+    with pytest.raises(ImportFormatError, match=r"\[scores-direction\]"):
+        read_scores(frame)
+
+
+def test_a_negative_number_that_may_mean_missing_is_noted() -> None:
+    frame = pd.DataFrame({"model": ["r", "s"], "x": [0.2, -1], "y": [-1, 0.4], "z": [0.1, 0.3]})
+    note = "the only negative score is -1, 2 times: if it stands for a missing score, leave the cell empty"
+    assert note in read_scores(frame).notes
+    assert note.replace("-1", "-99") in read_scores(frame.replace(-1, -99)).notes
+    outcomes = pd.DataFrame({"model": ["r", "s"], "x": [1, -1], "y": [-1, 0]})
+    assert not any("negative" in note for note in read_scores(outcomes).notes)
+
+
+@pytest.mark.parametrize(("unit", "diagonal"), [(1, np.nan), (1, 0.5), (100, 50)])
+def test_a_matrix_of_win_rates_is_refused(unit: float, diagonal: float) -> None:
+    rates = np.array([[np.nan, 0.6, 0.7], [0.4, np.nan, 0.55], [0.3, 0.45, np.nan]]) * unit
+    np.fill_diagonal(rates, diagonal)
+    frame = pd.DataFrame(rates, columns=list("cab")[::-1], index=pd.Index(list("bac"), name="model"))
+    with pytest.raises(ImportFormatError, match=r"win rates of pairs .*\[scores-pairs\]"):
+        read_scores(frame)
+    peer_scores = pd.DataFrame([[0.9, 0.5, 0.4], [0.8, 0.7, 0.2], [0.3, 0.9, 0.6]], columns=list("abc"))
+    assert read_scores(peer_scores.assign(model=list("abc"))).item_ids == ("a", "b", "c")
+
+
 def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ImportFormatError, match="import-empty"):
         read_scores(write(tmp_path, "t.json", "[]"))

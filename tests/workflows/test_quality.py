@@ -126,6 +126,45 @@ def test_existing_labels_count_and_no_response_is_listed_twice(run: RunFolder, t
     assert len(read_answers(run, files).value) == 60
 
 
+def test_rows_of_several_label_tables_can_be_combined(run: RunFolder, tmp_path: Path) -> None:
+    first = choose_to_label(run, 20, tmp_path / "first.csv").table
+    pd.read_csv(first).assign(label=1).to_csv(first, index=False)
+    second = choose_to_label(run, 20, tmp_path / "second.csv", labelled=read_answers(run, first)).table
+    pd.read_csv(second).assign(label=0).to_csv(second, index=False)
+
+    separate = read_answers(run, [first, second])
+    pd.concat([pd.read_csv(first), pd.read_csv(second)]).to_csv(first, index=False)
+    combined = read_answers(run, first)
+    assert len(combined.value) == 40
+    assert combined.item_ids == separate.item_ids
+    np.testing.assert_array_equal(combined.agent, separate.agent)
+    np.testing.assert_array_equal(combined.value, separate.value)
+
+
+def test_a_second_column_of_labels_in_a_label_table_is_not_lost(run: RunFolder, tmp_path: Path) -> None:
+    table = choose_to_label(run, 20, tmp_path / "sheet.csv").table
+    sheet = pd.read_csv(table).assign(label=1, note="good")
+    assert len(read_answers(run, _write_sheet(sheet, table)).value) == 20
+    two_columns = _write_sheet(sheet.assign(label_2=0), table)
+    with pytest.raises(ConfigError, match=r"has the labels label_2, label: got none.*\[quality-column\]"):
+        read_answers(run, two_columns)
+    only_second = _write_sheet(sheet.assign(label=None, label_2=0), table)
+    assert read_answers(run, only_second).value.tolist() == [0] * 20
+
+
+def _write_sheet(sheet: pd.DataFrame, path: Path) -> Path:
+    sheet.to_csv(path, index=False)
+    return path
+
+
+def test_fractions_on_a_scale_of_percentages_are_refused(run: RunFolder) -> None:
+    labels = pd.DataFrame({"agent": ["a0", "a1", "a2"], "item": "i1", "label": [0.8, 0.5, 1]})
+    with pytest.raises(ConfigError, match=r"All labels are fractions .* 0\.5 to 1\. .*\[quality-scale\]"):
+        read_answers(run, labels, scale=(0, 100))
+    for few_points in (labels.replace(0.8, 80), labels.replace({0.8: 0, 0.5: 1})):
+        assert len(read_answers(run, few_points, scale=(0, 100)).value) == 3
+
+
 def test_contenders_share_items_and_all_items_are_spread(run: RunFolder, tmp_path: Path) -> None:
     def items(purpose: LabelsFor) -> int:
         table = choose_to_label(run, 21, tmp_path / f"{purpose}.csv", purpose=purpose).table
@@ -287,11 +326,17 @@ def test_labels_saved_by_a_spreadsheet_with_other_words_give_the_same_result(
     np.testing.assert_array_equal(answers.agent, labels.agent)
 
 
-def test_two_matching_key_files_are_refused_as_ambiguous(run: RunFolder, tmp_path: Path) -> None:
+def test_key_files_that_contradict_each_other_are_refused(run: RunFolder, tmp_path: Path) -> None:
     table = choose_to_label(run, 20, tmp_path / "t.csv").table
     fill_in(table)
     table.rename(tmp_path / "mine.csv")
-    (tmp_path / "copy.json").write_bytes((tmp_path / "t.json").read_bytes())
+    key = json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))
+    (tmp_path / "copy.json").write_text(json.dumps(key), encoding="utf-8")
+    assert len(read_answers(run, [tmp_path / "mine.csv"]).value) == 16
+
+    for record in key["answers"]:
+        record["agent"] = "a0"
+    (tmp_path / "copy.json").write_text(json.dumps(key), encoding="utf-8")
     with pytest.raises(ImportFormatError, match=r"several files .* as mine\.json"):
         read_answers(run, [tmp_path / "mine.csv"])
 

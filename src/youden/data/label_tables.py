@@ -32,6 +32,8 @@ _ID_COLUMNS = ("agent", "item", "alias")
 _YES = ("true", "yes", "pass", "passed", "correct", "right", "win")
 _NO = ("false", "no", "fail", "failed", "incorrect", "wrong", "loss")
 _VALUE_BY_WORD = dict.fromkeys(_YES, 1.0) | dict.fromkeys(_NO, 0.0) | {"tie": 0.5}
+_SHEET_COLUMN = re.compile(r"id|shown_agent|prompt|text|other_\d+")
+"""Columns of a table of `youden label` that contain no labels."""
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 
@@ -86,7 +88,7 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         label. A label is a number (80% is 0.8, and 0,5 is 0.5) or a word: yes, true, pass and correct are 1, their
         opposites are 0; win, tie and loss are 1, 0.5 and 0. An empty field, null or NaN is not a label (NaN in JSON is an
         error). A table from `youden label` has the columns id and label instead. Its agents and items are read from the
-        .json of the same name, or else from the only other .json in the folder that contains all its ids.
+        .json of the same name, or else from all .json files in the folder.
     repeated : bool, default False
         Whether an agent, or an agent on an item, may have several rows.
 
@@ -268,12 +270,22 @@ def _read_labelled_rows(path: Path) -> list[tuple[str, Mapping[str, object], str
     for location, row in _iter_table_rows(path):
         n_rows += 1
         hidden_id = _get_hidden_id(row)
-        is_unlabelled = hidden_id is not None and _is_blank(row["label"])
+        is_unlabelled = hidden_id is not None and not _has_label(row)
         if not is_unlabelled:
             labelled_rows.append((location, row, hidden_id))
     if n_rows > 0 and not labelled_rows:
         raise _make_no_label_error(path, n_rows)
     return labelled_rows
+
+
+def _has_label(row: Mapping[str, object]) -> bool:
+    """Return whether a row of a table of `youden label` has a value in `label`, or a number in a column that a user added."""
+    return not _is_blank(row["label"]) or _has_number(_get_added_fields(row).values())
+
+
+def _get_added_fields(row: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields of a row that `youden label` did not write, such as the labels of a second annotator."""
+    return {name: value for name, value in row.items() if name != "label" and not _SHEET_COLUMN.fullmatch(name)}
 
 
 def _make_no_label_error(path: Path, n_rows: int) -> ImportFormatError:
@@ -300,8 +312,9 @@ def _iter_table_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield the location and the fields of each row of a table of labels.
 
-    A table that `youden label` wrote has the columns id and label. An id stands for an agent and an item, which the person
-    who labels does not see. It is replaced by the fields agent and item. Rows of such a table without a label are skipped.
+    In a table that `youden label` wrote, a row has the fields id and label. The id hides the agent and the item; it is
+    replaced by the fields agent and item. Columns that a user added, such as the labels of a second annotator, are kept. Rows of
+    this kind without a label are skipped.
 
     Raises: ImportFormatError [labels-empty] if no row of such a table has a label; [labels-key] if the file with the agents
         and items of the ids is not found; [labels-value] if a JSON number is not finite; others if the file cannot be read.
@@ -314,7 +327,7 @@ def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
             yield location, row
         else:
             agent, item = agent_and_item_by_id[hidden_id]
-            yield location, {"agent": agent, "item": item, "label": row["label"]}
+            yield location, {**_get_added_fields(row), "agent": agent, "item": item, "label": row["label"]}
 
 
 def _get_hidden_id(row: Mapping[str, object]) -> str | None:
@@ -343,34 +356,42 @@ def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 def _read_agents_and_items(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
     """Read the agent and the item of each id in a table that `youden label` wrote.
 
-    `youden label` writes the agents and items into a key file: a .json file with the name of the table. The user may have
-    renamed one of the two. If the file with this name lacks an id, the other .json files in the folder are read. If exactly
-    one of them has all ids, it is used.
+    `youden label` writes the agents and items into a .json file with the name of the table. If this file lacks an id, because the
+    table has another name or rows of several tables, all .json files in the folder are read.
 
     path : the table
     ids : ids in the table
 
     Returns a dictionary: id → (agent, item). It may contain further ids.
 
-    Raises: ImportFormatError [labels-key] if no file has all ids, or if several other files have them.
+    Raises: ImportFormatError [labels-key] if no file has one of the ids, or if an id has several meanings.
     """
     usual_key_file = label_key_path(path)
     usual_key = _parse_label_key(usual_key_file)
     if usual_key.keys() >= set(ids):
         return usual_key
 
-    complete_keys = []
+    agents_and_items = dict(usual_key)
     for file in sorted(path.parent.glob("*.json")):
-        key = _parse_label_key(file)
-        if key.keys() >= set(ids):
-            complete_keys.append(key)
-    if len(complete_keys) == 1:
-        return complete_keys[0]
-    found_files = "several files" if complete_keys else "no file"
-    raise import_error(
+        for id_, agent_and_item in _parse_label_key(file).items():
+            first_meaning = agents_and_items.setdefault(id_, agent_and_item)
+            if id_ in ids and first_meaning != agent_and_item:
+                raise _make_key_error(path, id_, "several files in its folder name different agents for it")
+    unknown_ids = [id_ for id_ in ids if id_ not in agents_and_items]
+    if unknown_ids:
+        raise _make_key_error(path, min(unknown_ids), "no file in its folder names its agent")
+    return agents_and_items
+
+
+def _make_key_error(path: Path, id_: str, problem: str) -> ImportFormatError:
+    """Make the error [labels-key] for an id in a table of `youden label` whose agent is unknown.
+
+    problem : what is wrong, as the end of a sentence
+    """
+    return import_error(
         path,
-        f"it has ids in place of agents, and {found_files} in its folder names the agents of these ids. Add the file that "
-        f"`youden label` wrote with it, as {usual_key_file.name}.",
+        f"it has ids in place of agents, and {problem}: got {format_excerpt(id_)}. Add the file that `youden label` wrote with "
+        f"it, as {label_key_path(path).name}, or the files of all tables from which it has rows.",
         slug="labels-key",
     )
 

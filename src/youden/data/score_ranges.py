@@ -9,6 +9,7 @@ import numpy as np
 
 from youden.data.importers.column_names import normalize_name
 from youden.data.importers.foreign_files import import_error
+from youden.text.sentences import format_count
 from youden.types.pool import Bools, Floats, Positions
 
 _RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0))
@@ -16,13 +17,15 @@ _RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0))
 _LOSS = re.compile(
     r"(?!(.*_)?(1|100|inverse|neg|negative|no|non|win)_)"  # such as "1 - WER" and "neg_log_loss"
     r"(?!(.*_)?(weight|hair|hearing|memory|vision|bone|blood|heat|and)_loss)"  # topics of questions
-    r"(errors?|(.*_)?(loss|nll|perplexity|ppl|bits_per_byte|wer|cer|mae|mse|rmse|brier(_score)?"
+    r"((.*_)?lower_(is_)?better(_.*)?|errors?|(.*_)?(loss|nll|perplexity|ppl|bits_per_byte|wer|cer|mae|mse|rmse|brier(_score)?"
     r"|(error|hallucination|failure)_rate))"
 )
 """Normalized names of losses and error rates, of which lower values are better."""
 _MAX_SCORE = 1e100
 _UNROUNDED = 7
 """Number of decimals of scores that are not rounded to at most six decimals."""
+_MISSING_CODES = (-1.0, -9.0, -99.0, -999.0)
+"""Negative numbers that often stand for a missing score."""
 _MAX_METRICS = 100
 """A table with more items has scores of single items instead of metrics."""
 _MAX_ROUNDING_ERROR = 0.11
@@ -91,10 +94,11 @@ def is_loss(name: str, values: Floats) -> bool:
     Returns
     -------
     bool
-        True if the column has the name of a loss or of an error rate, and at least one positive value. If a loss has no
-        positive value, its sign was probably changed, so that higher values are better.
+        True if the column has the name of a loss or of an error rate, or the sign ↓, and at least one positive value. If a loss
+        has no positive value, its sign was probably changed, so that higher values are better.
     """
-    return bool(_LOSS.fullmatch(normalize_name(name))) and bool((values > 0).any())
+    has_name_of_loss = "↓" in name or _LOSS.fullmatch(normalize_name(name)) is not None
+    return has_name_of_loss and bool((values > 0).any())
 
 
 def find_loss_items(item_ids: Sequence[str], score: Floats) -> list[str]:
@@ -203,6 +207,62 @@ def _count_decimals(values: Floats) -> int:
         if np.allclose(values, values.round(n_decimals), rtol=0, atol=1e-9):
             return n_decimals
     return _UNROUNDED
+
+
+def describe_missing_codes(scores: Floats) -> list[str]:
+    """Describe a negative number that may stand for missing scores, such as −1 among scores from 0 to 1.
+
+    Scores of −1, 0 and 1 may be losses, ties and wins, so they are not described.
+
+    Parameters
+    ----------
+    scores : float array (n_scores,)
+        All scores, without NaN.
+
+    Returns
+    -------
+    list of str
+        At most one note.
+    """
+    negative = np.unique(scores[scores < 0])
+    are_outcomes = bool(np.isin(scores, (-1, 0, 1)).all())
+    if len(negative) != 1 or negative[0] not in _MISSING_CODES or are_outcomes:
+        return []
+    code = float(negative[0])
+    n_cells = format_count(int((scores == code).sum()), "time")
+    return [f"the only negative score is {code:g}, {n_cells}: if it stands for a missing score, leave the cell empty"]
+
+
+def check_not_win_rates(source: str, score: Floats, model_ids: Sequence[str], item_ids: Sequence[str]) -> None:
+    """Check that a table is not a matrix of the win rates of pairs of models.
+
+    In such a matrix, rows and columns have the same names, and the rates of both models of a pair add up to 1 or 100.
+
+    Parameters
+    ----------
+    source : str
+        Name of the table, for errors.
+    score : float array (n_models, n_items)
+        Scores; NaN if missing.
+    model_ids, item_ids : sequence of str
+        Ids of the models and items.
+
+    Raises
+    ------
+    ImportFormatError
+        [scores-pairs]: if it is such a matrix.
+    """
+    if len(model_ids) < 3 or set(model_ids) != set(item_ids):
+        return
+    item_positions = [item_ids.index(model) for model in model_ids]
+    square = score[:, item_positions]
+    first, second = np.triu_indices(len(model_ids), k=1)
+    pair_sums = square[first, second] + square[second, first]
+    if np.allclose(pair_sums, 1, atol=0.011) or np.allclose(pair_sums, 100, atol=0.11):
+        received = f"got rows and columns of the same names, such as {model_ids[0]!r}"
+        problem = f"its scores seem to be win rates of pairs of models: {received}."
+        remedy = "Pass scores of models on items, or import the single comparisons by `youden import battles`."
+        raise import_error(source, f"{problem} {remedy}", slug="scores-pairs")
 
 
 def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:

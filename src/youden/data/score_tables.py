@@ -38,7 +38,9 @@ from youden.data.score_columns import (
 )
 from youden.data.score_ranges import (
     check_model_units,
+    check_not_win_rates,
     check_units,
+    describe_missing_codes,
     determine_range,
     find_aggregates,
     find_loss_items,
@@ -64,7 +66,9 @@ _TOTAL = re.compile(
 """Normalized names of averages and totals."""
 _NO_SCORE = re.compile(
     r"(.*_)?rank(ing)?(_.*)?|(δ|delta)(_.*)?|no|#|(.*_)?(stderr|stddev|std|std_error|se|ci)|(number_of_|num_|n_|#_?)?param(eter)?s?(_.)?|(model_)?size(_.*)?"
-    r"|memory(_usage)?(_.*)?|max_tokens|embedding_dim.*|context_(length|window)|(release_)?(date|year)|(.*_)?(price|cost|usd|latency)"
+    r"|memory(_usage)?(_.*)?|max_tokens|embedding_dim.*|context_(length|window|size|k)|(release_)?(date|year)|(.*_)?(price|cost|usd|latency)"
+    r"|((n|num|avg|mean|total|input|output|completion)_)*tokens(_s|_per_second)?|(speed|throughput)(_(tok|tokens)_.*)?"
+    r"|(latency|(run)?time|duration)(_(s|ms|sec|seconds|min|h))?|(task_)?weights?"
     r"|votes|n|count|num_.*|n_(samples|items)|co[2₂].*|(hub_)?likes|hub|seed|version|zero_shot|repeat|epoch|trial|attempt"
 )
 """Normalized names of columns of numbers that are no scores."""
@@ -133,7 +137,8 @@ def read_scores(
     ------
     ImportFormatError
         [scores-columns], [scores-direction], [scores-value], [scores-percent], [scores-scale], [scores-bounds], [scores-id],
-        [scores-size]: if the table cannot be used, or the roles of its columns are ambiguous; others if a file cannot be read.
+        [scores-size], [scores-pairs]: if the table cannot be used, or the roles of its columns are ambiguous; others if a
+        file cannot be read.
     ConfigError
         [scores-role]: if `columns` has another role, or a name that is not a text; [scores-range]: if `score_range` is
         not two finite numbers in ascending order.
@@ -441,9 +446,9 @@ class _TableReader:
         values = np.column_stack([self.numbers[name] for name in score_columns]).ravel()
 
         if model_columns:
-            self.notes.append(f"rows are models ({' + '.join(model_columns)})")
+            self.notes.append(f"rows are models ({' + '.join(model_columns)}); items: {format_names(score_columns)}")
             return self.average_cells(row_ids, column_ids, values, score_range, columns=score_columns)
-        self.notes.append(f"rows are items ({' + '.join(item_columns)})")
+        self.notes.append(f"rows are items ({' + '.join(item_columns)}); models: {format_names(score_columns)}")
         return self.average_cells(column_ids, row_ids, values, score_range, columns=score_columns)
 
     def choose_model_columns(self) -> list[str]:
@@ -789,7 +794,7 @@ class _TableReader:
         Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is blank
             or not valid; [scores-bounds] if a score is outside the range; [scores-percent] or [scores-scale] if percent signs
             or words do not fit the other scores or the range; [scores-scale] if `score_range` is None and the items or models
-            have different units; [scores-direction] if an item seems to be a loss.
+            have different units; [scores-direction] if an item seems to be a loss; [scores-pairs] for win rates of pairs.
         """
         import pandas as pd  # takes long to load
 
@@ -807,11 +812,13 @@ class _TableReader:
         shape = (len(model_ids), len(item_ids))
         mean, n_scores = average_by_cell(model_positions, item_positions, used_values, shape=shape)
         self.check_item_directions(item_ids.tolist(), mean)
+        check_not_win_rates(self.source, mean, model_ids.tolist(), item_ids.tolist())
         self.note_averaged_cells(n_scores)
         self.notes += filter(None, [describe_similar_names(model_ids), describe_similar_names(item_ids)])
         if score_range is None:
             check_units(self.source, mean, item_ids.tolist())
             self.notes += filter(None, [check_model_units(self.source, mean, model_ids.tolist())])
+            self.notes += describe_missing_codes(used_values)
             self.notes.append(f"range of scores assumed: {low:g} to {high:g} (--range sets it)")
         return ScoreTable(self.source, tuple(model_ids), tuple(item_ids), mean, n_scores, low, high, tuple(self.notes))
 

@@ -324,7 +324,8 @@ def _check_labels_fit_scale(values: Sequence[float], low: float, high: float) ->
     values : the labels, at least one
     low, high : lowest and highest possible label
 
-    Raises ConfigError [quality-scale] if a label is below `low` or above `high`, or if `low` is not below `high`.
+    Raises ConfigError [quality-scale] if a label is below `low` or above `high`, if `low` is not below `high`, or if all
+    labels are fractions and the scale is from 0 to 10 or wider.
     """
     is_scale_valid = low < high
     values_outside = [value for value in values if not low <= value <= high]
@@ -333,6 +334,13 @@ def _check_labels_fit_scale(values: Sequence[float], low: float, high: float) ->
         raise ConfigError(
             f"The labels do not fit the scale from {low:g} to {high:g}: got {example:g}. Set the "
             "lowest and the highest possible label, such as --scale 1,5.",
+            slug="quality-scale",
+        )
+    are_fractions = all(0 <= value <= 1 for value in values) and not all(value in (0, 1) for value in values)
+    if are_fractions and low == 0 and high >= 10:
+        raise ConfigError(
+            f"All labels are fractions on a scale from {low:g} to {high:g}: got {min(values):g} to {max(values):g}. Remove "
+            "--scale if a spreadsheet shows them as percentages, such as 0.8 as 80%.",
             slug="quality-scale",
         )
 

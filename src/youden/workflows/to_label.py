@@ -8,6 +8,7 @@ otherwise each agent has a separate order. A JSON file next to the table records
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,8 +36,9 @@ _REASONS: dict[LabelsFor, str] = {
     "best": "each label goes to the agent whose label improves the selection of the best most; all share one order of items",
     "all": "each label goes to the agent whose quality it makes most precise; each agent has its own order of items",
 }
-_FIRST_ID = 1000
-_MIN_ID_RANGE = 9000
+_ID_LETTERS = "bcdfghjkmnpqrstvwxz"
+"""Letters of ids: without vowels and digits, so that a spreadsheet changes no id into a word, a number or a date."""
+_ID_LENGTH = 10
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,8 @@ def choose_to_label(
         )
 
     rng = stream("answers to label", seed)
-    chosen = _draw_responses(is_unlabelled, n_chosen, is_shared_order=purpose == "best", rng=rng)
+    cells = _draw_cells(is_unlabelled, n_chosen, is_shared_order=purpose == "best", rng=rng)
+    chosen = [_ChosenResponse(responses.make_id(agent, item), agent, item) for agent, item in cells]
     key_file = label_key_path(out)
     key = {
         "version": VERSION,
@@ -186,6 +189,21 @@ class _RankedResponses:
         pool_positions = {agent.id: position for position, agent in enumerate(pool.agents)}
         texts = pool.texts[[pool_positions[agent_id] for agent_id in agent_ids]]
         return cls(agent_ids, pool.items, texts)
+
+    def make_id(self, agent: int, item: int) -> str:
+        """Make the id of a response, which does not show its agent.
+
+        Different responses have different ids, also in different tables, so that rows of several tables can be combined.
+
+        agent, item : positions of the agent in the ranking, and of the item in the pool
+        """
+        names = json.dumps([self.agent_ids[agent], self.items[item].id])
+        number = int.from_bytes(hashlib.sha256(names.encode()).digest())
+        letters = []
+        for _ in range(_ID_LENGTH):
+            number, letter = divmod(number, len(_ID_LETTERS))
+            letters.append(_ID_LETTERS[letter])
+        return "".join(letters)
 
     def list_key_records(self, chosen: Sequence[_ChosenResponse], probability: Floats) -> list[dict[str, Json]]:
         """List the agent and the item of each chosen response. The labels are later assigned to the responses by this list.
@@ -267,10 +285,10 @@ def _find_unlabelled(responses: _RankedResponses, answers: LabelledAnswers) -> B
     return is_unlabelled
 
 
-def _draw_responses(
+def _draw_cells(
     is_unlabelled: Bools, n_chosen: Positions, *, is_shared_order: bool, rng: np.random.Generator
-) -> list[_ChosenResponse]:
-    """Draw unlabelled responses of each agent, and return them in random order under random ids.
+) -> list[tuple[int, int]]:
+    """Draw unlabelled responses of each agent, and return the positions of their agents and items, in random order.
 
     is_unlabelled : bool array (n_agents, n_items), responses that may be drawn
     n_chosen : int array (n_agents,), maximum number of responses to draw of each agent
@@ -284,15 +302,7 @@ def _draw_responses(
         unlabelled_items = item_order[is_unlabelled[agent, item_order]]
         cells += [(agent, item) for item in unlabelled_items[:count].tolist()]
 
-    ids = _draw_ids(len(cells), rng)
-    order = rng.permutation(len(cells)).tolist()
-    return [_ChosenResponse(id_, *cells[position]) for id_, position in zip(ids, order, strict=True)]
-
-
-def _draw_ids(n_ids: int, rng: np.random.Generator) -> list[str]:
-    """Draw different numbers from `_FIRST_ID` on, which have four digits unless there are very many."""
-    n_possible = max(_MIN_ID_RANGE, n_ids)
-    return [str(id_) for id_ in (_FIRST_ID + rng.permutation(n_possible)[:n_ids]).tolist()]
+    return [cells[position] for position in rng.permutation(len(cells)).tolist()]
 
 
 def _write_table(out: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from youden.data.importers.column_names import infer_role
 from youden.data.importers.foreign_files import import_error
 from youden.data.importers.table_files import read_rows
 from youden.errors import ImportFormatError
@@ -37,6 +38,13 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
 """Role → names of its column; the first name that exists is read. The first three roles are required."""
 _SWAPPED_WINNER = "g2_winner"
 """Column of MT-Bench with the winner if the second model is shown first."""
+
+_WINNER_FLAGS: Mapping[str, str] = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
+"""Column of LMArena with 1 if a battle has a result, and 0 otherwise → the winner that it states."""
+_IS_FLAG_SET: Mapping[str, bool] = {
+    **dict.fromkeys(("1", "1.0", "true"), True),
+    **dict.fromkeys(("0", "0.0", "false", ""), False),
+}
 
 _PREFERENCES: Mapping[str, float] = {
     **dict.fromkeys(("model_a", "a", "model_1", "a>b", "a>>b", "[[a]]"), 1.0),
@@ -242,7 +250,7 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
 
     Raises: ImportFormatError; see `read_battles`.
     """
-    rows = _read_rows(path).reset_index(drop=True)
+    rows = _combine_winner_flags(path, _read_rows(path).reset_index(drop=True), columns)
     table = _select_columns(path, rows, columns, notes)
 
     # each row of MT-Bench is two battles of the same models: model_a is shown first in one, and model_b in the other
@@ -257,6 +265,46 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
         notes.append(f"the column {weights[0]} is not used: each battle counts once")
     table["winner"] = _compute_preferences(path, table, notes)
     return table
+
+
+def _combine_winner_flags(path: Path, rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
+    """Add the column `winner` to a file that states each result in a column of its own (`_WINNER_FLAGS`).
+
+    A battle with 0 in all of these columns has no winner. Other files are returned unchanged.
+
+    columns : column by role, as named by the user
+
+    Raises: ImportFormatError [battles-columns] if the user named one of these columns as the winner; [battles-value] if a value
+        is not 0 or 1, or if a battle has several results.
+    """
+    names = [name for name in _WINNER_FLAGS if name in rows]
+    if not {"winner_model_a", "winner_model_b"}.issubset(names) or "winner" in rows:
+        return rows
+    if "winner" in columns:
+        if columns["winner"] not in names:
+            return rows
+        problem = (
+            f"the column {columns['winner']} states only one of the results: got --column winner={columns['winner']}."
+        )
+        remedy = f"Leave out this option; {', '.join(names)} are read together."
+        raise import_error(path, f"{problem} {remedy}", slug="battles-columns")
+
+    winner = pd.Series("", index=rows.index, dtype=object)
+    for name in names:
+        words = _read_text(rows[name])
+        is_set = words.str.casefold().map(dict(_IS_FLAG_SET))
+        if is_set.isna().any():
+            value = words[is_set.isna()].iloc[0]
+            problem = f"a value of `{name}` is unknown: got {value[:60]!r}. Use 1 and 0."
+            raise import_error(path, problem, slug="battles-value")
+        is_result = is_set.astype(bool)
+        has_two_results = is_result & (winner != "")
+        if has_two_results.any():
+            row = int(np.flatnonzero(has_two_results)[0]) + 1
+            problem = f"row {row} has several results: got 1 in more than one of {', '.join(names)}. Keep one."
+            raise import_error(path, problem, slug="battles-value")
+        winner = winner.mask(is_result, _WINNER_FLAGS[name])
+    return rows.assign(winner=winner)
 
 
 def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], notes: list[str]) -> pd.DataFrame:
@@ -280,6 +328,8 @@ def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], 
             table[role] = _read_text(rows[column])
             _check_filled(path, table[role], role, column)
 
+    if (table["item"] == "").all():
+        notes += _describe_possible_items(rows)
     possible_items = [name for name in _COLUMNS["item"] if name in rows]
     if "item" not in columns and len(possible_items) > 1:
         identified = f"items are identified by {possible_items[0]}, not {possible_items[1]}"
@@ -288,6 +338,13 @@ def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], 
     has_order = bool((table["order"] != "").any())
     table["order"] = _to_numbers(path, table["order"], _ORDERS, role="order") if has_order else np.nan
     return table
+
+
+def _describe_possible_items(rows: pd.DataFrame) -> list[str]:
+    """Describe the columns that may identify items, by their names, and in which a value occurs several times."""
+    possible = [name for name in map(str, rows) if infer_role(name) in ("item", "prompt")]
+    repeated = [name for name in possible if name in rows and _read_text(rows[name]).duplicated().any()]
+    return [f"the column {name} may identify the items; if it does, set --column item={name}" for name in repeated]
 
 
 def _read_text(values: pd.Series) -> pd.Series[str]:
