@@ -512,11 +512,11 @@ class _TableReader:
         return score_columns
 
     def list_score_candidates(self, name_columns: Sequence[str], *, is_long: bool) -> list[str]:
-        """List the columns of numbers that may have scores.
+        """List the columns that may contain scores.
 
-        Columns of other numbers, such as ranks, averages and prices, are left out. In a wide table, columns that equal the mean
-        or the sum of the others are left out, too. A long table may have exactly one column with a usual name, such as "score".
-        If no value of this column is missing, it is the only candidate.
+        Columns of numbers that are no scores, such as ranks, averages and prices, are left out. In a wide table, a column is also
+        left out if it equals the mean or the sum of the other columns. If exactly one column of a long table has a usual name,
+        such as "score", and no missing value, the list contains only this column.
 
         name_columns : columns that name models and items, which have no scores
         is_long : whether the table has one row per model and item; otherwise its columns of scores are models or items

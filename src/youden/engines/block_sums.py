@@ -292,8 +292,8 @@ class CallCounts:
         """Add all rows of a run, and count the answers that are reused from earlier runs.
 
         Trials with equal requests share one call to the judge, and only one of their rows has the cost and the duration of the
-        call. If no row has them, this run made no call: the answer is reused from an earlier run. The row with the call may come
-        after the other rows. Therefore, if any row has no call, all rows are read a second time.
+        call. If no row has a cost, this run made no call, and the answer is reused from an earlier run. The row with the cost may
+        come after the other rows. Therefore, if any row has no cost, all rows are read a second time.
 
         Parameters
         ----------

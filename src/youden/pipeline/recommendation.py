@@ -298,7 +298,7 @@ _SELF_TRIALS_REMEDY_FOR_ONE = (
 
 
 def _recommend_no_agent_for_self_trials(signal: JudgeSignalFacts, *, n_agents: int) -> Recommendation:
-    """Recommend no agent for a run of self-trials, with the reason and a remedy.
+    """Make the recommendation of a run of self-trials: it names no agent, and states the reason and a remedy.
 
     A self-trial compares two responses of the same agent, so it does not show which agent is better.
 

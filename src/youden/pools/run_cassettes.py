@@ -200,10 +200,10 @@ def _read_pool_entries(folder: Path, redacted: bool) -> Entries:
     """Read the requests of a generated pool, and their answers in its store.
 
     folder : folder of the pool
-    redacted : must be False: the answers are the responses of the pool, which a replay has to restore, so they cannot be replaced
-        by hashes
+    redacted : whether the cassette should have hashes in place of texts, which is an error here: the texts are the responses of
+        the pool, and a replay must restore them
 
-    Returns the settings of the judges, which is an empty tuple because a pool has no judges, and the entries of a cassette by
+    Returns an empty tuple, because a pool has no judges whose settings could be recorded, and the entries of the cassette by
     request hash. An entry is None if the request has no outcome. Raises ConfigError [cassette-redact] if `redacted` is True.
     """
     if redacted:

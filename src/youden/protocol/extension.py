@@ -686,7 +686,7 @@ class _PlanExtender:
 
         In a plan with matched trials, one independent trial is drawn for each paired trial. In a plan with pooled trials,
         `count_added_independent` gives the number of independent trials. If the user requested a number of pooled trials for
-        the plan, agents that join get further ones. Fewer are drawn if no other comparison is left.
+        the plan, agents that join get additional independent trials. If too few comparisons are left, fewer trials are drawn.
 
         paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents
@@ -710,12 +710,12 @@ class _PlanExtender:
         return trials if compares_two_anchors else trials.with_role(ANCHOR)
 
     def _draw_pooled_for_all_agents(self, paired: Trials) -> Trials:
-        """Draw the independent trials of an extension whose paired trials measure all agents, in a plan with pooled trials.
+        """Draw independent trials for all agents of the run, if the plan pools its independent trials.
 
-        Independent trials compare responses to different items. Anchors, the agents of the first plan, are compared with each
-        other. Each group of agents that joined later is compared with the anchors. The number of independent trials is
-        divided among the anchors and the groups in proportion to their paired trials. It is rounded down to the same number
-        for each agent of a group.
+        Independent trials compare responses to different items. The anchors (agents of the first plan) are compared with each
+        other, and each group of agents that joined later is compared with the anchors. The anchors and the groups get
+        independent trials in proportion to their new paired trials. The number is rounded down, so that all agents of a group get
+        the same number.
 
         paired : new paired trials, at least one
         """

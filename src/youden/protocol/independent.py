@@ -215,9 +215,10 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
 
 
 def _count_shown_responses(trials: Trials, group_by_text: Positions, *, shape: tuple[int, ...]) -> Positions:
-    """Count how often some trials show each response of an agent to an item.
+    """Count how often trials show each response of an agent to an item, separately for each type of trials.
 
-    The texts of one agent on one item in trials of one type form a group. The responses are counted separately in each group.
+    An agent may have several responses to an item (repeats). The texts that trials of one type show of one agent on one item are
+    a group.
 
     trials : trials with the columns `first_repeat` and `second_repeat`, numbers of the responses from 1
     group_by_text : int array (2·n_trials,), group of each text: of the first and the second text of the first trial, of the

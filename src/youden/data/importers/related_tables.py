@@ -109,11 +109,14 @@ class SourceTable(NamedTuple):
 def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str], note: Note) -> SourceTable:
     """Make a table whose rows contain no nested objects.
 
-    The values of a nested object become columns named by their paths, for example `input.question`; a list stays one value. If
-    no column has responses, but the objects in the lists of a column do, each of these objects becomes a row. In spreadsheets,
-    empty cells of agents, items and prompts are filled with the value above. Rows of another kind, such as those of a grader in
-    a log, are left out. If the rows have the layout of a known data set, and the user did not name the column of texts, the
-    rows stay as they are, even if they are nested.
+    - The values of a nested object become columns that are named by their paths, for example `input.question`. A list stays one
+      value.
+    - If no column has responses, but the objects in the lists of a column do, each of these objects becomes a row.
+    - In spreadsheets, empty cells of agents, items and prompts are filled with the value above.
+    - Rows that hold no responses, such as the rows of a grader in a log, are left out.
+
+    If the rows have the layout of a known data set, and the user did not name the column of texts, the rows stay as they are,
+    even if they are nested.
 
     Parameters
     ----------

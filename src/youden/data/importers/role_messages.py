@@ -51,7 +51,7 @@ def _format_remedy(path: Path, columns: Sequence[str], options: Mapping[str, str
 
     path : file or folder, for the command
     columns : names of all columns of the table
-    options : column by role that resolves the ambiguity, for the command; empty if no solution is known
+    options : options of the proposed command: the column for each role, such as {"text": "answer"}; empty if no command is known
 
     Returns a sentence with a complete command or, if `options` is empty, with the options to be set. If commas in the names of
     columns prevent this, the sentence asks the user to remove them.

@@ -87,13 +87,13 @@ class WideTableSearch(ColumnCandidates):
         raise UnclearColumnsError(problem, **options)
 
     def set_item_columns(self, question: str | None, prose_columns: Sequence[str]) -> None:
-        """Set the attributes `item_columns` and `prompt_columns` of a wide table, in which each agent has a column.
+        """Set the columns that may identify the items of a wide table, in which each agent has a column.
 
-        Items may be identified by a column of ids or by the questions. Without questions, addresses and UUIDs may identify the
-        items, and `prompt_columns` is not changed.
+        A column of ids or the column of questions may identify the items. If there is no column of questions, a column of e-mail
+        addresses, URLs or UUIDs may do so, too, and `prompt_columns` is not changed.
 
         question : column of questions; None if the table has no such column
-        prose_columns : columns of prose, which hold questions or responses, so that they are not ids
+        prose_columns : columns of questions or responses, which are never ids
         """
         candidates = [name for name in self.get_candidates("item") if name not in prose_columns]
         self.item_columns = list(filter(self.can_be_id, candidates))

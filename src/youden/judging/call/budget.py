@@ -49,9 +49,9 @@ class UncertainCosts:
     max_usd_lost: float = 0.0
 
     def describe_unreported_usage(self, model: str) -> str:
-        """Describe the cost that is counted for answers whose token counts are missing or not possible.
+        """Describe the cost that is counted for answers whose reported numbers of tokens are missing or impossible.
 
-        These answers are counted at the largest possible cost of their calls, which the provider may not charge.
+        Each of these answers is counted at the maximum cost of its call. The provider may charge less.
 
         model : name of the model
 

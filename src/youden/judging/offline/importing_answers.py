@@ -238,7 +238,8 @@ class _AnswerImport:
     def finish(self) -> ImportCounts:
         """Check the import as a whole, and return its counts.
 
-        The store gets the names of the models that gave the answers. Call this once, after all rows were added and written.
+        The names of the models that gave the answers are written to the store. Call this method once, after all rows were added
+        and written.
 
         Raises: JudgeError [import-rejected] if the engine rejected requests and answered none; InputError
         [import-other-plan] if no readable row answers a request of the plan; [import-nothing] if no row is readable.

@@ -346,10 +346,10 @@ def _divide_or_0(part: Floats, total: Floats) -> Floats:
 
 
 def _find_largest_linked_groups(free_cells: CellIndex, component: Ids) -> list[Bools]:
-    """Find, in each component, the largest group of two or more agents that free cells link.
+    """Find, in each component, the largest group of agents that stay linked if any single cell is removed.
 
-    A cell is free if its leverage is below 1. A cell whose removal would separate agents has the leverage 1. The agents of a
-    group therefore stay linked whichever cell is removed.
+    Two agents with cells on the same item are linked. A cell whose removal would separate agents has the leverage 1. All other
+    cells are free, and the agents of a group are linked by free cells alone. A group has at least two agents.
 
     free_cells : agents and items of the free cells
     component : int array (n_agents,), component of each agent, by the links of all cells

@@ -205,7 +205,7 @@ class Differences(ReadOnly):
 
     @property
     def one_sided_p(self) -> Floats:
-        """P-values of the hypotheses θ_i ≤ θ_k: float array (n_agents, n_agents).
+        """P-values of the hypotheses that agent i is not better than agent k: float array (n_agents, n_agents).
 
         The p-values come from Student's t, without correction for the number of pairs. They are 1 for agents that cannot be
         compared.

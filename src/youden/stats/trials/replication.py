@@ -303,11 +303,17 @@ class _InfluenceSums(NamedTuple):
 def _sum_influence(
     influence: Floats, agent: Ids | Positions, items: tuple[Ids | Positions, Ids | Positions], shape: tuple[int, int]
 ) -> _InfluenceSums:
-    """Sum the influence of trials on the J of their agents by item, and by pair of items.
+    """Sum the influence of trials on J by item, and by pair of items, for each agent.
+
+    J is an agent's true-positive minus false-positive rate in its self-trials. The influence of a trial is its contribution to
+    the error of J.
 
     influence, agent : arrays (n_trials,), influence and agent of each trial
     items : int arrays (n_trials,), items of both responses of a trial; the second one is −1 for a paired trial
     shape : numbers of agents and of items
+
+    Returns the sums over all trials and over the paired ones, by agent and item, and the sums over independent trials by agent
+    and pair of items.
     """
     item, other_item = items
     n_agents, n_items = shape
