@@ -718,10 +718,12 @@ class _IndependentTrials:
 
         By the rule "matched", one trial is drawn for each paired trial, unless its second agent has no other item. By the
         rule "pooled", the probes (trials of unusually similar texts) come first. They are followed by trials of random agents
-        and items, whose number follows from the request.
+        and items. Their number is the requested one or a fraction of the budget. It is computed from the number of paired trials
+        instead if the calls cost nothing, if there is no budget, or if `in_rounds` is True.
 
         paired : paired trials of the plan
-        in_rounds : whether the plan is the first round of a run that gets more trials in later rounds
+        in_rounds : whether the plan is the first round of a run that gets more trials in later rounds, so that the budget is not
+            spent at once
         """
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":

@@ -91,7 +91,8 @@ def plan_rejudge(
     Returns
     -------
     PlannedRejudge
-        The planned run and the answers of the first judge. No request has been sent.
+        The planned run and the answers of the first judge. The plan and the config were written to the folder of the new run,
+        unless it holds answers to an earlier plan. No request has been sent.
 
     Raises
     ------

@@ -136,8 +136,8 @@ class Outcomes:
     def record_failure(self, call: Call, error: CallError, *, may_retry: bool) -> bool:
         """Record a failed attempt, and decide whether it ends the call or the run.
 
-        A transient error is one that may not occur again if the call is sent again. A fatal error is one that every call of
-        the run would have.
+        A transient error may not occur again if the call is sent again. A fatal error would occur in every call of the run. Any
+        other error (a rejected call) concerns this call only.
 
         Parameters
         ----------
@@ -152,9 +152,9 @@ class Outcomes:
         Returns
         -------
         bool
-            True if the call has ended, False if it has to be sent again. A call ends after a fatal error, or if `may_retry` is
-            False. If the run has to end already, a transient error ends the call without a stored failure, so that the next
-            run sends it again.
+            True if the call has ended, False if it has to be sent again. A call ends in three cases: after a fatal error; if
+            `may_retry` is False; and, whatever `may_retry` is, after a transient error while the run is about to end. In the last
+            case, no failure is stored, so that the next run sends the call again.
         """
         if error.kind == "fatal":
             self.stop.request_stop(lambda: self._make_fatal_error(error))

@@ -96,7 +96,8 @@ def compute_item_influence(
     -------
     InfluenceTable
         Influences, weights and numbers of trials of all cells, float arrays (n_agents, n_items), 0 for a cell without a
-        trial; and the variance of each agent's answers on an item, NaN without two trials on one item.
+        trial; and the variance of each agent's residuals on an item (answers minus the effects of both agents), NaN without two
+        trials on one item.
 
     Raises
     ------
