@@ -429,21 +429,19 @@ def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
 
     Raises: ImportFormatError [import-columns] if a column of responses has texts and objects.
     """
+    path_names = dict.fromkeys(name for _, row in located_rows for name in row if "." in name)
     for column in roles.agent_columns or (roles.columns["text"],):
-        # a nested column such as "answer.score" that has a value next to a text holds further information about responses
-        names_next_to_text: set[str] = set()
-        for _, row in located_rows:
-            if row.get(column) is not None:
-                names_next_to_text.update(name for name, value in row.items() if value is not None)
+        nested_names = [name for name in path_names if name.startswith(f"{column}.")]
+        if not nested_names:
+            continue
 
+        # a nested column such as "answer.score" that has a value next to a text holds further information about responses
+        rows_with_text = [row for _, row in located_rows if row.get(column) is not None]
+        names_of_texts = [name for name in nested_names if all(row.get(name) is None for row in rows_with_text)]
         for location, row in located_rows:
-            if row.get(column) is not None:
-                continue
-            nested = [name for name in row if name.startswith(f"{column}.") and name not in names_next_to_text]
-            if nested:
-                problem = (
-                    f"the responses are texts in {column!r} or in {nested[0]!r}. Write all of them into one of the two."
-                )
+            names_in_row = [name for name in names_of_texts if name in row]
+            if names_in_row and row.get(column) is None:
+                problem = f"the responses are texts in {column!r} or in {names_in_row[0]!r}. Write all of them into one of the two."
                 raise import_error(location, problem, slug="import-columns")
 
 
