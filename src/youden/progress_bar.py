@@ -68,7 +68,7 @@ class Tally:
         Parameters
         ----------
         now : float
-            Current time in seconds, by the same clock as `start_time`.
+            Current time in seconds, by the clock of `start_time`.
         width : int, optional
             Maximum number of characters. The least important parts are left out until the line fits; the number of finished
             trials is always shown.
@@ -99,7 +99,7 @@ class Tally:
         Counts that are 0 are left out, except the numbers of finished and of answered trials. A time below one second is
         left out, too.
 
-        now : current time in seconds, by the same clock as `start_time`
+        now : current time in seconds, by the clock of `start_time`
         ended : whether the task has ended, so that its duration is shown instead of the remaining time
         """
         n_requested = self.done - self.cached

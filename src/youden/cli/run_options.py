@@ -177,7 +177,7 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
 
         @wraps(command)
         def call_with_overrides(**arguments: object) -> R:
-            """Collect the options that are set in a dict, and call the command with this dict as `overrides`."""
+            """Collect the options that are set in a dict, and call the command with the argument `overrides`, this dict."""
             values = {key: arguments.pop(key) for key in all_keys}
             overrides = {key: value for key, value in values.items() if value is not None}
             return command(overrides=overrides, **arguments)

@@ -160,7 +160,7 @@ def read_scores(
 def _check_roles(columns: Any) -> dict[str, str]:
     """Return the columns that the user set, as a dictionary: role → name of the column.
 
-    columns : value that the user passed as `columns` of `read_scores`
+    columns : value that the user passed for the parameter `columns` of `read_scores`
 
     Raises ConfigError [scores-role] if it is not a mapping, if a role is not one of `ROLES`, or if a name is not a text.
     """

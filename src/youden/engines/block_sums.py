@@ -325,7 +325,7 @@ class CallCounts:
         """Add a chunk of rows to all counts and sums.
 
         columns : array (n_rows,) by name. The names are "item", "first", "second", "trial_type", "missing_reason", and the names
-            that were passed to the constructor as `measured`
+            of the constructor's argument `measured`
         """
         self._count_calls(columns)
         for name in self._measured & self._sums.keys():

@@ -537,7 +537,7 @@ class TrialsByItem:
     def _select_for_training(self, independent: Columns, start: int) -> Columns:
         """Select the independent trials that training scores may use, given the held-out cells of the plan.
 
-        independent : columns of the trials, as `_read_trials` returns them. `item` is the item of the first text, numbered from 0
+        independent : columns of the trials (result of `_read_trials`). `item` is the item of the first text, numbered from 0
             in the chunk. `other_item` is the item of the second text, by its position in the run
         start : position of the first item of the chunk in the run
         """
@@ -560,7 +560,7 @@ class TrialsByItem:
     def _compute_true_positive_rates(self, paired: Columns, items: slice, *, has_repeated_pairs: bool) -> Rates:
         """Compute the true-positive rate of each ordered pair of agents on each item. False-positive rates are NaN.
 
-        paired : columns of the paired trials on these items, as `_read_trials` returns them; 0 is the first of these items
+        paired : columns of the paired trials on these items (result of `_read_trials`); 0 is the first of these items
         items : positions of these items in the run
         has_repeated_pairs : whether a pair may have several paired trials on an item
         """
@@ -591,7 +591,7 @@ class TrialsByItem:
         The true-positive rate is the mean answer to the pair's paired trials on the item. The false-positive rate is the
         mean answer to its independent trials. `Verdicts.rates` computes these means, for a plan that has only these trials.
 
-        paired : columns of the paired trials, as `_read_trials` returns them
+        paired : columns of the paired trials (result of `_read_trials`)
         independent : columns of the independent trials; None to return NaN as false-positive rates
         items : positions of the items in the run
         """

@@ -557,7 +557,7 @@ class VoteSums:
 
 
 def effective_number_of_judges(n_judges: int, correlation: float) -> float:
-    """Return the number of independent judges that give as much information as `n_judges` correlated ones.
+    """Return the number of independent judges that give the same information as `n_judges` correlated ones.
 
     correlation : mean correlation of two judges' answers; values outside of [0, 1] are replaced by the nearer bound
 

@@ -385,7 +385,7 @@ class RunView:
     def quality(
         self, labels: Labels, *, label: str | None = None, scale: tuple[float, float] | None = None
     ) -> pd.DataFrame:
-        """Estimate the mean label of each agent from a few labels and the agent's ability, as `youden quality` does.
+        """Estimate the mean label of each agent from a few labels and the agent's ability, like the command `youden quality`.
 
         Writes quality.csv and quality.json; the ranking does not change.
 

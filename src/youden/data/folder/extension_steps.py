@@ -60,7 +60,7 @@ class ExtensionStep(BaseModel):
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
-        """Raise ValueError unless the fields that are set are one of the allowed combinations, such as `agents` and `calls`."""
+        """Raise ValueError unless the fields that are set are an allowed combination, for example `agents` and `calls`."""
         field_names: set[str] = set()
         for required, optional in self.combinations:
             field_names |= required | optional

@@ -236,7 +236,7 @@ class ParquetTable(Generic[M]):
         """Read a column as an array (n_rows,).
 
         column : the column; its kind determines the type of the array
-        ids_by_entity : ids of "agents", "items" or "models"; a column of ids states its entity as `column.entity`
+        ids_by_entity : ids of "agents", "items" or "models"; `column.entity` states the entity of a column of ids
 
         Returns one of these arrays:
 

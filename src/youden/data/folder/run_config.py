@@ -245,7 +245,7 @@ class RunConfig(RunKeys, BaseModel):
     def _check_trials_from(self) -> None:
         """Check the keys of a config with the key `trials_from`, which makes the run repeat the trials of another run.
 
-        Raises: ValueError if a key that would plan other trials, such as `design`, differs from its default; or if `calls` is
+        Raises: ValueError if a key that would plan other trials, for example `design`, differs from its default; or if `calls` is
             a budget that depends on the pool, such as "5%" or "450/agent".
         """
         fields = type(self).model_fields

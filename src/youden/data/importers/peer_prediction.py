@@ -329,7 +329,7 @@ def _check_scores(file: Path, example: Example) -> None:
 def _read_json_file(file: Path, content_class: type[_M]) -> _M:
     """Read a JSON file, and check that it has the keys and types of a pydantic class.
 
-    content_class : class that declares the keys of the file, such as `PaperAgentsFile`
+    content_class : class that declares the keys of the file, for example `PaperAgentsFile`
 
     Returns an instance of the class with the content of the file.
 

@@ -202,7 +202,7 @@ def _find_column_problem(
 ) -> str | None:
     """Describe why responses cannot be read from the named columns, and the remedy; None if they can be read.
 
-    A path may lead to a value in each element of a list, as `choices[].text` does. Then the path of the text must lead into the
+    A path such as `choices[].text` leads to a value in each element of a list. Then the path of the text must lead into the
     elements, too, because each element has its own response.
 
     row : first row of the table, whose columns the description lists

@@ -441,8 +441,9 @@ def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
         for location, row in located_rows:
             names_in_row = [name for name in names_of_texts if name in row]
             if names_in_row and row.get(column) is None:
-                problem = f"the responses are texts in {column!r} or in {names_in_row[0]!r}. Write all of them into one of the two."
-                raise import_error(location, problem, slug="import-columns")
+                problem = f"the responses are texts in {column!r} or in {names_in_row[0]!r}."
+                remedy = "Write all of them into one of the two."
+                raise import_error(location, f"{problem} {remedy}", slug="import-columns")
 
 
 def _read_source_tables(

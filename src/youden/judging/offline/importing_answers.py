@@ -181,7 +181,7 @@ class _AnswerImport:
     def add(self, rows: Sequence[ResultLine]) -> None:
         """Collect the answers and failures in some lines of a file, to write them to the store.
 
-        They are written as soon as `ROWS_PER_WRITE` or more are collected. Of several answers to one request, the first is
+        They are written when at least `ROWS_PER_WRITE` rows are collected. Of several answers to one request, the first is
         kept. A failure of the kind "fatal" is only counted: it means that the engine could not send the request, because its
         account, key or model is not valid.
 

@@ -67,7 +67,7 @@ class Questions:
     def request(self, plan: Plan, row: int) -> Request:
         """Build the request for a trial: the question about the two texts of the trial.
 
-        If the texts are too long for the context window of the model, they are truncated as `truncate` defines.
+        If the texts are too long for the context window of the model, they are truncated by `truncate`.
 
         Parameters
         ----------
