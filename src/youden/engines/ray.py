@@ -147,11 +147,11 @@ class _Worker:
     def run(self, work: Callable[[], Any], version: str, stop_event: Any) -> Any:
         """Call the function `work` on this node, and return its result.
 
-        Errors of youden are returned as results, because Ray would wrap a raised error in an error of its own. These are a
+        Errors of youden are returned as results, because Ray would wrap a raised error in another error. These are a
         YoudenError that `work` raises, and ConfigError [ray-package] if the versions of youden differ.
 
         work : function without arguments
-        version : version of youden on the machine that started the run, which this node must have, too
+        version : version of youden on the machine that started the run; this node must have the same version
         stop_event : `_StopEvent`, the Ray actor that signals the workers to stop. This process then gets SIGTERM, and `work` ends
             with IncompleteRunError [stopped].
         """

@@ -735,8 +735,8 @@ class TrialsByItem:
         for name in records.dtype.names or ():
             records[name] = self._compute_record_field(columns, name)[sorted_rows]
 
-        # A partition begins where its number differs from the number before. The added −1, which is no partition, makes the
-        # first row and the end of the last row count as such positions too.
+        # A partition begins where its number differs from the number before. No partition has the number −1, which is added at
+        # both ends, so the first row and the end of the last row are also bounds.
         bounds = np.flatnonzero(np.diff(sorted_partitions, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(bounds):
             first_item = int(sorted_partitions[start]) * self._items_per_partition
@@ -916,8 +916,7 @@ def select_paired_answers(rates: Rates) -> PairChunk:
     Returns
     -------
     PairChunk
-        TPR of each pair on each item, weighted by the number of answered paired trials. If the pair has an FPR of its own, the
-        value is TPR − FPR.
+        TPR of each pair on each item, weighted by the number of answered paired trials. TPR − FPR if each pair has its own FPR.
     """
     is_training_cell = rates.split.train
     first_in_training = is_training_cell[rates.first, rates.item]

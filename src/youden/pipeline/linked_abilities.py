@@ -145,7 +145,7 @@ def _estimate_extended_covariance(
 ) -> CentredCovariance:
     """Estimate the covariance of the abilities of all agents, without the variance of false-positive rates.
 
-    anchors : mean answers of the anchors, the agents of the first plan, in complete blocks
+    anchors : mean answers of the anchors in complete blocks
     linked : effects of all agents by linking trials, which compare an agent with an anchor
     scale : effects of the anchors and of the items, from which `linked` was estimated
     n_block : float array (n_agents,), number of each agent's trials in complete blocks
@@ -246,7 +246,7 @@ def _iter_item_influence(
 
     block_factor, linked_factor = block_weight[:, np.newaxis], linked_weight[:, np.newaxis]
     for items, linked_influence, linked_share in iter_linked_influence():
-        by_blocks = anchor_influence.to_matrices(items, n_agents)  # 0 for agents that are no anchors
+        by_blocks = anchor_influence.to_matrices(items, n_agents)  # 0 for agents that are not anchors
         influence = block_factor * by_blocks.influence + linked_factor * linked_influence
         share = block_factor * by_blocks.share + linked_factor * linked_share
         yield ItemMatrices(influence, share)
@@ -304,7 +304,7 @@ def _estimate_covariance(
     """Estimate the covariance of abilities by the sandwich estimator, with items as clusters.
 
     The covariance of two abilities is the sum over items of the product of the item's influences on the two abilities.
-    Abilities are measured from the mean of the anchors, the agents of the first plan.
+    Abilities are measured from the mean of the anchors.
 
     iter_influence : function that yields two float arrays (n_agents, n_items) for each chunk of items: the influence of each
         item on each ability, and the fraction of the agent's trials that are on the item
@@ -451,7 +451,7 @@ def link_agents(
 
 
 def make_anchor_answer_source(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> ChunkSource:
-    """Return a function that yields the answers to comparisons of two anchors, the agents of the first plan.
+    """Return a function that yields the answers to comparisons of two anchors.
 
     Only trials in complete blocks are used. The function yields the answers in chunks of items, from the beginning each time it
     is called.
@@ -477,7 +477,7 @@ def make_anchor_answer_source(trials: TrialsByItem, *, select: ChunkFilter | Non
 def make_linking_answer_source(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> LinkingChunkSource:
     """Return a function that yields the answers to linking trials, which extensions of the run have added.
 
-    A linking trial measures an agent by a comparison with an anchor, an agent of the first plan. A trial can also measure two
+    A linking trial measures an agent by a comparison with an anchor. A trial can also measure two
     anchors. Its answer is then listed twice, once for each of them. The function yields the answers in chunks of items, from the
     beginning each time it is called.
 

@@ -63,9 +63,9 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
 
     Notes
     -----
-    The number is so large that the half-width of the 95% interval of the difference falls below the difference
-    itself. Both are estimated from the run's own answers. If these answers do not show how much abilities vary between items,
-    the half-width is assumed to be proportional to 1/√trials.
+    With this number, the half-width of the 95% interval of the difference falls below the difference itself. Both are estimated
+    from the run's own answers. If these do not show how much abilities vary between items, the half-width is assumed to be
+    proportional to 1/√trials.
     """
     unfinished = folder.read_config().unfinished
     if unfinished is not None and len(get_extensions(folder.read_plan_without_trials()).steps) <= unfinished.number:

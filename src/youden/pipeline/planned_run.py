@@ -44,7 +44,7 @@ _POOL_CHANGED = "the pool has other texts than those that were judged"
 _OTHER_ORDER = "the pool has its agents or items in another order than those that were judged"
 """Difference between a stored plan and a config whose pool was sorted."""
 _NEW_NAME = "another name or --out for this run"
-"""Object of "Set ..." in messages about a folder that belongs to another run: the remedy that is always possible."""
+"""What to set if a folder belongs to another run, as the end of a sentence "Set …" in messages."""
 
 
 class RunPlan(NamedTuple):
@@ -363,8 +363,8 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
 
     pools : pool of the first plan (position 0), and one for each extension of the config
 
-    Yields one phrase per difference, such as "seed was 0 and is 1". An extension that only the plan or only the config has does
-    not count as a difference.
+    Yields one phrase per difference, such as "seed was 0 and is 1". An extension that only the plan has, or
+    only the config, is not a difference.
     """
     possible_pools = pools[:1]
     if config.trials_from is not None:
@@ -378,7 +378,7 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     if config.trials_from is not None and not is_part_of(plan, RunFolder(Path(config.trials_from))):
         yield f"trials_from is {config.trials_from}, but the trials are not from that run"
 
-    # compare the extensions that both have, up to the end of the shorter list
+    # compare the extensions up to the end of the shorter list
     common_steps = zip(get_extensions(plan).steps, config.extensions, pools[1:], strict=False)
     for number, (planned, requested, pool) in enumerate(common_steps, 1):
         if not _is_same_step(planned, requested, pool, plan):
@@ -504,8 +504,8 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
     run_plan : plan of the run and plan in the folder, as returned by `find_run_plan`
     judge : judge of the run
 
-    Raises RunFolderError [run-mismatch] for such answers and for an imported run. Raises RunFolderError [run-foreign] if the
-    folder has no run, but contains files that the run would replace.
+    Raises RunFolderError [run-mismatch] if the folder has these answers, or an imported run. Raises RunFolderError
+    [run-foreign] if the folder has no run, but contains files that the run would replace.
     """
     if not folder.is_judged:
         if folder.has("rates.parquet") and not folder.has("plan.parquet"):

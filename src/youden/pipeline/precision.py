@@ -666,8 +666,7 @@ def _compare_allocations(
 def _format_regret_at_other_sizes(regret_by_multiple: dict[float, RegretByAllocation]) -> str:
     """Format the expected regret at half and at twice the calls of a plan, in parentheses.
 
-    The regret is the ability of the best agent minus that of the selected one, times 100. The plan is assumed to sample all
-    agents equally.
+    The regret is multiplied by 100. The plan is assumed to sample all agents equally.
 
     regret_by_multiple : expected regret at multiples of the plan's trials, 0.5 and 2.0 among them if they are known
 
@@ -690,9 +689,8 @@ def _format_of_100(regret: ReferenceRange) -> str:
 def _format_search(forecast: PrecisionForecast, max_regret: float, usd_per_call: float | None) -> Iterator[str]:
     """Yield sentences about the calls that a search for the best agent takes until it stops.
 
-    The regret is the ability of the best agent minus that of the selected one. The search stops when the upper confidence
-    bound on the regret is at most the maximum regret. If the items may be too few for that, the first sentence states how many
-    items suffice.
+    The search stops when the upper confidence bound on the regret is at most the maximum regret. If the items may be too few
+    for that, the first sentence states how many items suffice.
 
     forecast : forecast of a plan with a maximum regret
     max_regret : maximum regret, at which the search stops

@@ -161,7 +161,7 @@ def _explain_position_problem(preference: PreferenceFacts) -> Recommendation | N
 
     preference : facts about the preferences, with the position bias of the judge
 
-    Returns the decision to recommend no agent, with the reason; None if the position is no problem.
+    Returns the decision to recommend no agent, with the reason; None if the position is not a problem.
     """
     if preference.position_problem:
         return recommend_no_agent(preference.position_problem, POSITION_REMEDY)

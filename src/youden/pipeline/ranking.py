@@ -76,8 +76,8 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     method : {"auto", "trial-mean", "additive-fit"}, default "auto"
         Estimator of the abilities. "trial-mean": mean answer of an agent's paired trials, minus its false-positive rate;
         without intervals if a trial belongs to no block. "additive-fit": effects of agents and items, fitted together, which
-        allows for agents seen on different items. "auto": the trial mean for complete plans in blocks (cyclic), estimators of
-        their own for adaptive and for extended plans, and the additive fit for all other plans.
+        allows for agents seen on different items. "auto": the trial mean for complete plans in blocks (cyclic), special
+        estimators for adaptive and for extended plans, and the additive fit for all other plans.
 
     Returns
     -------

@@ -130,8 +130,8 @@ def recommend(
     signal : JudgeSignalFacts
         J of the judge with its interval, and a test of equal abilities. A run that asks for preferences has no J.
     max_regret : float, optional
-        Maximum regret that the search of the run was to reach. None if the run was no search, or a search without a maximum
-        regret.
+        Maximum regret that the search of the run was to reach. None if the run is not a search, or is a search without a
+        maximum regret.
     warnings : sequence of Finding, default ()
         Findings about the run. Those that limit the recommendation add a clause to the first sentence of its text, and
         set its `caution`; a recommendation of no agent stays unchanged.

@@ -147,7 +147,7 @@ def write_hashes(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> N
             hash_bytes = bytes.fromhex(joined_hashes)
             n_hashes = len(hash_bytes) // KEY_BYTES
 
-            # a column of fixed-size values is one buffer of their bytes; None: there is no buffer that marks missing values
+            # the first buffer would mark missing values, but there are none; the second one has the bytes of all values
             buffers = [None, pa.py_buffer(hash_bytes)]
             column = pa.Array.from_buffers(pa.binary(KEY_BYTES), n_hashes, buffers)
             writer.write_batch(pa.record_batch([column], schema=schema))

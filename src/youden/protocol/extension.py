@@ -424,7 +424,7 @@ class _PlanExtender:
     def count_independent_of_new_agents(self, n_new_agents: int) -> int:
         """Count the independent calls that agents get when they join a plan with a requested number of independent calls.
 
-        The number was requested for the anchors, the agents of the first plan. Each new agent gets as many calls as an anchor
+        The number was requested for the anchors. Each new agent gets as many calls as an anchor
         has on average. The result is 0 if no number was requested, because the number then follows from the paired calls. It is
         also 0 if the pool has no new agents.
         """
@@ -437,7 +437,7 @@ class _PlanExtender:
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
     ) -> Trials:
-        """Draw blocks that compare some agents, the scored ones, with anchors, the agents of the first plan.
+        """Draw blocks that compare some agents, the scored ones, with anchors.
 
         In a block, each scored agent has up to two trials on one item, once as the first and once as the second agent,
         against two different anchors. An agent has fewer trials if its response is missing or held out, or if no new
@@ -572,7 +572,7 @@ class _PlanExtender:
     def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> Trials:
         """Draw the next `n_blocks` blocks on a set of items, or fewer if fewer are left.
 
-        A block compares all anchors, the agents of the first plan, on one item. The design draws all possible blocks of a set
+        A block compares all anchors on one item. The design draws all possible blocks of a set
         as one random sequence. The plan already contains the first blocks of this sequence, so the next blocks are drawn. Block
         numbers begin at `next_block`, which is updated.
 
@@ -692,7 +692,9 @@ class _PlanExtender:
         scored : positions of the agents whose abilities the paired trials measure; () for all agents
         """
         if self.plan.independent == "matched":
-            return self._draw_matched(paired)
+            trials = draw_matched_trials(paired, self.train, self.rng)
+            # no trial has the role MAIN if the paired trials only compare agents with anchors
+            return trials if (paired.role == MAIN).any() else trials.with_role(ANCHOR)
         if not scored:
             return self._draw_pooled_for_all_agents(paired)
 
@@ -700,22 +702,12 @@ class _PlanExtender:
         n_for_new_agents = self.count_independent_of_new_agents(len(scored))
         return self._draw_linking_independent(scored, n_for_paired + n_for_new_agents)
 
-    def _draw_matched(self, paired: Trials) -> Trials:
-        """Draw one independent trial, a comparison of responses to two different items, for each new paired trial.
-
-        If the paired trials only compare agents with anchors, the independent trials also get the role "anchor".
-        """
-        trials = draw_matched_trials(paired, self.train, self.rng)
-        compares_two_anchors = (paired.role == MAIN).any()
-        return trials if compares_two_anchors else trials.with_role(ANCHOR)
-
     def _draw_pooled_for_all_agents(self, paired: Trials) -> Trials:
         """Draw independent trials for all agents of the run, if the plan pools its independent trials.
 
-        Independent trials compare responses to different items. The anchors (agents of the first plan) are compared with each
-        other, and each group of agents that joined later is compared with the anchors. The anchors and the groups get
-        independent trials in proportion to their new paired trials. The number is rounded down, so that all agents of a group get
-        the same number.
+        The anchors are compared with each other, and each group of agents that joined later is compared with the anchors. The
+        anchors and the groups get independent trials in proportion to their new paired trials. The number is rounded down, so
+        that all agents of a group get the same number.
 
         paired : new paired trials, at least one
         """
@@ -737,7 +729,7 @@ class _PlanExtender:
         return Trials.concat(drawn)
 
     def _draw_pooled_for_anchors(self, n_trials: int) -> Trials:
-        """Draw independent trials, which show responses to different items, of two anchors, without those that the plan has."""
+        """Draw independent trials of two anchors that the plan does not have yet."""
         n_anchors = self.extensions.anchors
         compares_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
         is_independent = self.plan.trial_type == INDEPENDENT

@@ -230,9 +230,7 @@ def _count_shown_responses(trials: Trials, group_by_text: Positions, *, shape: t
     columns = trials.columns()
     response_by_text = _interleave(columns["first_repeat"], columns["second_repeat"]) - 1
     n_shown = np.zeros(shape, dtype=np.int64)
-    np.add.at(
-        n_shown, (group_by_text, response_by_text), 1
-    )  # unlike `n_shown[...] += 1`, counts equal indices separately
+    np.add.at(n_shown, (group_by_text, response_by_text), 1)  # unlike `+=`, counts equal indices separately
     return n_shown
 
 

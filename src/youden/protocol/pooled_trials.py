@@ -121,7 +121,7 @@ def has_default_number(plan: Plan) -> bool:
 
 
 def adds_independent(plan: Plan) -> bool:
-    """Return whether extensions of a plan add independent trials, which measure false-positive rates, with the paired ones."""
+    """Return whether an extension of a plan adds not only paired trials, but also independent ones."""
     return plan.independent == "matched" or has_default_number(plan)
 
 

@@ -395,8 +395,10 @@ class Run(RunView):
             trials per agent. Default: "50/agent", or the calls of an earlier run in `out` if these are more.
         out : str or path, optional
             Folder of the second run. Default: RUN-by-JUDGE.
-        store, seed : str or path, and int, default 0
-            Store of answers (default: that of the run) and seed of the selection of trials.
+        store : str or path, optional
+            Store of answers. Default: that of the run.
+        seed : int, default 0
+            Seed of the selection of trials.
         max_cost : float, optional
             Maximum cost in USD of all requests of this invocation; required for judges that can cost money.
         max_missing : float in [0, 1], optional

@@ -227,7 +227,9 @@ class RunView:
         table = None if labels is None else open_labels(Path(labels), folder.read_pool().agents)
         if isinstance(families, str | PathLike):
             families = read_families(Path(families))
-        panel = None if trusted is None else (trusted,) if isinstance(trusted, str) else tuple(trusted)
+        if isinstance(trusted, str):
+            trusted = (trusted,)
+        panel = None if trusted is None else tuple(trusted)
         rules = folder.fit_settings.rules.with_changes(robust=robust, trusted=panel, families=families)
         write_answers_so_far(folder)
         fit_run(folder, target=target, rules=rules, rates=rates)

@@ -339,7 +339,7 @@ class Adaptive(TrialDesign):
         """Draw at most `n_trials` trials of the contenders that are not in the plan yet, block by block.
 
         A block compares all contenders with one partner on one item, in one order. All rounds go through the same sequence of
-        blocks. If a contender was dropped and comes back, it therefore catches up with the comparisons of the others.
+        blocks. If a contender was dropped and comes back, it therefore gets the comparisons that it missed.
 
         active : bool array (n_agents,), contenders
         eligible : bool array (n_agents, n_items), cells that may be compared

@@ -213,7 +213,7 @@ class CellDesign(TrialDesign, ABC):
         if self.partners is not None or self.pairs == "unordered":
             return ()
 
-        # an ordered trial is a comparison of the cell of its first text
+        # with ordered pairs, a trial is a comparison of the cell of its first text
         n_agents, n_items = eligible.shape
         cell_by_trial = trials.first.astype(np.int64) * n_items + trials.item
         n_partners_by_cell = np.bincount(cell_by_trial)
