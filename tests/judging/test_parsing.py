@@ -169,7 +169,7 @@ def test_a_sampled_label_need_not_be_the_likeliest() -> None:
     assert read_answer(completion, SAME, decision="logprobs", is_sampled=True).answer == pytest.approx(0.1)
 
 
-def test_the_likeliest_token_decides_even_if_another_label_has_as_large_a_sum() -> None:
+def test_the_likeliest_token_decides_even_if_its_label_does_not_have_the_largest_sum() -> None:
     for odds in ({"YES": 0.4, "NO": 0.3, " no": 0.3}, {"NO": 0.5, "YES": 0.5}):
         assert read_answer(completion_of("YES", odds=odds), SAME, decision="logprobs").hard_answer == 1
 

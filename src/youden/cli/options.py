@@ -185,7 +185,7 @@ def check_usage(*rules: tuple[object, str]) -> None:
     Raises
     ------
     click.UsageError
-        If a rule is violated. The message is the one of the first violated rule.
+        If a rule is violated. The error has the message of the first violated rule.
     """
     for is_violated, message in rules:
         if is_violated:

@@ -73,8 +73,8 @@ def generate_command(
     """Generate a pool of responses of AGENTS to ITEMS.
 
     AGENTS is a YAML file such as configs/agents/paper-30.yaml, or a folder with an agents.yaml such as datasets/python-topics.
-    ITEMS is an items.jsonl (id, prompt), a pool whose items are used, or `python-topics`. The default is `items:` in AGENTS. If
-    neither is set, this is an error. Calls and cost are printed before any request is sent. Run the same command again to resume.
+    ITEMS is an items.jsonl (id, prompt), a pool whose items are used, or `python-topics`. The default is `items:` in AGENTS. One
+    of the two must be set. Calls and cost are printed before any request is sent. Run the same command again to resume.
     If --out has a pool, it must have the same agents and items, and at most as many responses (--repeats).
 
     With --replay, no request is sent and no API key is needed: the same pool is made from the answers in --store, for example

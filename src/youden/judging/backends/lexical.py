@@ -115,7 +115,7 @@ class Lexical:
         # all texts of the pool, item by item; further responses of an agent have agent numbers from n_agents on
         pool = plan.pool
         item_of_text, agent_of_text = np.nonzero(pool.all_present.T)
-        # two responses of one agent are no pair to fit on, unless all trials compare such responses
+        # two responses of one agent are not a pair to fit on, unless all trials compare such responses
         n_sources = len(pool.all_texts) if plan.is_self_plan else pool.n_agents
         first_responses = np.flatnonzero(agent_of_text < n_sources)
         other_item = np.where(plan.trial_type == PAIRED, plan.item, plan.other_item)

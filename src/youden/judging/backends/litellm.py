@@ -112,8 +112,8 @@ def _to_call_error(error: Exception) -> CallError:
     """Convert an exception that litellm raised to a CallError.
 
     Our HTTP client may have raised a CallError that litellm has wrapped in another exception. In this case, the original
-    CallError is returned. A timeout is a transient error: the call may be sent again. So is any exception that is not one of
-    OpenAI's SDK.
+    CallError is returned. A timeout is a transient error: the call may be sent again. An exception that is not one of OpenAI's
+    SDK is also a transient error.
     """
     original_error = _find_call_error(error)
     if original_error is not None:
@@ -138,19 +138,13 @@ def _convert_api_error(error: openai.APIError) -> CallError:
     fatal_code = find_fatal_code(message)
 
     status: Any = getattr(error, "status_code", None)
-    if not _is_error_status_of_reply(status):
+    # litellm also sets the status 500 if the connection was lost, so a 500 does not show that the server has replied
+    is_status_of_reply = isinstance(status, int) and status >= _MIN_ERROR_STATUS and status != _SERVER_ERROR
+    if not is_status_of_reply:
         kind: FailureKind = "transient" if fatal_code is None else "fatal"
         return CallError(message, kind=kind, wording=fatal_code)
     headers = getattr(error, "litellm_response_headers", None) or {}
     return _make_error_from_status(status, message, fatal_code, retry_after=parse_retry_after(headers))
-
-
-def _is_error_status_of_reply(status: object) -> bool:
-    """Return whether the status of an exception is the HTTP status of an error that the server has sent.
-
-    litellm also sets the status 500 if the connection was lost, so this status does not show that the server has replied.
-    """
-    return isinstance(status, int) and status >= _MIN_ERROR_STATUS and status != _SERVER_ERROR
 
 
 def _make_error_from_status(

@@ -153,7 +153,7 @@ def parse_error_parts(body: object) -> ErrorParts:
         codes = tuple(_iter_codes([body_object, *_get_details(body_object)]))
         return ErrorParts(codes, error)
 
-    # Objects that may contain codes or a message, the most specific first. An empty error object has its details in the body.
+    # Objects that may contain codes or a message, the most specific first. The body has the details of an empty error object.
     details = _get_details(error_object or body_object)
     objects = [error_object, *details]
     if error_object is not body_object:

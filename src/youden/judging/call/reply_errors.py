@@ -137,7 +137,7 @@ def make_error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
 def find_status_of_code(code: object) -> int | None:
     """Return the HTTP status that fits the error code of a provider; None if the code is not known.
 
-    A code can be such a status itself, as a number or as a text.
+    A code can also be an HTTP status, as a number or as a text.
 
     Examples
     --------

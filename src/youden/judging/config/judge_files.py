@@ -260,7 +260,7 @@ def _make_config(
 def _resolve_judges_and_prompt(
     data: Mapping[str, Any], folder: Path, file: Path | None, *, from_code: bool
 ) -> dict[str, Any]:
-    """Return the settings of a judge with its other judges loaded, and with the complete path of its prompt file.
+    """Return the settings of a judge with loaded configs of the judges that they name, and the path of the prompt file.
 
     A jury names its judges in the key `judges`, and a replayed judge is in the key `replay_of`. Values of a wrong type are
     returned unchanged; the validation of the keys rejects them.

@@ -63,7 +63,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
 
     @model_validator(mode="after")
     def _check_keys_and_set_name(self) -> Self:
-        """Check that the keys of the config fit its backend. If it has no name, set the model or the backend as its name."""
+        """Check that the keys fit the backend. If the judge has no name, set the model or the backend as its name."""
         if self.replay_of is not None and self.backend != REPLAY:
             raise ValueError(f"`replay_of` is valid only with `backend: {REPLAY}`")
         if self.judges and self.backend != JURY:

@@ -32,8 +32,8 @@ class BatchLeases:
     Attributes
     ----------
     waits_for_other_process : bool
-        Whether this process waits for the answer to a request that it was to send, because another process has leased the
-        request or has sent it in a batch. The caller sets it to False before each round of requests.
+        Whether another process has leased a request that this process was to send, or has sent this request in a batch. This
+        process then waits for the answer. The caller sets the attribute to False before each round of requests.
     """
 
     def __init__(self, store: Store, *, address: str, model: str) -> None:

@@ -413,8 +413,8 @@ def _redact_completion(
 ) -> Completion:
     """Replace the text of a completion by another text that the parser reads as the same answer.
 
-    The first such text among the hash of the original text and typical answers is used; the hash if there is none. A refusal is
-    replaced by its hash.
+    The hash of the original text is tried first, then typical answers. If none of them is read as the same answer, the hash is
+    used. A refusal is replaced by its hash.
 
     read : function that parses an answer
     labels : labels of the prompt

@@ -311,8 +311,7 @@ def _count_result_lines(status: str, result_counts: Sequence[int], *, has_files:
     result_counts : numbers of requests with an answer and with an error; shorter if a number is not known
     has_files : whether the batch has result files
 
-    Returns None if the batch is completed, because its files have a line for every request, whatever the counts are; and if
-    the number is not known.
+    Returns None if the number is not known, and if the batch is completed: its files then have a line for every request.
     """
     if status == "completed":
         return None

@@ -288,7 +288,7 @@ class _AnswerImport:
 
         hashes = hashes_to_bytes([row.key for row in readable_rows])
         request_hashes = _to_lower_hexadecimal(hashes)
-        judges, n_characters = self._find_requests(hashes).T.tolist()
+        judges, n_characters = self._find_requests(hashes)
         for i, row in enumerate(readable_rows):
             is_in_plan = judges[i] >= 0
             if is_in_plan:
@@ -296,15 +296,15 @@ class _AnswerImport:
             else:
                 self._count_unknown_row(row)
 
-    def _find_requests(self, hashes: np.ndarray) -> np.ndarray:
+    def _find_requests(self, hashes: np.ndarray) -> tuple[list[int], list[int]]:
         """Find the requests of the plan that have the given hashes, among the requests to all judges.
 
         If a request is for several judges, it is counted for the first of them.
 
         hashes : bytes array S32, shape (n_rows,)
 
-        Returns an int array (n_rows, 2). Its first column is the position of the judge, −1 if the plan does not have the request.
-        Its second column is the number of characters of the request.
+        Returns for each hash the position of the judge, −1 if the plan does not have the request; and the number of characters of
+        the request.
         """
         judges = np.full(len(hashes), -1)
         n_characters = np.zeros(len(hashes), dtype=np.int64)
@@ -313,7 +313,7 @@ class _AnswerImport:
             is_new_match = (positions >= 0) & (judges < 0)
             judges[is_new_match] = judge
             n_characters[is_new_match] = table.characters[positions[is_new_match]]
-        return np.column_stack([judges, n_characters])
+        return judges.tolist(), n_characters.tolist()
 
     def _count_unknown_row(self, row: ResultLine) -> None:
         """Count a row that answers no request of the plan, and keep its key as an example if there are few."""

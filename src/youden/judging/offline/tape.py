@@ -300,8 +300,8 @@ def _find_nearest_entry(entries: Mapping[str, Entry], lines: list[str], redacted
 def _format_lines(request: Mapping[str, Any]) -> list[str]:
     """Format a request as lines of text, for a comparison with other requests.
 
-    What differs between equal questions is left out: the number of the replicate, and the hexadecimal digits in the tags around
-    the texts, which are replaced by `…`.
+    Parts that differ between equal questions are removed: the number of the replicate is left out, and `…` replaces the
+    hexadecimal digits in the tags around the texts.
 
     request : canonical form, with the fields `base_url`, `model`, `parameters` (a mapping) and `messages`. Each message is a
         mapping with `role` and `content`. A redacted message has `sha256`, the hash of its text, in place of `content`.

@@ -317,7 +317,7 @@ def _select_comparable_tokens(
 ) -> Sequence[tuple[str, float]]:
     """Return the tokens, with their log-probabilities, among which the label of an answer should be the likeliest.
 
-    Tokens that are no label are left out, because the server may have excluded them from the answer. After reasoning, however,
+    Tokens that are not labels are left out, because the server may have excluded them from the answer. After reasoning, however,
     all tokens are returned: the log-probabilities may then be those of the first token of the reasoning.
     """
     if has_reasoning:
@@ -496,7 +496,7 @@ def _compile_label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
     """Compile a pattern that matches labels as whole words. The label at position 3 is matched by the group `label3`.
 
     If several labels match, the longest one is taken. The pattern also matches numbers that are not labels, such as 0.5 or
-    -1, but by no group. A label within such a number, such as the label 5 in 0.5, is therefore not found.
+    -1, outside of any group. A label within such a number, such as the label 5 in 0.5, is therefore not found.
     """
     groups = []
     for label in sorted(labels, key=len, reverse=True):

@@ -102,10 +102,12 @@ class Caller:
             completion, usage_error = check_usage(
                 reply, n_bytes=n_bytes, n_messages=n_messages, answer_limit=self._answer_limit
             )
-            has_usage = completion.tokens_in > 0 or completion.tokens_out > 0
+            tokens_in, tokens_out = completion.tokens_in, completion.tokens_out
+            has_usage = tokens_in > 0 or tokens_out > 0
             if has_usage:
-                spent = call_cost(self.config, completion.tokens_in, completion.tokens_out)
-                self._record_usage(completion, max_tokens_in, estimated_tokens)
+                spent = call_cost(self.config, tokens_in, tokens_out)
+                self._typical_usage.observe(tokens_in, tokens_out, max_tokens_in=max_tokens_in)
+                self.rate_limiter.settle(estimated_tokens, tokens_in + tokens_out)  # replaces the estimate
             else:
                 self.budget.record_unreported(self.config.name, max_cost, usage_error)
             booked = spent
@@ -125,16 +127,6 @@ class Caller:
             call.usd += booked
         self.concurrency.record_success()
         return completion
-
-    def _record_usage(self, completion: Completion, max_tokens_in: int, estimated_tokens: float) -> None:
-        """Use the token counts of an answer for later estimates, and in place of the estimate in the rate limits.
-
-        max_tokens_in : largest possible number of tokens of the request
-        estimated_tokens : number of tokens that the rate limiter has counted for the call
-        """
-        tokens_in, tokens_out = completion.tokens_in, completion.tokens_out
-        self._typical_usage.observe(tokens_in, tokens_out, max_tokens_in=max_tokens_in)
-        self.rate_limiter.settle(estimated_tokens, tokens_in + tokens_out)
 
     def _book_lost_call(self, max_tokens_in: int, max_tokens_out: int, max_cost: float) -> float:
         """Estimate the cost of a call that was sent and failed, and record the call for the findings on the run.

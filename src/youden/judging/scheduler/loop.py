@@ -96,7 +96,7 @@ class RequestLoop:
         """Release the leases on requests that were not sent, and report how many calls in flight were cancelled.
 
         The provider may bill a cancelled call, although its answer is lost. If the store cannot be written, the leases expire
-        on their own.
+        after some time.
         """
         if self._n_cancelled:
             self._log.announce(
@@ -188,7 +188,7 @@ class RequestLoop:
         """Make one attempt at a call, record its cost, and decide by its outcome what happens to the call.
 
         An answer ends the call. After a failure, the call ends or is sent again. If the lease on its request may have expired
-        during the attempt, this process does not send it again, but waits for the answer of another process. If the budget
+        during the attempt, this process does not send the call again: it waits for the answer of another process. If the budget
         does not allow the call, the run ends.
 
         call : call whose request this process may send
@@ -434,7 +434,7 @@ class RequestLoop:
 
         The rate limits of the provider hold for all processes together, so this process takes an equal share of them. The
         progress display shows how many other processes there are, and how many answers they have received. If this process
-        cannot report to the others any more, the end of the run is requested. Without a worker group, nothing is done.
+        cannot report to the other processes any more, the end of the run is requested. Without a worker group, nothing is done.
         """
         if self._workers is None:
             return

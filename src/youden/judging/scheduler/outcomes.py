@@ -1,7 +1,7 @@
 """Decide how each call ends (with an answer, a failure or the end of the run), and store its outcome and cost.
 
 Both single calls and batches report here: `record_answer` and `record_failure` for a call that was sent,
-`record_unsent` for one whose outcome is known without sending it. A `Work` receives the outcomes of its rows.
+`record_unsent` for a call that is not sent, because its outcome is known. A `Work` receives the outcomes of its rows.
 
 An answer is stored at once. A failure is stored as the failure of its trial only after some call was answered, because
 until then it may be the server's fault. An error that every call would have ends the run, and so do the first requests

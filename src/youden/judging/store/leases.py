@@ -52,9 +52,9 @@ class _HolderState(NamedTuple):
     """What is known about another process that holds leases."""
 
     expiry: float
-    """Time at which its leases expire, as the store contains it; a renewal changes it."""
+    """Expiry time of its leases in the store. Each renewal changes it."""
     last_renewal: float
-    """Time at which this process first saw this expiry time, on its own clock."""
+    """Time, by the clock of this process, at which this process first read the expiry time."""
 
 
 class Leases:
