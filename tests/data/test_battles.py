@@ -73,7 +73,7 @@ def test_winners_are_read_as_tools_write_them(tmp_path: Path, winner: str, answe
     assert read_battles(file, columns={}).answer.tolist() == [answer]
 
 
-def test_results_in_columns_of_their_own_are_read_together(tmp_path: Path) -> None:
+def test_results_in_several_columns_are_read_together(tmp_path: Path) -> None:
     header = "id,model_a,model_b,prompt,winner_model_a,winner_model_b,winner_tie\n"
     file = write(tmp_path / "arena.csv", f"{header}1,x,y,p,1,0,0\n2,y,x,p,0,1,0\n3,x,y,q,0,0,1\n4,x,y,q,0,0,0\n")
     battles = read_battles(file, columns={})

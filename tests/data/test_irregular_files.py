@@ -272,7 +272,7 @@ def init_and_read(at: Path, config: str) -> Pool:
 
 
 def _item_of(texts: dict[str, str | None]) -> int:
-    """Return the question of these responses, by the first that is no number."""
+    """Return the question of these responses, by the first that is not a number."""
     output = ((i, texts[agent]) for i, agent in enumerate(AGENTS))
     return next((j for i, text in output for j in range(N) if text == response(i, j)), 3)
 
@@ -293,7 +293,8 @@ def test_an_irregular_file_is_ranked_without_edits(youden: Youden, tmp_path: Pat
     if set(by_place) == set(AGENTS):
         for row in range(N):
             texts = {agent: pool.texts[by_place[agent], row] for agent in AGENTS}
-            own = [{response(i, j), "", None} for i in range(len(AGENTS)) for j in (_item_of(texts),)]
+            item = _item_of(texts)
+            own = [{response(i, item), "", None} for i in range(len(AGENTS))]
             assert all(texts[agent] in (*expected, "7", "42") for agent, expected in zip(AGENTS, own, strict=True)), (
                 texts
             )

@@ -364,7 +364,7 @@ def _read_agents_and_items(path: Path, ids: Collection[str]) -> dict[str, tuple[
 
     Returns a dictionary: id → (agent, item). It may contain further ids.
 
-    Raises: ImportFormatError [labels-key] if no file has one of the ids, or if an id has several meanings.
+    Raises: ImportFormatError [labels-key] if an id is in none of the files, or has several meanings.
     """
     usual_key_file = label_key_path(path)
     usual_key = _parse_label_key(usual_key_file)

@@ -71,7 +71,7 @@ _NO_SCORE = re.compile(
     r"|(latency|(run)?time|duration)(_(s|ms|sec|seconds|min|h))?|(task_)?weights?"
     r"|votes|n|count|num_.*|n_(samples|items)|co[2₂].*|(hub_)?likes|hub|seed|version|zero_shot|repeat|epoch|trial|attempt"
 )
-"""Normalized names of columns of numbers that are no scores."""
+"""Normalized names of columns of numbers that are not scores."""
 _METRICS = {"metric", "metric_name", "measure", "filter"}
 
 
@@ -514,8 +514,8 @@ class _TableReader:
     def list_score_candidates(self, name_columns: Sequence[str], *, is_long: bool) -> list[str]:
         """List the columns that may contain scores.
 
-        Columns of numbers that are no scores, such as ranks, averages and prices, are left out. In a wide table, a column is also
-        left out if it equals the mean or the sum of the other columns. If exactly one column of a long table has a usual name,
+        Numbers that are not scores, such as ranks, averages and prices, are left out. In a wide table, a column is also left out
+        if it equals the mean or the sum of the other columns. If exactly one column of a long table has a usual name,
         such as "score", and no missing value, the list contains only this column.
 
         name_columns : columns that name models and items, which have no scores
@@ -598,7 +598,7 @@ class _TableReader:
         return [name for name in other_columns if normalize_name(name) in _METRICS]
 
     def holds_no_scores(self, name: str) -> bool:
-        """Return whether a column holds ranks, averages, row numbers, or other numbers that are no scores."""
+        """Return whether a column holds ranks, averages, row numbers, or other numbers that are not scores."""
         numbers, normalized = self.numbers[name], normalize_name(name)
         may_count_rows = len(numbers) > 2 and numbers[0] in (0, 1) and bool(np.isfinite(numbers).all())
         counts_rows = may_count_rows and bool((np.diff(numbers) == 1).all())

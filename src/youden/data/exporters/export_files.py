@@ -75,7 +75,7 @@ def create_export_folder(out: Path) -> Iterator[Path]:
 
 
 def check_output_files(files: Sequence[Path], options: ExportOptions) -> None:
-    """Check that an export may write files: they do not exist yet, or the user has allowed to replace them.
+    """Check that an export may write files: no file exists yet, or the user has allowed replacement.
 
     Parameters
     ----------

@@ -235,7 +235,7 @@ def _read_csv(path: Path) -> pa.Table:
 
 
 def _to_plain_table(table: pa.Table) -> pa.Table:
-    """Return a table with plain strings in place of dictionary columns, and without metadata, which other tools can read."""
+    """Return a table that other tools can read: dictionary columns become plain strings, and metadata are left out."""
     columns = {}
     for field in table.schema:
         column = table.column(field.name)

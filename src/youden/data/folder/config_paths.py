@@ -34,10 +34,10 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
     Parameters
     ----------
     key : str
-        Key of the config, such as "pool", "judge" or "extensions". The value of "unfinished" is an extension of the run
-        whose command was stopped.
+        Key of the config, such as "pool", "judge" or "extensions". The value of "unfinished" is an extension whose
+        command was stopped.
     value : object
-        Value of the key. An extension, or a list of extensions, is a mapping that contains the paths of pools.
+        Value of the key. An extension is a mapping with the paths of pools, and "extensions" has a list of them.
     folder : Path
         Folder of the config file, to which the paths are relative; absolute, or relative to the current directory.
 

@@ -238,10 +238,9 @@ def write_quality(path: Path, rows: Sequence[QualityRow]) -> None:
 def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
     """Write the distributions of curl, one curve per link function.
 
-    Curl measures how far four scores (of two agents on two items) deviate from the additive model. In this model, a score
-    is the sum of an ability and a term of the item. A link function, such as the logit, first transforms the scores. The
-    file has one row for each point of a curve. The point states a value of curl, and the fraction of rectangles (the four
-    scores of two agents on two items) that have at most this curl.
+    Curl measures how far a rectangle (four scores, of two agents on two items) deviates from the additive model. In this
+    model, a score is the sum of an ability and a term of the item. A link function, such as the logit, first transforms the
+    scores. The file has one row per point of a curve: a value of curl, and the fraction of rectangles with at most this curl.
 
     curves : one distribution per link function, with the standard deviation of the transformed scores (`sd`)
     """

@@ -226,7 +226,7 @@ def describe_addition(pool: Pool, new_pool: Pool, joined: Pool) -> list[str]:
         if left_out:
             counted = format_count(len(left_out), noun, "is", "are")
             notes.append(
-                f"{counted} not in the run and left out: {_format_ids(left_out)}; add {noun}s by an extension of their own"
+                f"{counted} not in the run and left out: {_format_ids(left_out)}; add {noun}s by a separate extension"
             )
 
         similar_names = describe_similar_names(ids)
@@ -421,9 +421,9 @@ def _merge_responses(old_responses: list[str], new_responses: list[str], *, keep
     There are three cases:
 
     - The new pool has no response that the old pool lacks: the old responses stay.
-    - The old pool has responses, and the new pool has all of them and others: the others are added to the old responses.
-    - The new pool has a response that the old pool lacks, and either it lacks an old response, or the old pool has no
-      response: the responses count as changed.
+    - The old pool has responses, and the new pool has all of these and further ones: the further responses are added.
+    - The new pool has a response that the old pool lacks. In addition, the new pool lacks an old response, or the old pool
+      has no response: the responses count as changed.
 
     keep : which responses are returned if they have changed: the old ones (True) or the new ones (False)
 
@@ -533,7 +533,7 @@ def _check_responses(pool: Pool, new_pool: Pool) -> None:
 
 
 def _make_nothing_new_error(kind: str, new_pool: Pool) -> PoolError:
-    """Make the error for a pool without new agents or items, as named by `kind`."""
+    """Make the error [join-none] for a pool without new agents or items; `kind` is "agents" or "items"."""
     return PoolError(
         f"All {kind} of '{new_pool.name}' are already in the run. Pass a pool with new {kind}; to add only calls, set `calls` "
         "instead.",

@@ -215,7 +215,7 @@ class ParquetTable(Generic[M]):
         columns : sequence of TableColumn
             Columns to read.
         ids_by_entity : mapping
-            Entity ("agents", "items" or "models") → ids. A column of ids is read as positions in them.
+            Entity ("agents", "items" or "models") → ids. A column of ids is read as positions in the ids of its entity.
 
         Returns
         -------

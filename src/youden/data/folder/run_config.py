@@ -421,8 +421,8 @@ def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
         keys["judge"] = str(judge_path)
 
     config = run_config_from_keys(keys, origin=str(path))
-    # The object is frozen, and these values are no fields, because they are not part of the run's definition. They are
-    # the values of cached properties, which Python stores in `__dict__`.
+    # These values are not part of the run's definition, and the object is frozen. Therefore, the values are not fields, but
+    # cached properties, which Python stores in `__dict__`.
     config.__dict__["directory"] = folder
     config.__dict__["file"] = path
     config.__dict__["judge_name"] = None if judge_path is None else judge

@@ -164,8 +164,8 @@ class RunFolder:
     def read_verdicts(self, plan: Plan) -> Verdicts:
         """Read the verdicts (judge's answers) on a plan.
 
-        The verdicts refer to the object `plan`. Cached verdicts that refer to another object are therefore not used, and
-        are read again, even if that object is an equal plan.
+        The verdicts refer to the object `plan`. Cached verdicts that refer to another object are read again, even if that
+        object is an equal plan.
 
         Raise RunFolderError [run-other-plan] if the file contains verdicts on another plan.
         """
@@ -319,11 +319,11 @@ class RunFolder:
         return rate_tables.read_rates(self.file("rates.parquet"))
 
     def write_scores(self, kind: ScoreKind, scores: Scores) -> None:
-        """Write the scores from which abilities are estimated; a kind of scores, symmetric or row, has a file of its own."""
+        """Write the scores from which abilities are estimated, to the file of their kind: symmetric or row."""
         csv_tables.write_scores(self.file(_SCORE_FILES[kind]), scores)
 
     def read_scores(self, kind: ScoreKind) -> Scores:
-        """Read the scores of one kind from which abilities are estimated; each score of an agent on an item has the weight 1."""
+        """Read the scores of one kind; each score of an agent on an item has the weight 1."""
         self.check_information()
         return csv_tables.read_scores(self.file(_SCORE_FILES[kind]), kind=kind, role="train")
 
@@ -413,7 +413,7 @@ class RunFolder:
         csv_tables.write_curl(self.file("curl.csv"), curves)
 
     def read_curl(self) -> tuple[CurlCurve, ...]:
-        """Read curl.csv: how far scores deviate from the additive model, one curve per link function."""
+        """Read curl.csv, one curve per link function."""
         return csv_tables.read_curl(self.file("curl.csv"))
 
     def write_facts(self, facts: RunFacts) -> None:
@@ -421,7 +421,7 @@ class RunFolder:
         self._write_json("fit.json", facts)
 
     def read_facts(self) -> RunFacts:
-        """Read fit.json: facts about the fit, such as its estimator, its intervals and the selected agents."""
+        """Read fit.json, the facts about the fit."""
         return self._read_json("fit.json", RunFacts)
 
     def write_signature(self, signature: Signature) -> None:
@@ -430,7 +430,7 @@ class RunFolder:
         self._write_json("signature.json", file)
 
     def read_signature(self) -> Signature:
-        """Read the signature of the run, which states everything that its numbers depend on, from signature.json."""
+        """Read the signature of the run from signature.json."""
         return Signature(self._read_json("signature.json", SignatureFile).parts)
 
     def compute_tables_digest(self) -> str:

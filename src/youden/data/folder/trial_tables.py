@@ -356,7 +356,7 @@ def read_verdicts_metadata(path: Path) -> VerdictsMetadata:
 
 
 def _get_ids_by_entity(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """Return the ids of agents and items, with which tables decode columns of ids, by "agents" and "items"."""
+    """Return the ids of a plan by entity, "agents" and "items"."""
     return {"agents": plan.agent_ids, "items": plan.item_ids}
 
 

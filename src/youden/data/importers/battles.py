@@ -40,8 +40,8 @@ _SWAPPED_WINNER = "g2_winner"
 """Column of MT-Bench with the winner if the second model is shown first."""
 
 _WINNER_FLAGS: Mapping[str, str] = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
-"""Column of LMArena with 1 if a battle has a result, and 0 otherwise → the winner that it states."""
-_IS_FLAG_SET: Mapping[str, bool] = {
+"""Column of LMArena, with 1 if the battle has this result and 0 otherwise → the winner."""
+_IS_FLAG_SET = {
     **dict.fromkeys(("1", "1.0", "true"), True),
     **dict.fromkeys(("0", "0.0", "false", ""), False),
 }
@@ -268,7 +268,7 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
 
 
 def _combine_winner_flags(path: Path, rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Add the column `winner` to a file that states each result in a column of its own (`_WINNER_FLAGS`).
+    """Add the column `winner` to a file with one column per result (`_WINNER_FLAGS`).
 
     A battle with 0 in all of these columns has no winner. Other files are returned unchanged.
 
@@ -292,7 +292,7 @@ def _combine_winner_flags(path: Path, rows: pd.DataFrame, columns: Mapping[str, 
     winner = pd.Series("", index=rows.index, dtype=object)
     for name in names:
         words = _read_text(rows[name])
-        is_set = words.str.casefold().map(dict(_IS_FLAG_SET))
+        is_set = words.str.casefold().map(_IS_FLAG_SET)
         if is_set.isna().any():
             value = words[is_set.isna()].iloc[0]
             problem = f"a value of `{name}` is unknown: got {value[:60]!r}. Use 1 and 0."
@@ -341,7 +341,7 @@ def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], 
 
 
 def _describe_possible_items(rows: pd.DataFrame) -> list[str]:
-    """Describe the columns that may identify items, by their names, and in which a value occurs several times."""
+    """Describe the columns that may identify items: those with a name of items or prompts, and with repeated values."""
     possible = [name for name in map(str, rows) if infer_role(name) in ("item", "prompt")]
     repeated = [name for name in possible if name in rows and _read_text(rows[name]).duplicated().any()]
     return [f"the column {name} may identify the items; if it does, set --column item={name}" for name in repeated]
@@ -374,7 +374,7 @@ def _check_filled(path: Path, texts: pd.Series[str], role: str, column: str) -> 
 
 
 def _read_rows(path: Path) -> pd.DataFrame:
-    """Read all rows of a file, whose format its suffix states.
+    """Read all rows of a file; its suffix states the format.
 
     Raises: ImportFormatError [import-format] if it cannot be read; see `read_rows` for the errors of CSV files.
     """
@@ -414,8 +414,8 @@ def _parse_json(text: str) -> Any:
 def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.Series[float]:
     """Convert winners to preferences for model_a, from 0 to 1; NaN for an empty cell.
 
-    A winner is the name of a model or a word such as "tie". It may also be a number, which is then the preference, if all
-    winners are numbers. The exception is a file in which models have numbers as names, and each winner is one of the names.
+    A winner is the name of a model, a word such as "tie", or a number. Numbers are the preferences if all winners are numbers,
+    and at least one of them is not the name of a model.
 
     notes : receives a note on the meaning of 0 and 1, if all winners are one of these numbers
 

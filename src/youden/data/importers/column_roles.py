@@ -62,7 +62,7 @@ class Roles:
     unused: tuple[str, ...]
 
     def with_role(self, role: str, *columns: str) -> Roles:
-        """Return roles in which columns, which may be unused so far, together have a role."""
+        """Return roles in which columns together have a role; the columns are no longer unused."""
         unused = tuple(name for name in self.unused if name not in columns)
         return replace(self, columns={**self.columns, role: join_names(columns)}, unused=unused)
 
@@ -377,11 +377,14 @@ class _RoleSearch(WideTableSearch):
     def check_single_text_column(self, roles: Roles, unshared_prose: Sequence[str]) -> None:
         """Raise UnclearColumnsError if another column may hold the responses instead of the chosen column.
 
-        The columns to check are those of prose whose names suggest no role. If the name of the chosen column is unusual, they
-        are also the other columns of prose with a name such as "output" that differ from the chosen column. Such a column may
-        hold the responses if it has no role, does not come from a nested value, is not named like a part of a response, such as
-        its reasoning, and if its texts seldom recur. Agents share questions but not responses. Nothing is checked if the user
-        named the column of texts, or if the table has several files.
+        Columns of prose are checked if their names suggest no role. If the name of the chosen column is unusual, columns of
+        prose with a name such as "output" and other texts are checked, too. A column may hold the responses if it has no role,
+        and all of these conditions hold:
+
+        - It does not come from a nested value, and is not named like a part of a response, such as its reasoning.
+        - Its texts seldom recur, and no two agents share a text: agents share questions, but not responses.
+
+        Nothing is checked if the user named the column of texts, or if the table has several files.
 
         roles : all roles; the chosen column has the role "text"
         unshared_prose : columns of prose without a role in which no two agents have the same text

@@ -283,7 +283,7 @@ class ColumnCandidates:
     AGENT_NAMES: ClassVar = frozenset({"agent", "model"})
     """Names of columns that may hold agents even if their values do not recur."""
     MIN_WORDS: ClassVar = 4
-    """A column with repeated values holds texts, not categories, if they have at least this mean number of words."""
+    """Minimum mean number of words of a column with repeated values that holds texts instead of categories."""
     ROW_PER_AGENT: ClassVar = (
         "each row seems to hold all responses of one agent; transpose the table, so that each agent has a column"
     )

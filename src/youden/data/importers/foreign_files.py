@@ -361,9 +361,8 @@ def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
     """
     split_paths = [path.resolve().parts for path in paths]
     n_shared = 0
-    max_shared = (
-        min(map(len, split_paths), default=0) - 2 if len(set(split_paths)) > 1 else 0
-    )  # the first two parts stay
+    has_different_paths = len(set(split_paths)) > 1
+    max_shared = min(map(len, split_paths)) - 2 if has_different_paths else 0  # the first two parts stay
     while n_shared < max_shared and len({parts[-n_shared - 1] for parts in split_paths}) == 1:
         n_shared += 1
     trimmed_paths = [parts[: len(parts) - n_shared] for parts in split_paths]

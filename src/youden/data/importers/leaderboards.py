@@ -107,7 +107,7 @@ def _name_agents_of_files(generators_by_file: Mapping[Path, set[str | None]]) ->
     """Name the agent of each file that contains the outputs of one agent only.
 
     The names depend on the folders of the files. If two files share a folder, the agents are named after the generators
-    (`_name_agents_by_generator`). If each file has a folder of its own, the agents are named after the folders. In this
+    (`_name_agents_by_generator`). If all folders are different, the agents are named after the folders. In this
     case, two kinds of files contain the outputs of one agent:
 
     - A file whose folder is in a folder `results`, as in the leaderboard.

@@ -23,8 +23,8 @@ def check_output_folder(out: Path, *, run_files: Sequence[str] = RUN_FILES, last
     run_files : sequence of str
         Names of the files of a run. A folder that contains one of them is refused.
     last_file : str
-        Name of the file that an import writes last. A folder that contains it may be overwritten, because an import wrote
-        it. A folder without it may contain only the files of agents and items, which a stopped import has left.
+        Name of the file that an import writes last. A folder with this file may be overwritten, because an import wrote the
+        folder. Another folder may contain only the files of agents and items, which a stopped import has left.
 
     Raises
     ------

@@ -143,9 +143,9 @@ class PoolBuilder:
     ) -> None:
         """Add one response, or a list of responses, which are repeats.
 
-        A text of spaces becomes an empty text. A response that cannot be used is counted by its reason. It counts as left out
-        if there is nothing to import: if the text is None, equal to an earlier response that it repeats, or an empty text
-        without a `repeat` next to another response of the agent to the item. It counts as dropped in the other cases:
+        A text of spaces becomes an empty text. A response that cannot be used is counted by its reason. The response counts as
+        left out if the text is None or equal to the earlier response with which it is compared, or if the text is empty, has no
+        `repeat`, and the agent has another response to the item. The response counts as dropped in the other cases:
 
         - The text is not a string.
         - The id of the agent or of the item is missing, has another type than `str` or `int`, or is not a valid name.
@@ -343,9 +343,8 @@ class PoolBuilder:
     def _resolve_spelling_variants(self, kind: Literal["agent", "item"], ids: dict[str, str | None]) -> Iterator[str]:
         """Merge the ids of agents, or of items, that differ only by spaces or case, or check that they are different.
 
-        Ids of agents are different if two of them have a response to the same item, and ids of items if an agent responded to
-        two of them. If ids are merged, the first of several spellings replaces the others in `_responses`, and the others are
-        removed from `ids`.
+        Ids of agents are different if two of the agents responded to the same item. Ids of items are different if an agent
+        responded to two of the items. If ids are merged, the first spelling replaces all others in `_responses` and in `ids`.
 
         kind : whether the ids are those of agents or of items
         ids : `_groups` or `_item_prompts`, whose keys are all ids of this kind; changed in place

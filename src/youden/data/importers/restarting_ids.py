@@ -168,8 +168,8 @@ class _Responses:
     def are_identified(self, *, number_repeats: bool) -> bool:
         """Return whether ids identify items: rows of an agent with the same id have one prompt, or else one response.
 
-        number_repeats : whether responses with different values of `repeats` are repeats; otherwise these values differ
-            between items with different prompts
+        number_repeats : whether `repeats` distinguishes the repeats of an item; if not, prompts alone decide in a table that
+            has prompts
         """
         if self.has_prompts:
             rows = [row for row in zip(self.agents, self.ids, self.prompts, strict=True) if row[-1] is not None]

@@ -277,7 +277,7 @@ def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Jso
 
 
 def _find_repeated_labels(names: Sequence[Json], labels: Sequence[Json]) -> tuple[Json, ...]:
-    """Return the labels that at least two names have below them, in the same order; an empty tuple if there are none.
+    """Return the labels, in their order, that are equal below two names; an empty tuple if there are none.
 
     names : name of each column; several columns may have one name
     labels : cell below the name of each column
@@ -322,8 +322,8 @@ def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note)
         cells_above = [cell for _, above in remaining[-1:] for cell in above if cell is not None]
         if len(cells_above) == 1:
             problem = (
-                f"the header is repeated below the title {cells_above[0]!r}. Write the titles into a column of their own, and "
-                "remove the other headers."
+                f"the header is repeated below the title {cells_above[0]!r}. Write the titles into a new column, and remove the "
+                "repeated headers."
             )
             raise import_error(location, problem, slug="import-csv")
         repeated_locations.append(location)
@@ -403,9 +403,9 @@ def _remove_totals(lines: Records, note: Note) -> Records:
 
 
 def _is_total(record: Sequence[Json], records_above: Sequence[Sequence[Json]]) -> bool:
-    """Return whether a line is one of totals: it has a single text, a label such as "Total" or "Average length".
+    """Return whether a line contains totals: its only text is a label such as "Total" or "Average length".
 
-    Its other cells are numbers, and at least two of the numbers are in columns that hold texts above them.
+    All other cells are numbers or empty, and at least two numbers are in columns of texts.
     """
     texts = _list_texts(record)
     if len(texts) != 1 or not _TOTAL.match(texts[0]):

@@ -114,8 +114,8 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
     - In files with a format in `_PLAIN`, and in saved folders, the columns are known in three cases: the user named a path to
       the elements of a list, such as `choices[].text`; the user named the columns, or they have the names of roles, such as
       "text" and "item"; or they are the columns of a known public data set. If the user named the folder or the file of the
-      rows, or a combined column such as `subject+id`, the columns are not known, because their values must be computed. They
-      are not known either if there is a single file, and one of its further columns may name the agents.
+      rows, or a combined column such as `subject+id`, the columns are not known, because their values must be computed. In a
+      single file, the columns are not known either if one of the further columns may name the agents.
     - In other files, such as spreadsheets, the columns are known only if the user named a path to the elements of a list.
 
     files : files of the tables; only the first row of the first file is examined
@@ -394,7 +394,7 @@ class _TableImporter:
         roles = with_prompts(roles, rows, self.others)
         for column in roles.columns.values():
             for row in rows:
-                # a row without a value stays without the column: it is no response, whereas an empty text is one
+                # a row without a value stays without the column: it has no response, whereas an empty text is a response
                 value = None if column in row else get_value(row, column)
                 if value is not None:
                     row[column] = value
@@ -442,7 +442,7 @@ def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
             names_in_row = [name for name in names_of_texts if name in row]
             if names_in_row and row.get(column) is None:
                 problem = f"the responses are texts in {column!r} or in {names_in_row[0]!r}."
-                remedy = "Write all of them into one of the two."
+                remedy = "Write all responses into one of the two columns."
                 raise import_error(location, f"{problem} {remedy}", slug="import-columns")
 
 

@@ -69,7 +69,7 @@ class WideTableSearch(ColumnCandidates):
         question : column of questions; None if the table has no such column
         has_prose : whether the responses are prose
 
-        Raises: UnclearColumnsError if a column is doubtful. It proposes the other columns of agents as the responses.
+        Raises: UnclearColumnsError if a column is doubtful. The error proposes the other columns of agents as the responses.
         """
         doubtful = self.list_doubtful_columns(agent_columns, has_question=question is not None)
         certain_columns = [name for name in agent_columns if name not in doubtful]
@@ -137,8 +137,8 @@ class WideTableSearch(ColumnCandidates):
         The result is True if the column has a name such as "variant" and different texts in nearly all rows, as if each row were
         an agent. Otherwise, it is False if the column holds addresses or UUIDs, or has another meaning (`has_other_meaning`).
 
-        A column of texts may hold responses in three cases: it is between two columns of agents, its values seldom recur and have
-        no digits, or more than a fifth of its values are prose. A column of numbers may hold responses if it is between two
+        A column of texts may hold responses in three cases: it is between two columns of agents; its values seldom recur and have
+        no digits; or more than a fifth of its values are prose. A column of numbers may hold responses if it is between two
         columns of agents, and no other column has its name.
 
         name : column to be tested

@@ -137,7 +137,7 @@ def read_parquet(path: Path, empty: EmptyRule = "failure") -> Pool:
         table = _open_table(source, file)
         for batch in _read_batches(source, table):
             columns = _get_pool_columns(batch)
-            # rows that need a check of their own are added one by one, which is slower
+            # rows that are not simple are added one by one, which is slower
             is_added = rows.add_simple_rows(columns, first_row=first_row)
             if not is_added:
                 rows.add_one_by_one(columns, first_row=first_row)
@@ -319,7 +319,7 @@ def _melt_agents(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
     responses = frame.drop(columns=item_columns)
     _check_no_empty_columns(source, responses)
     is_response = responses.notna() & responses.map(_is_not_blank)
-    has_response = is_response.any(axis=1)  # an item without any response is no failure of an agent
+    has_response = is_response.any(axis=1)  # an item without any response is not a failure of an agent
     return frame[has_response].melt(id_vars=item_columns, var_name="agent", value_name="text")
 
 
