@@ -20,6 +20,7 @@ from commands import Ended, Youden, write_config, write_pool_table
 from youden import cli, make_plan, read_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ranking_columns
+from youden.pipeline.next_step import _forecast_needed_data
 from youden.types import Scores
 from youden.types.results import Signature
 
@@ -174,6 +175,20 @@ def test_the_next_step_is_a_command_that_extends_the_run(youden: Youden, tmp_pat
     assert match, ended.err
     grown = youden(*shlex.split(match[2]))
     assert grown.code == 0, grown.err
+
+
+def test_the_next_step_of_a_small_pool_counts_each_trial_for_both_agents(youden: Youden, tmp_path: Path) -> None:
+    write_pool_table(tmp_path / "mine.csv", n_agents=4, n_items=120)
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", calls="10/agent")
+    ended = youden("run", "mine.yaml")
+    match = re.search(r"next: about ([\d,]+) more calls would separate (a\d) and (a\d): `.*`; report", ended.err)
+    assert match, ended.err
+
+    folder = RunFolder(tmp_path / "runs/mine")
+    needed = _forecast_needed_data(folder, folder.read_plan(), [match[2], match[3]])
+    assert needed is not None
+    assert needed.unit == "blocks"
+    assert int(match[1].replace(",", "")) == 4 * needed.n_added  # a block of four agents has four trials
 
 
 @pytest.mark.slow

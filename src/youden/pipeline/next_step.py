@@ -108,7 +108,9 @@ def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, us
     # in a large pool, the new trials measure only the two agents (--focus)
     has_focus = plan.n_agents > 2 * len(pair)
     n_measured = len(pair) if has_focus else plan.n_agents
-    n_paired = 2 * n_measured * needed.n_added  # a block has 2 trials of each measured agent
+    # a block has two trials of each measured agent; without focus, each trial measures two agents
+    n_paired_per_block = 2 * len(pair) if has_focus else plan.n_agents
+    n_paired = n_paired_per_block * needed.n_added
     n_calls = count_added_calls(plan, n_paired, n_scored=n_measured)
     command = ["youden", "extend", "calls", str(folder.path), str(n_calls)]
     if has_focus:
