@@ -157,9 +157,8 @@ def test_p_best_and_expected_regret_are_calibrated_for_random_agents(size: float
     assert expected == pytest.approx(lost, rel=0.4)
 
 
-@pytest.mark.parametrize(
-    ("level", "most"), [pytest.param(2, 0.66, marks=pytest.mark.slow), pytest.param(10, 0.3, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("level", "most"), [(2, 0.66), (10, 0.3)])
 def test_p_best_among_equal_agents_is_more_accurate_than_with_a_normal_prior(level: int, most: float) -> None:
     """A normal prior gives .74 for two equal agents and .43 for ten."""
     remainder = np.where(np.arange(30) < level, 0.0, -0.1)

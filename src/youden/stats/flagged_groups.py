@@ -103,7 +103,7 @@ def flag_groups(totals: PairTotals, *, prior_flags: Bools | None = None) -> Flag
     below the agreement within the group.
 
     A group of g of the K agents is flagged if two conditions hold. First, the corrected agreement of each member with the others
-    reaches the bar c(g), and is not much lower than the agreement of the others with each other. Second, if the group agreed
+    reaches the bar c(g), and is not much lower than the agreement among the other members. Second, if the group agreed
     exactly as much as the bar, a sum of answers at least as large as the observed one would have a probability below .0005·C(K,
     2)/C(K, g), by the binomial distribution with the mean answer Σn(e + c(g)(1 − e))/Σn.
 

@@ -223,7 +223,7 @@ def uniform_weights(n_agents: int) -> PartnerWeights:
 def group_balanced_weights(group: Ids) -> PartnerWeights:
     """Make weights with which all members of a group together count as one partner in the abilities of other agents.
 
-    The partners of an agent are the agents with which it is compared. Partners of its own group have no weight.
+    The partners of an agent are the agents with which it is compared. Partners of the same group have no weight.
 
     Parameters
     ----------

@@ -211,7 +211,7 @@ def compare(
     match : {"id", "number"}, default "id"
         Match items by id, or by the last number in the id.
     target : {"items-like-these", "these-items"}, optional
-        Population for which the intervals hold: more items like those of the runs, or their items alone. Default:
+        Population for which the intervals hold: more items like those of the runs, or exactly those. Default:
         "these-items" if all runs have this target, otherwise "items-like-these".
     families : mapping of str to str, optional
         Agent family that each judge belongs to. The keys are the names of the run folders, with " (1)", " (2)" and so on

@@ -15,7 +15,7 @@ MAX_NAMED = 6
 def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
     """Describe the differences between two judges in sentences.
 
-    The sentences state how well the rankings agree, which agents have a shift, and whether a judge prefers agents of its own
+    The sentences state how well the rankings agree, which agents have a shift, and whether a judge prefers agents of its
     model family. The shift of an agent is its yes rate by the second judge minus the yes rate that is predicted from the first
     judge's answers.
 

@@ -331,7 +331,7 @@ def _compute_curve_range(
 ) -> tuple[float, float]:
     """Compute the lowest and the highest shift of a family that errors of the prediction curve may cause.
 
-    The curve predicts the yes rate of each agent by the second judge from its ability under the first judge. It has two errors:
+    The curve predicts yes rates by the second judge from abilities under the first judge. It may have two errors:
 
     - Its shape may be wrong. The predicted difference between the family and the other agents may therefore be too large or too
       small by the fraction `relative_error`.

@@ -214,7 +214,7 @@ class AlignedRuns:
         match : {"id", "number"}, default "id"
             Match items by id, or by the last number in it (`example-7` is `task-007`).
         target : {"items-like-these", "these-items"}, optional
-            Population for which the intervals hold: more items like those of the runs, or their items alone. Default: the
+            Population for which the intervals hold: more items like those of the runs, or exactly those. Default: the
             target of the runs if it is the same for all, otherwise "items-like-these".
         families : mapping of str to str, optional
             Model family of each judge, by the name of the judge. It replaces the family that the run records.

@@ -286,8 +286,7 @@ def _observe_regime(
 ) -> _Observation:
     """Simulate what a regime (a design with its options) observes, with the recorded answers of a dense run.
 
-    Some designs choose cells (combinations of an agent and an item), and the scores of these cells are observed. Other designs
-    choose single trials.
+    Some designs choose cells, and the scores of these cells are observed. Other designs choose single trials.
 
     recorded : answers of a dense run, from which the scores of a plan of trials are computed
     fold : holdout that all regimes share at this seed, with the scores of all training cells
@@ -317,7 +316,7 @@ def _observe_regime(
 def _observe_plan(plan: Plan, recorded: RecordedAnswers, kind: ScoreKind) -> _Observation:
     """Compute the training scores that the trials of a plan give, and what these trials cost.
 
-    The trials are answered from recorded answers of a dense run, without calls. A cell is a combination of an agent and an item.
+    The trials are answered from recorded answers of a dense run, without calls.
 
     plan : plan of the trials, with its holdout
     recorded : answers of the dense run
@@ -342,8 +341,8 @@ def _observe_plan(plan: Plan, recorded: RecordedAnswers, kind: ScoreKind) -> _Ob
 def _observe_cells(fold: Fold, chosen: Bools) -> _Observation:
     """Return the training scores of the chosen cells, and the cost of observing them.
 
-    A cell is a combination of an agent and an item. To observe a cell, the agent is compared with all other agents on the item.
-    By the holdout rule "strict", other agents whose cell on the item is held out are left out of these comparisons.
+    To observe a cell, the agent is compared with all other agents on the item. By the holdout rule "strict", agents whose cell on
+    the item is held out are left out of these comparisons.
 
     fold : holdout, with the scores of all training cells
     chosen : bool array (n_agents, n_items), the training cells to score
@@ -399,8 +398,8 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
 def _describe_main_regime(sparse: SparsityRow, dense: SparsityRow) -> Iterator[str]:
     """Yield two sentences on a sparse design: how well it predicts held-out scores, and how many calls it saves.
 
-    A cell is a combination of an agent and an item. The dense fit uses the scores of all cells that are not held out (the
-    training cells), and the sparse design only observes some of them.
+    The dense fit uses the scores of all cells that are not held out (the training cells), and the sparse design only observes
+    some of them.
 
     sparse : measures of the sparse design; all are None if it cannot be planned
     dense : measures of the dense fit

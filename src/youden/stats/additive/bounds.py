@@ -383,9 +383,8 @@ def _compute_largest_violation(equations: Equations, on_bounds: OnBound, point: 
 def _compute_largest_gradient_violation(on_bounds: OnBound, gradient: Effects) -> float:
     """Compute by how much a gradient violates the optimality conditions of a fit with bounds, at least 0.
 
-    At the optimum, three conditions hold. The gradient of a free effect is 0. The gradient of an effect on a bound has the
-    sign for which the objective does not fall if the effect moves away from the bound into the allowed range. The gradients
-    on each bound sum to 0.
+    At the optimum, three conditions hold. The gradient of a free effect is 0. The objective does not fall if an effect on a
+    bound moves into the allowed range. The gradients on each bound sum to 0.
 
     on_bounds : effects that are on the upper and on the lower bound
     gradient : half the gradient of the objective by the row and column effects
@@ -411,8 +410,8 @@ def _compute_largest_gradient_violation(on_bounds: OnBound, gradient: Effects) -
 def fit_censored(cells: Cells, equations: Equations) -> Fit:
     """Fit effects to censored scores, without a penalty for predictions above a score of 1 or below a score of −1.
 
-    Each round is a Newton step. Its target is the plain least-squares fit that leaves out some saturated cells (score ±1): those
-    whose scores the present predictions exceed. The step stops where the objective is smallest.
+    Each round is a Newton step. Its target is the plain least-squares fit without the saturated cells (score ±1) whose scores
+    are exceeded by the current predictions. The step stops where the objective is smallest.
 
     Parameters
     ----------

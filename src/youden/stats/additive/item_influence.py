@@ -2,7 +2,7 @@
 
 A cell is one agent on one item. Items are the independent draws: the residuals of all cells of an item are summed
 before they are squared, so that cells of one item may be correlated. The difficulty of an item is a fitted parameter,
-and no error. Agents are linked if they have cells on a common item, directly or through other agents.
+not an error. Agents are linked if they have cells on a common item, directly or through other agents.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
 def _fit_under_constraint(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
     """Fit the effects of agents and items under a constraint on the predictions: see `solve_cells`.
 
-    A censored fit treats a score of ±1 as a bound. If there is no such score, it is the same as a fit without a constraint.
+    A censored fit treats a score of ±1 as a bound. If no score is ±1, a fit without a constraint gives the same result.
     """
     if constraint == "box":
         return fit_box(equations)

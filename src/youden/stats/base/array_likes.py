@@ -28,7 +28,7 @@ def takes_array_likes(function: F) -> F:
     -------
     callable
         Function that raises StatisticsError [array-index] if pandas objects of the same length have different indexes,
-        because their values would then be matched by position in place of the index.
+        because their values are matched by position.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def _check_indexes(arguments: Sequence[Any]) -> None:
         if not first.index.equals(later.index):
             raise StatisticsError(
                 f"Arguments from pandas must have the same index: got {list(first.index[:3])} … and {list(later.index[:3])} …. "
-                "Align them, such as by `b.loc[a.index]`, or pass arrays (`to_numpy()`) in the same order.",
+                "Align them, for example by `b.loc[a.index]`, or pass arrays (`to_numpy()`) in the same order.",
                 slug="array-index",
             )
 

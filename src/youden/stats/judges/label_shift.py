@@ -126,7 +126,12 @@ def label_shift(
     intercept = F @ score / sd
     slope = F @ (information @ f) / sd
     observed_slope = observed_information / observed_sd
-    thresholds = _compute_thresholds(intercept, slope, observed_slope, estimate)
+
+    # A threshold is the value c at which both statistics are equal. A permutation has none if its slope is not smaller.
+    slope_difference = observed_slope - slope
+    has_threshold = slope_difference > 1e-9
+    intercept_difference = observed_slope * estimate - intercept[has_threshold]
+    thresholds = np.sort(intercept_difference / slope_difference[has_threshold])
 
     # the observed label, and permutations without a threshold, are as extreme for every c
     n_observed = 0 if is_exact else 1  # all permutations include the observed label
@@ -135,22 +140,6 @@ def label_shift(
         thresholds, n_permutations=n_all, n_always_extreme=n_all - len(thresholds), level=level
     )
     return LabelShift(estimate, low, high, p_value, n_all, level)
-
-
-def _compute_thresholds(intercept: Floats, slope: Floats, observed_slope: float, estimate: float) -> Floats:
-    """Compute the effects c at which permutations of a label have the same test statistic as the observed label.
-
-    The statistic of a permutation is intercept − c·slope, and that of the observed label is (estimate − c)·observed_slope. A
-    permutation whose slope is not smaller than the observed one has no threshold: it counts as extreme for every c.
-
-    intercept, slope : float arrays (n_permutations,)
-
-    Returns the thresholds, float array (n_thresholds,), ascending.
-    """
-    slope_difference = observed_slope - slope
-    has_threshold = slope_difference > 1e-9
-    intercept_difference = observed_slope * estimate - intercept[has_threshold]
-    return np.sort(intercept_difference / slope_difference[has_threshold])
 
 
 def _check_labels(score: Floats, information: Floats, has_label: Bools) -> None:

@@ -320,7 +320,7 @@ class RegressionPosterior:
         p_slope_below = np.sum([grid.p_slope_below(slopes) for grid in sloped_grids], axis=0)
         p_negative = sum(float(grid.p_slope_below(0.0)) for grid in sloped_grids)
 
-        # The slope 0 has a probability of its own, from the regressions without a slope. The distribution function of all
+        # The slope 0 has the probability p_zero, from the regressions without a slope. The distribution function of all
         # regressions therefore jumps at 0, from p_negative to p_negative + p_zero.
         p_zero = self.p_zero_slope
         if p <= p_negative:

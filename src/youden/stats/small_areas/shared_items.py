@@ -150,8 +150,8 @@ class LabelResiduals:
         usual_covariance = min(_USUAL_COVARIANCE, _MAX_SHARE * relative_variance)
         estimated_covariance = self._sum_products(self.value) / self._sum_products(self.sd)
 
-        # weighted mean of both; one item is subtracted from the total weight, because the qualities, from which the residuals
-        # are measured, were estimated from the same labels
+        # Weighted mean of both. One item is subtracted from the total weight, because residuals are differences from qualities
+        # that were estimated from the same labels.
         n_labels = len(self.value)
         n_effective_items = n_labels**2 / float((self.n_by_item**2).sum())
         weighted_sum = n_effective_items * estimated_covariance + _PRIOR_ITEMS * usual_covariance

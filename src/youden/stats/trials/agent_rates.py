@@ -298,7 +298,7 @@ class IndependentTotals:
     def _append_cell_sums(self, cell: Positions, answer: Floats) -> None:
         """Sum answers by cell, and append the sums to `_cell_chunks`.
 
-        A cell is one agent on one item. If there are many chunks, they are summed into one.
+        If there are many chunks, they are summed into one.
 
         cell : int64 array (n_answers,), agent · n_items + item of each answer
         answer : float array (n_answers,)
@@ -310,7 +310,7 @@ class IndependentTotals:
             self._cell_chunks = [self._sum_by_cell()]
 
     def _sum_by_cell(self) -> tuple[Positions, Floats, Floats]:
-        """Sum all chunks by cell (an agent on an item).
+        """Sum all chunks by cell.
 
         Returns three arrays (n_cells,): the distinct cells as codes agent · n_items + item, ascending, and the number and
         the sum of their answers.

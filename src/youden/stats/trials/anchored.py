@@ -106,8 +106,8 @@ class AnchorScale:
         Parameters
         ----------
         chunks : callable
-            Function that iterates over the answers in chunks, each time it is called. In a complete block, a set of trials on one
-            item, each anchor appears once first and once second.
+            Function that iterates over the answers in chunks, each time it is called. A complete block is a set of trials on
+            one item in which each anchor appears once first and once second.
         ability, std_error : float array (n_anchors,)
             Abilities and their standard errors.
         n_items : int
@@ -187,8 +187,8 @@ class AnchorScale:
     def _estimate_shared_variances(self, chunks: ChunkSource) -> tuple[float, float]:
         """Estimate two covariances of answers that share agents: the cell variance and the pair variance.
 
-        The cell variance is the covariance of two answers about one agent in one block, a set of trials on one item in which each
-        anchor appears once first and once second. The pair variance is the covariance of two answers about the same two agents.
+        The cell variance is the covariance of two answers about one agent in one block. The pair variance is the
+        covariance of two answers about the same two agents.
 
         chunks : function that yields the anchors' answers in chunks of items at each call
 
@@ -225,7 +225,7 @@ def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) 
 
     An anchor has at most two trials in a block. With a single trial in a block, it has no product there.
 
-    chunk : trials between anchors; `effect_group` is the block of each trial, a set of trials on one item
+    chunk : trials between anchors; `effect_group` is the block of each trial
     residual : float array (n_trials,), residual of each trial
     n_anchors : number of anchors
 
@@ -490,8 +490,8 @@ def _estimate_variance_of_mean(sums: _BlockAndItemSums, n_trials: Floats, *, pri
 def _compute_trial_fpc(sums: _BlockAndItemSums, n_trials: Floats, scale: AnchorScale) -> Floats:
     """Compute the finite population correction: the factor, from 0 to 1, of each agent's variance for exactly these items.
 
-    An agent can have 2·J·K trials, on J items with K anchors in both orders. Each trial that is judged reduces the variance. The
-    part of the variance that the two answers in a block share is reduced only by further items.
+    An agent can have 2·J·K trials, on J items with K anchors in both orders. Each trial that is judged reduces the variance.
+    Only further items reduce the part of the variance that the two answers in a block share.
 
     n_trials : float array (n_agents,), number of anchor trials of each agent
     """

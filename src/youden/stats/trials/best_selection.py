@@ -254,9 +254,9 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 def _compute_dunnett_critical_values(std_error: Floats, df: Floats, level: float) -> Floats:
     """Compute critical values of Dunnett's test, which compares one agent, the control, with all others.
 
-    The test is made with each agent as the control. It assumes that standard errors are known. Because they are estimated, its
-    normal quantile is replaced by the quantile of Student's t with the same tail probability and the degrees of freedom of the
-    agent that is compared with the control.
+    The test is made with each agent as the control. It assumes known standard errors. Here, standard errors are estimated, so the
+    normal quantile of the test is replaced by the quantile of Student's t with the same tail probability and the degrees of
+    freedom of the agent that is compared with the control.
 
     std_error, df : float arrays (n_agents,), standard errors and degrees of freedom
     level : confidence level of all comparisons with one control

@@ -98,7 +98,7 @@ class YesCounts:
         Returns
         -------
         tuple of Alarm
-            Alarms of single agents, and then of pairs in which neither agent has an alarm of its own.
+            Alarms of single agents, and then of pairs in which neither agent has an alarm.
 
         Raises
         ------

@@ -323,7 +323,7 @@ def _find_linked_sets(first: Ids | Positions, second: Ids | Positions, n_agents:
 
 
 def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> Floats:
-    """Measure the abilities that a pseudo-inverse P yields from the mean ability of all linked agents.
+    """Change a pseudo-inverse P so that its abilities are relative to the mean ability of all linked agents.
 
     Row i of P, multiplied by a vector of answer sums, is the ability of agent i. The mean row of all agents in the same set of
     linked agents is subtracted from it. The mean is weighted by numbers of trials, so that agents with few trials hardly

@@ -311,9 +311,6 @@ def _sum_influence(
     influence, agent : arrays (n_trials,), influence and agent of each trial
     items : int arrays (n_trials,), items of both responses of a trial; the second one is −1 for a paired trial
     shape : numbers of agents and of items
-
-    Returns the sums over all trials and over the paired ones, by agent and item, and the sums over independent trials by agent
-    and pair of items.
     """
     item, other_item = items
     n_agents, n_items = shape
