@@ -147,7 +147,7 @@ def iter_unpacked(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.
 def _split_into_chunks(row_sizes: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
     """Divide the rows of a table into consecutive chunks whose decompressed size is about `CHUNK_BYTES`.
 
-    The rows of a chunk are decompressed together. A row that is larger than `CHUNK_BYTES` is a chunk of its own.
+    The rows of a chunk are decompressed together. A row that is larger than `CHUNK_BYTES` forms a separate chunk.
 
     row_sizes : int64 array (n_rows,), number of bytes of each row after decompression
 

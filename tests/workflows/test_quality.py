@@ -161,8 +161,8 @@ def test_fractions_on_a_scale_of_percentages_are_refused(run: RunFolder) -> None
     labels = pd.DataFrame({"agent": ["a0", "a1", "a2"], "item": "i1", "label": [0.8, 0.5, 1]})
     with pytest.raises(ConfigError, match=r"All labels are fractions .* 0\.5 to 1\. .*\[quality-scale\]"):
         read_answers(run, labels, scale=(0, 100))
-    for few_points in (labels.replace(0.8, 80), labels.replace({0.8: 0, 0.5: 1})):
-        assert len(read_answers(run, few_points, scale=(0, 100)).value) == 3
+    for other_labels in (labels.replace(0.8, 80), labels.replace({0.8: 0, 0.5: 1})):
+        assert len(read_answers(run, other_labels, scale=(0, 100)).value) == 3
 
 
 def test_contenders_share_items_and_all_items_are_spread(run: RunFolder, tmp_path: Path) -> None:

@@ -274,7 +274,7 @@ def _read_judged_run(folder: RunFolder) -> _JudgedRun:
     judge = load_judge_of_run(config)
     if judge.backend == REPLAY:
         with open_store_of_folder(config.store_location) as store:
-            # the config of the replay need not name the judge if the store has answers of only one
+            # the config of the replay need not name the judge if the store has answers of only one judge
             judge = judge.replay_of or load_only_judge(store)
 
     members_of_jury = judge.judges

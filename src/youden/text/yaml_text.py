@@ -296,7 +296,7 @@ class _Loader(yaml.SafeLoader):
         """Convert a number in a YAML text to an int or a float.
 
         YAML 1.1 reads a number with a leading zero as octal and a number with a colon as sexagesimal: `0100` is 64, and `1:30` is
-        90. Few people know this, so that both are refused: they raise yaml.MarkedYAMLError.
+        90. Few people know this. Therefore, both raise yaml.MarkedYAMLError.
         """
         if _MISLEADING_NUMBER.fullmatch(node.value):
             problem = (

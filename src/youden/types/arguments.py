@@ -35,12 +35,12 @@ def check_argument(name: str, value: object, expected: type | UnionType, remedy:
 
 
 def is_data_frame(value: object) -> bool:
-    """Return whether a value is a pandas DataFrame. Pandas is not imported, and a table of another package is none."""
+    """Return whether a value is a pandas DataFrame. Pandas is not imported."""
     return hasattr(value, "columns") and hasattr(value, "iloc")
 
 
 def describe_no_frame(value: object) -> str:
-    """Describe a value that is no pandas DataFrame by its type, with the remedy if it is a table of another package.
+    """State the type of a value that is not a pandas DataFrame, and how to convert it if it is a table of another package.
 
     Examples
     --------

@@ -362,7 +362,7 @@ def _check_column(name: str, column: object, *, n_trials: int) -> None:
 
 
 def _range_error(problem: str) -> PlanError:
-    """Make the error for answers that are no numbers from 0 to 1, with what was found instead."""
+    """Make the error for answers that are not numbers from 0 to 1; `problem` states what was found instead."""
     return PlanError(
         f"Answers must be numbers from 0 to 1, or NaN if missing: got {problem}. Rescale the answers, with 1 for yes and 0 for "
         "no.",

@@ -133,7 +133,7 @@ class Extension:
     focus: tuple[int, ...] = ()
     """Positions of the agents to which the calls are restricted; empty for all."""
     top: int | None = None
-    """Number of best agents to search for; None if it is no search."""
+    """Number of best agents to search for; None if it is not a search."""
     max_regret: float | None = None
     """Maximum regret, at which the search ends; None to spend all calls."""
 

@@ -154,8 +154,8 @@ class TrialsOnDisk:
         """
         sort_values = self._read_block(number).values(chosen, by=by)
         if by == "row":
-            # Each row has its own value, its position in the run. Blocks are ranges of positions, so that the number of the
-            # block sorts them as well, and one count per block is enough.
+            # The sort value of a row is its position in the run. Blocks are ranges of positions. Therefore, the number of the
+            # block gives the same order, and one count per block is enough.
             sort_values = np.full(len(sort_values), float(number))
         distinct_values, n_rows = np.unique(sort_values.round(2), return_counts=True)
         block_numbers = np.full(len(distinct_values), number)
@@ -495,9 +495,11 @@ class LiveRun:
         JudgeError
             If the store is damaged.
         """
+        # trials that share a request have the same outcome, so the first one is enough
+        unanswered = [key for key, rows in self._rows_by_key.items() if self._missing_reason[rows[0]] != _ANSWERED]
         try:
             with open_store_of_folder(self._store) as store:
-                outcomes = store.get_outcomes(self._list_unanswered_requests())
+                outcomes = store.get_outcomes(unanswered)
         except ConfigError:
             outcomes = {}  # the store is created with the first request
 
@@ -508,18 +510,6 @@ class LiveRun:
         if self._state is None or has_changed:
             self._state = self._compute_state()
         return self._state
-
-    def _list_unanswered_requests(self) -> list[str]:
-        """List the hashes of the requests without an answer: pending, failed, or with a reply that contains no answer.
-
-        Trials that share a request have the same outcome. Therefore, only the first trial of each request is checked.
-        """
-        unanswered = []
-        for key, rows in self._rows_by_key.items():
-            first_row = rows[0]
-            if self._missing_reason[first_row] != _ANSWERED:
-                unanswered.append(key)
-        return unanswered
 
     def _record_outcome(self, rows: list[int], outcome: Completion | Failure) -> None:
         """Record the outcome of one request for all trials that share the request.

@@ -207,7 +207,7 @@ def _split_independent(plan: Plan, added: Positions, rng: np.random.Generator) -
 
     The kind "independent" is a random sample. The kind "balanced" is selected by the lengths of the texts.
 
-    plan : plan of the run; its probes (trials of unusually similar texts) are left out
+    plan : plan of the run; its probes are left out
     added : int array, rows of independent trials that the calibration added to those of the run
     rng : source of the random order
 

@@ -167,11 +167,11 @@ class Gate:
 
     @property
     def required(self) -> RequiredCalls | None:
-        """Additional calls that decide the comparisons of all agents in `focus`, with their cost; None if it is empty.
+        """Additional calls that decide the comparisons of all agents in `focus`, with their cost; None if `focus` is empty.
 
-        The comparison that needs the most calls sets the number. If the run can be extended, this comparison only counts calls
-        of its own two agents. The number is therefore multiplied by half the number of agents in `focus`. If the run cannot be
-        extended, the number already includes the calls of all agents.
+        The comparison that needs the most calls sets the number. If the run can be extended, this number counts only the calls
+        of two agents. It is therefore multiplied by half the number of agents in `focus`. If the run cannot be extended, the
+        number already includes the calls of all agents.
         """
         requirements = [row.required for row in self._decidable if row.required]
         largest = max(requirements, key=lambda requirement: requirement.calls or 0, default=None)

@@ -124,7 +124,7 @@ def quote_with_suggestions(
     closest = _find_closest_candidates(unknown[:MAX_NAMES_COMPARED], candidates)
 
     def get_sort_key(name: str) -> tuple[bool, float]:
-        """Return a key that is smallest for a name like an unlabelled candidate, and largest for a name like none."""
+        """Return a sort key: names that resemble an unlabelled candidate come first, names that resemble none last."""
         if name not in closest:
             return True, 0.0
         candidate, similarity = closest[name]

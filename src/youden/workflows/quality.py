@@ -302,12 +302,12 @@ def _average_by_answer(
 
 
 def _check_unit_label(unit_label: str | None, scale: tuple[float, float] | None) -> None:
-    """Check that labels such as 95% or yes are only used on the scale from 0 to 1, because they have no meaning on another one.
+    """Check that the scale is from 0 to 1 if there is a label such as 95% or yes, which has no meaning on another scale.
 
-    unit_label : one of these labels and its location, for the error message; None if all labels are numbers
+    unit_label : such a label and its location, for the error message; None if all labels are numbers
     scale : lowest and highest possible label; None for (0, 1)
 
-    Raises ConfigError [quality-scale] if there is such a label and the scale is another one, or if the scale is not two numbers.
+    Raises ConfigError [quality-scale] if the check fails, or if the scale is not two numbers.
     """
     low, high = _parse_scale(scale)
     if unit_label is not None and (low, high) != (0, 1):

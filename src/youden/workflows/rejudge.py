@@ -83,8 +83,8 @@ def plan_rejudge(
     changes : mapping of str to object
         Config keys of the new run: `calls`, a budget; `out`, its folder; `seed`, `store`, `max_cost`, `max_missing`.
         Default of `out`: the folder RUN-by-JUDGE next to `run`. Default of `calls`: `DEFAULT_BUDGET`. If the folder already
-        has a part of the trials of `run` with more calls, the default is the number of these calls. Answers to a smaller part
-        in the folder are reused, even if `run` was extended since.
+        has an earlier plan with more calls, the default is the number of these calls. Stored answers are reused, even if
+        `run` was extended since.
     usual_store : str, optional
         Store to use if neither `changes` nor the new folder names one. Default: the store of the project.
 

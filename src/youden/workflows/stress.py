@@ -400,8 +400,8 @@ def attacks_table(result: Stress) -> Table:
     Returns
     -------
     Table
-        One row per attack that was made. For each ranking method, such as "plain", a column has the rank that the attack
-        reaches, and another one the changes in the ranks of other agents ("others move"). `NOTES` explains all columns.
+        One row per attack that was made. For each ranking method, such as "plain", one column has the rank that the
+        attack reaches. Another column has the changes in the ranks of other agents ("others move"). `NOTES` explains all columns.
     """
     methods = tuple(result.ranks)
     move_headings = tuple(f"others move ({method})" for method in methods)

@@ -123,7 +123,7 @@ def select_ids(entries: Sequence[Agent] | Sequence[Item], positions: Iterable[in
 
 
 def format_names(names: tuple[str, ...], *, limit: int = 5) -> str:
-    """Format up to `limit` names in quotes, and the number of the others.
+    """Format up to `limit` names in quotes, and state how many names are left out.
 
     >>> format_names(("a", "b", "c"), limit=2)
     "'a', 'b' and 1 more"

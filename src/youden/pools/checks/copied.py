@@ -96,7 +96,7 @@ def _make_copying_finding(
     sample : responses and prompts of sampled items
     agents : int array (n_reported,), positions of the agents
     median_shares : float array (n_reported,), median over the responses of each agent. For copying agents: the share of the
-        response's n-grams (sequences of words) that occur in the prompt. For rewording agents: the number of words that the
+        response's n-grams that occur in the prompt. For rewording agents: the number of words that the
         response and the prompt have in common, divided by the number of words in at least one of them.
     are_rewording : True for agents that reword their prompts, False for agents that copy them
     """
@@ -351,7 +351,7 @@ class _NgramTable:
 
     @classmethod
     def from_sample(cls, sample: SampledTexts) -> _NgramTable:
-        """Make the table of the n-grams (sequences of words) that a response contains and its prompt does not contain."""
+        """Make the table of the n-grams that a response contains and its prompt does not contain."""
         # Hash and text of each occurrence of an n-gram. The texts are numbered: first all responses, then the prompts.
         ngram_hashes, text_numbers = sample.hash_ngrams(_NGRAM_SIZE)
         n_responses = len(sample)
@@ -438,7 +438,7 @@ class _NgramTable:
     def _find_contained(self, start: int, end: int) -> Bools:
         """Find which responses to one item contain which other responses.
 
-        A response contains a clearly shorter response if most n-grams (sequences of five words) of the shorter response occur in
+        A response contains a clearly shorter response if most n-grams of the shorter response occur in
         it. If the responses of an agent contain responses of several other agents, the agent has probably joined copies.
 
         start, end : position of the first response to the item, and position after the last one
@@ -501,8 +501,8 @@ def _make_concatenation_finding(agents: tuple[str, ...], max_contained: float) -
     """Return the finding for agents that concatenate responses of other agents.
 
     agents : ids of these agents
-    max_contained : how many complete responses of other agents a response of such an agent contains: the mean over its responses,
-        for the agent with the largest mean
+    max_contained : mean number of complete responses of other agents in a response of an agent; the largest mean among these
+        agents
     """
     return Finding(
         "concatenation",

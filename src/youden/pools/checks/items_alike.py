@@ -74,10 +74,7 @@ def _find_similar_prompts(pool: Pool) -> csr_array[np.float64]:
 def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[np.float64]:
     """Find pairs of different items whose responses use similar words.
 
-    The agents are divided into two halves. The similarity of two items compares the responses of one half to the first item with
-    the responses of the other half to the second item. Two items count as similar if this similarity reaches a minimum, which
-    `_compute_min_similarities` derives from the similarity within each item. In a large pool, only random items and agents are
-    compared, which `rng` draws.
+    `find_similar_items` defines similar responses. In a large pool, only random items and agents are compared, which `rng` draws.
 
     Returns a sparse matrix (n_items, n_items): 1 for a pair of similar items, and 0 otherwise.
     """
@@ -178,7 +175,7 @@ def _find_similar_pairs(
 
     Items i and j are similar if the scalar product of row i of `profiles_a` and row j of `profiles_b` is at least the minimum
     similarity of both items. To save time, two items are compared only if they share one of their rarest words.
-    `_select_rarest_words` selects so many words of each item that no other pair can be similar.
+    `_select_rarest_words` keeps enough words of each item, so that no other pair can be similar.
 
     profiles_a, profiles_b : sparse matrices (n_items, n_distinct_words), with rows of norm 1 or 0
     min_similarity : float array (n_items,)

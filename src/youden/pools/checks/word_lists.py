@@ -107,7 +107,7 @@ def _find_prompt_word_lists(sample: SampledTexts) -> Iterator[Finding]:
 def compute_function_word_shares(sample: SampledTexts) -> Floats:
     """Compute the share of function words among the words of each response, float array (n_texts,).
 
-    Function words, such as 'the' or 'of', are the words that occur in at least a fifth of the agent's own responses. The share is
+    Function words, such as 'the' or 'of', are the words that occur in at least a fifth of the agent's responses. The share is
     NaN for a response with few words, and for all responses of an agent that has few responses or mostly short ones.
     """
     shares = np.full(len(sample), np.nan)

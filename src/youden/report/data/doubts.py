@@ -109,7 +109,7 @@ class GroupLine:
 
 
 def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Sequence[str]) -> list[GroupLine]:
-    """Measure the agreement within each group of agents, and the influence of the group on the ranking of the others.
+    """Measure the agreement within each group of agents, and the influence of the group on the ranking of other agents.
 
     Parameters
     ----------

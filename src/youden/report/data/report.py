@@ -152,7 +152,6 @@ def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> 
         the agents with which the agent is compared. Finally, a sentence for each label that gives the agent another rank
         than its ability does.
     """
-    # warnings on flagged groups and partners have sentences of their own below
     warnings = [*summary.warnings, *checks.warnings]
     other_warnings = [finding for finding in warnings if finding.slug not in _SLUGS_WITH_OWN_SENTENCES]
     messages = [finding.message for finding in other_warnings if agent in finding.agents]

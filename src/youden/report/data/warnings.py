@@ -158,11 +158,7 @@ def merge_by_kind(findings: Sequence[Finding], *, headline: str) -> list[tuple[A
         if is_new:
             findings_of_line.append(finding)
 
-    lines = []
-    for line_key, findings_of_line in findings_by_line.items():
-        subject = line_key[0]
-        lines.append((subject, _make_line(findings_of_line)))
-    return lines
+    return [(subject, _make_line(findings_of_line)) for (subject, _, _), findings_of_line in findings_by_line.items()]
 
 
 def _make_line_key(finding: Finding) -> tuple[About, str, str]:
