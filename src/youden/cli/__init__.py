@@ -195,7 +195,7 @@ def _describe_plugin_error(error: Exception) -> str:
 
 
 def _format_stop_message(number: int) -> str:
-    """Format the message for a command that a signal stopped; for a command that can be resumed, it says how."""
+    """Format the message for a command that a signal stopped; for a command that can be resumed, it states how."""
     message = f"Stopped ({signal.Signals(number).name})."
     if sys.argv[1:2] and sys.argv[1] in RESUMABLE:
         message += f" Received answers are stored. To resume, run: {_format_invocation()}"

@@ -106,7 +106,7 @@ def find_loss_items(item_ids: Sequence[str], score: Floats) -> list[str]:
 
     The name of the item decides (`is_loss`). Three kinds of items are never returned:
 
-    - The items of a table with more than 100 items, because so many items are tasks instead of metrics.
+    - The items of a table with more than 100 items, because these are usually tasks and not metrics.
     - An item whose positive scores are all 1, because it is probably a task that a model passes or fails.
     - An item without positive scores, because the sign of the loss was probably changed.
 
@@ -270,8 +270,8 @@ def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
 
     A unit has an upper bound: 1 for fractions, 10 for grades and 100 for percentages. The units differ if the scores of one
     item are within a bound (`_find_items_within_bound`), and those of another item are too large for it
-    (`_find_items_above_bound`). In a table of more than 100 items, the bounds 1 and 10 are not checked: so many items are
-    tasks with scores of one unit, and not metrics.
+    (`_find_items_above_bound`). In a table of more than 100 items, the bounds 1 and 10 are not checked, because the items
+    are then usually tasks with scores of one unit, and not metrics.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ def split_reasoning(reply: str) -> Answer:
     -------
     Answer
         `text` is the text after the last reasoning block: the whole reply if there is no block, and None if a block is not
-        finished. `reasoned` says whether the reply contains reasoning.
+        finished. `reasoned` states whether the reply contains reasoning.
 
     Examples
     --------

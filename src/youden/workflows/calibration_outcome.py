@@ -200,8 +200,8 @@ def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_ro
 def _count_open_paths(trials: CalibrationTrials, answer: Floats) -> OpenPaths:
     """Count the triples of texts on which the judge contradicts itself: a ~ b and b ~ c, but not a ~ c (an open path).
 
-    a ~ b means that the judge says that a and b have the same source. For each triple, an ordinary paired trial compares a with
-    b. Two additional trials, of the kind "triple", compare a and b with the third text c.
+    a ~ b means that, by the answer of the judge, a and b have the same source. For each triple, an ordinary paired trial
+    compares a with b. Two additional trials, of the kind "triple", compare a and b with the third text c.
 
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     """
@@ -267,7 +267,7 @@ class _Criterion:
     """A criterion for a judge: a measure, and the bound that it must exceed (`is_minimum`) or stay below.
 
     `estimate_at(calls_factor)` returns the measure with the interval that it would have with `calls_factor` times as many calls
-    at the same rates. A factor of 1 stands for the calls that were made.
+    at the same rates. A factor of 1 means the calls that were made.
     """
 
     slug: str

@@ -218,21 +218,10 @@ def describe_addition(pool: Pool, new_pool: Pool, joined: Pool) -> list[str]:
         their kind; how many added responses are empty; and which ids differ so little that they may be misspelt. The list
         is empty if there are no such agents, items, responses or ids.
     """
-    notes = []
-    for noun in ("agent", "item"):
-        ids = [member.id for member in getattr(joined, f"{noun}s")]
-        known_ids = set(ids)
-        left_out = [member.id for member in getattr(new_pool, f"{noun}s") if member.id not in known_ids]
-        if left_out:
-            counted = format_count(len(left_out), noun, "is", "are")
-            notes.append(
-                f"{counted} not in the run and left out: {_format_ids(left_out)}; add {noun}s by a separate extension"
-            )
-
-        similar_names = describe_similar_names(ids)
-        if similar_names != describe_similar_names(member.id for member in getattr(pool, f"{noun}s")):
-            notes.append(f"{noun}s: {similar_names}")
-
+    notes = [
+        *_describe_ids("agent", pool.agents, new_pool.agents, joined.agents),
+        *_describe_ids("item", pool.items, new_pool.items, joined.items),
+    ]
     n_empty = joined.n_empty - pool.n_empty
     if n_empty:
         notes.append(
@@ -240,6 +229,31 @@ def describe_addition(pool: Pool, new_pool: Pool, joined: Pool) -> list[str]:
                 n_empty, "added response", "is empty and counts as a failure", "are empty and count as failures"
             )
         )
+    return notes
+
+
+def _describe_ids(noun: str, members: Sequence[M], new_members: Sequence[M], joined_members: Sequence[M]) -> list[str]:
+    """List notes about the ids of the agents, or of the items, of a pool by which a run was extended.
+
+    noun : "agent" or "item"
+    members, new_members, joined_members : agents or items of the run before the extension, of the added pool, and of the run
+        after the extension
+
+    Returns at most two clauses: which ids are left out, and which ids may be misspelt because of the extension.
+    """
+    notes = []
+    ids = [member.id for member in joined_members]
+    known_ids = set(ids)
+    left_out = [member.id for member in new_members if member.id not in known_ids]
+    if left_out:
+        counted = format_count(len(left_out), noun, "is", "are")
+        notes.append(
+            f"{counted} not in the run and left out: {_format_ids(left_out)}; add {noun}s by a separate extension"
+        )
+
+    similar_names = describe_similar_names(ids)
+    if similar_names != describe_similar_names(member.id for member in members):
+        notes.append(f"{noun}s: {similar_names}")
     return notes
 
 

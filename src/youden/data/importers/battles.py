@@ -80,7 +80,7 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
     -------
     Verdicts
         One answer per battle, with a plan that asks for preferences and has no pool. Without an `order`, model_a counts as shown
-        first. Without an item, each battle is an item of its own. The field `warnings` states these assumptions, and counts the
+        first. Without an item, each battle is a separate item. The field `warnings` states these assumptions, and counts the
         battles without a winner.
 
     Raises

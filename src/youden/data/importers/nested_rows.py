@@ -332,7 +332,7 @@ def _are_records(objects: Mapping[str, dict[str, Json]]) -> bool:
 
     - The name of a value in each object suggests a response.
     - All objects have a key whose name suggests a question, such as "question", and the values of these keys are texts. No
-      value of an object is a list of objects, because that would be a table of its own.
+      value of an object is a list of objects, because that would be a separate table.
 
     objects : objects by their keys in the file, such as the ids of items
     """

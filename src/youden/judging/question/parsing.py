@@ -129,7 +129,7 @@ def compute_label_probabilities(
         The labels that may be answered.
     min_probability : float, default 0.5
         Smallest probability of all labels together. If the labels have less, the answer probably begins with an explanation. The
-        first token of an explanation says nothing about the label that follows.
+        first token of an explanation does not predict the label that follows.
 
     Returns
     -------

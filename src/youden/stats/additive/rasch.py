@@ -210,7 +210,7 @@ class _Cells:
         Returns
         -------
         Solution
-            Abilities and difficulties on the scale of the link. Its `status` says whether the fit converged.
+            Abilities and difficulties on the scale of the link. Its `status` states whether the fit converged.
 
         Raises
         ------

@@ -54,7 +54,7 @@ def auc_measurement_interval(
 ) -> Metric:
     """Compute the AUC with an interval for the errors of the abilities.
 
-    The agents are treated as fixed: the interval says nothing about other agents.
+    The agents are treated as fixed: the interval does not apply to other agents.
 
     Parameters
     ----------
