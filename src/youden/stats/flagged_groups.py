@@ -515,7 +515,8 @@ def fit_robust_effects(means: PairMeans) -> Floats:
         between_variance = max(sd**2 - float(np.median(variance)), 0.0)
         total_variance = variance + between_variance + _PRECISION**2
         standardized = residual / np.sqrt(total_variance)
-        scale = max(_MAD_TO_SD * float(np.median(np.abs(standardized))), _PRECISION)
+        mad = float(np.median(np.abs(standardized)))
+        scale = max(_MAD_TO_SD * mad, _PRECISION)
         u = np.clip(standardized / (TUKEY * scale), -1, 1)
         weight = (1 - u**2) ** 2 / total_variance
 

@@ -218,8 +218,7 @@ def _iter_influence(
     residual of a cell, s its share in the item, and R_ik the change of the ability per unit of e_kj at a fixed difficulty.
 
     adjusted_residual : float array (n_cells,), residual × weight × correction of each cell
-    share_of_item : float array (n_cells,), weight of each cell divided by the total weight of its item
-    share_of_agent : float array (n_cells,), weight of each cell divided by the total weight of its agent
+    share_of_item, share_of_agent : float arrays (n_cells,), weight of each cell divided by the total of its item, or its agent
     inverse : float array (n_agents, n_agents), inverse of the normal matrix of agent effects
     is_member : bool array (n_agents,), agents of the group
 

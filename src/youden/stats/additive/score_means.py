@@ -440,7 +440,8 @@ def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
         return bool(ability[agent] > ability[first])
 
     # the smallest number, by bisection around n
-    low, high = n // 2, min(2 * n, int((contribution[agent] > 0).sum()))
+    n_favourable = int((contribution[agent] > 0).sum())  # items that favour the first model
+    low, high = n // 2, min(2 * n, n_favourable)
     while high - low > 1:
         midpoint = (low + high) // 2
         if changes_first_place(midpoint):
@@ -552,9 +553,8 @@ def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
     The first test is a χ² test that all models have the same missing rate.
 
     The null hypothesis of the second test is that, over items, the number x of missing cells and the difficulty y are
-    uncorrelated. With centred x and y, its statistic is Student's t = Σ xy/√(Σ x²y²). Its standard error is robust to unequal
-    variances of y, which varies more for items with few scores (White 1980). With fewer than 10 items, it is a
-    permutation test of Σ xy. The p-value is 1 if all xy are 0.
+    uncorrelated. With centred x and y, its statistic is Student's t = Σ xy/√(Σ x²y²), which is robust to unequal variances of y
+    (White 1980). With fewer than 10 items, it is a permutation test of Σ xy. The p-value is 1 if all xy are 0.
 
     References
     ----------

@@ -170,10 +170,12 @@ class _ExactCurl(NamedTuple):
     value: Floats
 
     def quantiles(self, q: tuple[float, ...]) -> Estimates:
-        return _without_std_errors(curl_quantiles(self.value, q))
+        quantile = curl_quantiles(self.value, q)
+        return Estimates(quantile, std_error=np.zeros(len(quantile)))
 
     def ecdf(self, x: Floats) -> Estimates:
-        return _without_std_errors(curl_ecdf(self.value, x))
+        share = curl_ecdf(self.value, x)
+        return Estimates(share, std_error=np.zeros(len(share)))
 
 
 class _LinkMeasurement(NamedTuple):
@@ -396,8 +398,3 @@ def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFact
 def _compute_standard_deviation(value: Floats) -> float:
     """Compute the standard deviation of values, float array (n,); 0 if they differ by rounding errors only."""
     return float(value.std()) if float(np.ptp(value)) > _EQUAL else 0.0
-
-
-def _without_std_errors(value: Floats) -> Estimates:
-    """Return values, float array (n,), as estimates without a standard error."""
-    return Estimates(value, np.zeros(len(value)))

@@ -115,15 +115,15 @@ class _SortedDifferences:
 
         Returns an int64 array (n_listed,), in steps of the grid, not sorted.
         """
-        # numbers of the listed distances, and indices of their earlier differences
+        # number of distances between the bounds of each earlier difference, and number of the first one of them
         n_by_earlier = high.first_index_beyond - low.first_index_beyond
-        end_by_earlier = np.cumsum(n_by_earlier)  # number after the last distance of each earlier difference
-        listed_number = np.arange(step // 2, end_by_earlier[-1], step)
-        earlier_index = end_by_earlier.searchsorted(listed_number, side="right")
+        first_number = np.cumsum(n_by_earlier) - n_by_earlier
 
-        # the distances of an earlier difference end before the later difference high.first_index_beyond
-        n_to_end = end_by_earlier[earlier_index] - listed_number
-        later_index = high.first_index_beyond[earlier_index] - n_to_end
+        # earlier and later difference of each listed distance; the later ones are consecutive
+        listed_number = np.arange(step // 2, n_by_earlier.sum(), step)
+        earlier_index = first_number.searchsorted(listed_number, side="right") - 1
+        position = listed_number - first_number[earlier_index]
+        later_index = low.first_index_beyond[earlier_index] + position
         distances: Positions = self.sorted_differences[later_index] - self.sorted_differences[earlier_index]
         return distances
 
@@ -533,11 +533,9 @@ def _resample_medians(
 
 
 def _check_bootstrap_parameters(coincident: str, *, n_draws: int, n_rectangles: int) -> None:
-    """Check the parameters of the bootstrap of median curl.
+    """Check the parameters of the bootstrap of median curl: `n_draws` samples with `n_rectangles` rectangles each.
 
-    coincident : what to do with rectangles that contain an agent or item twice, because it was drawn twice: "drop" or "keep"
-    n_draws : number of bootstrap samples
-    n_rectangles : number of rectangles of each sample
+    coincident : "drop" or "keep" rectangles that contain an agent or item twice, because the sample contains it twice
 
     Raises StatisticsError [coincident] if `coincident` is neither "drop" nor "keep", and [bootstrap-draws] if there are fewer
     than `_MIN_DRAWS` samples or no rectangle.

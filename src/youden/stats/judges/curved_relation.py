@@ -153,7 +153,9 @@ def curved_relation(
     score, information, variance = _compute_label_statistics(label_design, x, x_variance, ratio)
 
     # shifts of single agents
-    residual = _compute_residuals(np.column_stack([fixed, is_in_trial]), answer)
+    full_design = np.column_stack([fixed, is_in_trial])
+    coefficients, *_ = np.linalg.lstsq(full_design, answer, rcond=None)
+    residual = answer - full_design @ coefficients
     noise_ratio = _compute_noise_ratio(residual, is_in_trial)
     shifts = [_estimate_agent_shift(design, agent, float(noise_ratio[agent])) for agent in range(n_agents)]
     shift, std_error, df = np.array(shifts).T
@@ -259,7 +261,7 @@ def _compute_label_statistics(
     """
     # Random effects of agents give the answers the covariance I + ratio·ZZ', in units of the variance of a trial, with Z the
     # agent columns. Generalized least squares, without the parabola, has the score (I + ratio·N)⁻¹v and the information
-    # N(I + ratio·N)⁻¹, with N = `agent_products` and v = `answer_products`. Both are diagonal in the eigenbasis of N.
+    # N(I + ratio·N)⁻¹, with N = `agent_products` and v = `answer_products`. In the eigenbasis of N, both are simple products.
     eigenvalues, eigenvectors = np.linalg.eigh(design.agent_products)
     eigenvalues = np.maximum(eigenvalues, 0)
     denominator = 1 + variance_ratio * eigenvalues
@@ -333,11 +335,6 @@ def _estimate_first_two_powers(x: Floats, x_variance: Floats, *, weight: Floats)
             error_product = powers[i] * powers[k] - powers[i + k]
             error_moments[i - 1, k - 1] = weight @ error_product
     return np.column_stack([powers[1], powers[2]]), error_moments
-
-
-def _compute_residuals(design: Floats, answer: Floats) -> Floats:
-    """Compute the residuals of a least-squares fit, float array (n_trials,); `design` is float array (n_trials, n_columns)."""
-    return answer - design @ np.linalg.lstsq(design, answer, rcond=None)[0]
 
 
 def _compute_noise_ratio(residual: Floats, is_in_trial: Floats) -> Floats:

@@ -82,9 +82,9 @@ class ItemTotals:
         -----
         The residual of a trial is its answer minus the mean. Residuals are summed for each item, and U is the sum of the
         squares of these sums. R is the sum of the squared residuals of all trials. With the total weight N of the trials and
-        G items, the variance is (U − (m − 1)·R)/N² · G/(G − 1), with at least R in place of U − (m − 1)·R. m is the number of
-        items of a trial, 1 for paired and 2 for independent trials. For m = 2, U contains the squared residual of each trial
-        twice, once for either item, so that R is subtracted (dyadic cluster-robust variance).
+        G items, the variance is max(U − (m − 1)·R, R)/N² · G/(G − 1). m is the number of items of a trial, 1 for paired and 2
+        for independent trials. For m = 2, U contains the squared residual of each trial twice, once for either item, so that
+        R is subtracted (dyadic cluster-robust variance).
 
         References
         ----------

@@ -122,7 +122,7 @@ class JudgeShift:
 
         # relation between the effects under both judges
         line = np.column_stack([np.ones(K), a - a.mean()])
-        slope = float((np.linalg.pinv(line) @ b)[1])
+        _, self.slope = (np.linalg.pinv(line) @ b).tolist()
         curve = curved_relation(i, k, a, y_a - a[i] - a[k], y_b, ability_variance=variance_a)
         half_width = student.ppf((1 + level) / 2, curve.df) * curve.std_error
 
@@ -131,7 +131,6 @@ class JudgeShift:
         self.covariance = covariance
         self.shared_effect_a, _ = _fit_effects(i, k, y_a, K)
         self.shared_effect_b, _ = _fit_effects(i, k, y_b, K)
-        self.slope = slope
         self.curve = curve
         self.shift = np.where(np.abs(curve.shift) < ROUNDING, 0.0, curve.shift)
         self.low, self.high = self.shift - half_width, self.shift + half_width

@@ -115,12 +115,13 @@ def label_shift(
 
     # observed label, whose effect is not determined without information or variance
     f = member.astype(np.float64)
-    observed_sd = float(np.sqrt(max(float(f @ V @ f), 0.0)))
+    label_score = float(f @ score)
+    observed_sd = float(np.sqrt(np.maximum(f @ V @ f, 0)))
     observed_information = float(f @ information @ f)
     if observed_sd < 1e-6 or observed_information < 1e-12:
-        estimate = float(f @ score) / observed_sd**2 if observed_sd >= 1e-6 else np.nan
+        estimate = label_score / observed_sd**2 if observed_sd >= 1e-6 else np.nan
         return LabelShift(estimate, -np.inf, np.inf, 1.0, len(F), level)
-    estimate = float(f @ score) / observed_information
+    estimate = label_score / observed_information
 
     # test statistics of a value c: u(F; c) = intercept − c·slope, and u(f; c) = (estimate − c)·observed_slope
     intercept = F @ score / sd

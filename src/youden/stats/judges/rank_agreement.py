@@ -166,8 +166,7 @@ def _make_nonlinear_basis(covariance: Floats, x: Floats) -> Floats:
     The directions are orthonormal vectors (n_agents,), with three properties:
 
     - They are orthogonal to a constant and to x, the scaled effects under judge A.
-    - The last one is a quadratic function of x. If x² is linear in x, because x has two distinct values, it is 0. It is also
-      0 for 3 agents.
+    - The last one is quadratic in x. It is 0 for 3 agents, and if x has only two distinct values, so that x² is linear in x.
     - The sampling errors of the effects in the other directions are uncorrelated.
 
     covariance : float array (n_agents, n_agents), covariance of the sampling errors of the effects under judge B

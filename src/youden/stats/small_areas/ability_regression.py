@@ -167,10 +167,10 @@ class _Regression:
 
         # each mean lies between two grid points, a lower and an upper one: arrays (n_intercepts, n_slopes, n_agents)
         mean = intercepts[:, None, None] + slopes[:, None] * self.transformed_ability
-        grid_position = (mean + _MAX_LOGIT) / self.step
-        grid_position = np.clip(grid_position, 0, n_grid - 1.001)
-        lower_point = grid_position.astype(np.int64)
-        fraction = grid_position - lower_point
+        position = (mean + _MAX_LOGIT) / self.step
+        position_in_grid = np.clip(position, 0, n_grid - 1.001)  # before the last point, which has no upper point
+        lower_point = position_in_grid.astype(np.int64)
+        fraction = position_in_grid - lower_point
 
         # the likelihoods at both points, by their indices in the flattened array of SDs, means and agents
         agent = np.arange(n_agents)
@@ -397,9 +397,9 @@ class RegressionPosterior:
 
         Notes
         -----
-        In a regression logit(quality) = a + b·x + u, with the SD τ of the deviations u, each combination of τ, intercept a and
-        slope b predicts a normal distribution of the logit quality of an agent that is not an outlier. The prediction is the
-        mixture of these distributions, weighted by the posterior probabilities given the labels of the other agents.
+        A regression is logit(quality) = a + b·x + u, with the ability x and the SD τ of the deviations u. Each combination of τ,
+        intercept a and slope b predicts a normal distribution of the logit quality of an agent that is not an outlier. The
+        prediction is the mixture of these distributions, weighted by their posterior probabilities given the labels of others.
         """
         regression = self.grids[0].regression
         mixture = _MixtureWeights(regression)
@@ -465,10 +465,13 @@ class _MixtureWeights:
 
 def _interpolate_slope(grid: _PosteriorGrid, slope: float) -> _PosteriorGrid:
     """Restrict a grid to the two slopes next to a given one, with weights that interpolate the density at it."""
-    lower = int(np.clip(np.searchsorted(grid.slopes, slope) - 1, 0, len(grid.slopes) - 2))
-    neighbours = slice(lower, lower + 2)
-    step = grid.slopes[lower + 1] - grid.slopes[lower]
-    fraction = (slope - grid.slopes[lower]) / step
+    index_above = np.searchsorted(grid.slopes, slope).clip(1, len(grid.slopes) - 1)
+    neighbours = [index_above - 1, index_above]
+    slope_below, slope_above = grid.slopes[neighbours]
+
+    # a weight is a density times the step between two slopes
+    step = slope_above - slope_below
+    fraction = (slope - slope_below) / step
     weight = grid.weight[..., neighbours] * np.array([1 - fraction, fraction]) / step
     return replace(grid, slopes=grid.slopes[neighbours], weight=weight)
 
@@ -531,14 +534,16 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     # the weights of all grids sum to 1
     log_grids = [_make_grid_with_log_weights(regression) for regression in regressions]
     max_log_weight = max(float(grid.weight.max()) for grid in log_grids)
-    total = sum(float(np.exp(grid.weight - max_log_weight).sum()) for grid in log_grids)
-    grids = [replace(grid, weight=np.exp(grid.weight - max_log_weight) / total) for grid in log_grids]
+    weights = [np.exp(grid.weight - max_log_weight) for grid in log_grids]
+    total = sum(float(weight.sum()) for weight in weights)
+    grids = [replace(grid, weight=weight / total) for grid, weight in zip(log_grids, weights, strict=True)]
     return RegressionPosterior(grids, finite_ability)
 
 
 def _compute_sd(x: Floats) -> float:
     """Compute the SD, or 1 if all values are equal or there are none."""
-    return (float(x.std()) if len(x) else 0.0) or 1.0
+    sd = float(x.std()) if len(x) else 0.0
+    return sd or 1.0
 
 
 def _standardize(x: Floats, reference: Floats) -> Floats:
