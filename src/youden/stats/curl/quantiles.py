@@ -510,8 +510,8 @@ def _resample_medians(
     n_agents, n_items = observed.shape
     medians = []
     for _ in range(n_draws):
-        agents = rng.integers(0, n_agents, size=n_agents)
-        items = rng.integers(0, n_items, size=n_items)
+        agents = rng.integers(0, n_agents, size=(n_agents,))
+        items = rng.integers(0, n_items, size=(n_items,))
         observed_in_sample = observed[np.ix_(agents, items)]
         try:
             corners = sample_rectangles(observed_in_sample, rng=rng, n_pairs=n_rectangles, n_per_pair=1)
