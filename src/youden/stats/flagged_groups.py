@@ -369,10 +369,9 @@ class _GroupTest(NamedTuple):
 def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
     """Test whether the agents of a group agree more than honest groups of the same size.
 
-    The excess is the sum of the answers about the pairs of the group minus their predictions, which are the values expected from
-    abilities plus a standard error. The corrected agreement is the excess divided by its largest possible value, that of
-    answers of 1. Under the null hypothesis, it equals a limit from `GROUP_BARS`, above the agreement of honest groups (without
-    collusion) in recorded runs.
+    The excess is the sum of the answers about the pairs of the group minus their predictions from abilities. The corrected
+    agreement is the excess divided by its largest possible value, that of answers of 1. Under the null hypothesis, it equals a
+    limit from `GROUP_BARS`, above the agreement of honest groups (without collusion) in recorded runs.
 
     pairs : answers to all pairs of agents
     group : positions of the members

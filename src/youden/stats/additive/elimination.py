@@ -139,8 +139,7 @@ class Equations:
             product = self.weights @ diags_array(factor) @ self.weights.T
             return np.asarray(product.toarray())
 
-        # weights @ scaled_weights.T. BLAS copies arrays that are not in column order. The transposed views are, and `trans_a`
-        # transposes the first one back.
+        # weights @ scaled_weights.T, without copies: BLAS expects arrays in column order, which transposed views have
         scaled_weights = self.weights * factor
         dense_product: Floats = dgemm(1.0, self.weights.T, scaled_weights.T, trans_a=1)
         return dense_product

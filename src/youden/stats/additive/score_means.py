@@ -130,10 +130,7 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
 
         # ψ, the influence on mean scores, from the influence U on their distances from the mean of the group
         U = group.influence[:, items]
-        average_score = -difficulty[items]
-        w = (has_score / has_score.sum(axis=0)).mean(axis=1) - 1 / len(agents)
-        through_centre = (average_score - average_score.mean()) / n_items
-        psi = U + through_centre - w @ U
+        psi = _compute_influence_on_means(U, has_score, average_score=-difficulty[items])
         p = np.maximum(group.share[:, items], 1 / n_items)
         variance[agents] = (psi**2 / (1 - p)).sum(axis=1)
         influence[np.ix_(agents, items)] = psi
@@ -166,6 +163,24 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
         is_constant=is_constant,
         model=model,
     )
+
+
+def _compute_influence_on_means(influence: Floats, has_score: Bools, *, average_score: Floats) -> Floats:
+    """Compute the influence ψ of items on mean scores, from their influence U on the distances from the mean of all models.
+
+    ψ_ij = U_ij + (c_j − c̄)/J − Σ_k w_k·U_kj, with the score c_j of the average model on item j of J, up to a constant. w_k is the
+    mean over items of the share of model k among the scores of an item, minus 1/K for K models. It is 0 in a complete table.
+
+    influence, has_score : arrays (n_agents, n_items), influence U, and cells with a score
+    average_score : float array (n_items,), scores c
+
+    Returns a float array (n_agents, n_items).
+    """
+    n_agents, n_items = influence.shape
+    share_of_model = has_score / has_score.sum(axis=0)
+    w = share_of_model.mean(axis=1) - 1 / n_agents
+    through_centre = (average_score - average_score.mean()) / n_items
+    return np.asarray(influence + through_centre - w @ influence)
 
 
 def _compute_df_of_means(influence: Floats, has_score: Bools) -> Floats:
