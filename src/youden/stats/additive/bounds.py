@@ -264,8 +264,8 @@ def _revise_effects_on_bounds(equations: Equations, on_bounds: OnBound, point: _
     """Select the effects on the bounds for the next round of a fit whose predictions (row − column effect) are in [−1, 1].
 
     With the upper bound p, row effects are at most p, and column effects at least p − 1. With the lower bound q, row effects are
-    at least q, and column effects at most q + 1. An effect stays on its bound unless the objective decreases if it moves into the
-    allowed range. A free effect beyond a bound is put on it. A bound without effects on it stays empty.
+    at least q, and column effects at most q + 1. An effect stays on its bound, unless moving it into the allowed range decreases
+    the objective. A free effect beyond a bound is put on it. A bound without effects on it stays empty.
 
     on_bounds : effects on the upper and on the lower bound
     point : solution with these effects on their bounds
@@ -295,7 +295,7 @@ def _revise_effects_on_bounds(equations: Equations, on_bounds: OnBound, point: _
 def _add_crossed_bounds(equations: Equations, effects: Effects, on_bounds: OnBound) -> OnBound:
     """Start to use a bound that has no effects yet, if a prediction (row effect − column effect) is above 1 or below −1.
 
-    A bound is a common value of the effects that would make predictions too large or too small. The upper bound p limits row
+    Effects that make predictions too large or too small are clipped to a common value, a bound. The upper bound p limits row
     effects to at most p and column effects to at least p − 1, so that predictions are at most 1. The lower bound q limits
     row effects to at least q and column effects to at most q + 1. The effects beyond a bound, and near it, are put on it.
 
