@@ -92,7 +92,7 @@ def test_shared_variance_agrees_with_a_sum_over_pairs_of_labels() -> None:
     n_items = 30**2 / (np.bincount(item) ** 2).sum()
     correlation = (n_items * products / variances + 20 * 0.25) / (n_items - 1 + 20)
 
-    assert residuals.n_pairs == n_pairs
+    assert residuals.n_ordered_pairs == n_pairs
     assert correlation > 0.25
     assert residuals.shared_variance(1.0) == pytest.approx(correlation * n_pairs / 30**2)
 
@@ -103,9 +103,9 @@ def test_residuals_without_correlation_have_the_usual_shared_variance() -> None:
     value[12:] = 1 - value[12:]
     residuals = LabelResiduals.from_quality(agent, item, value, np.full(6, 0.5))
     assert residuals.correlation_beyond_chance() == 0
-    assert residuals.shared_variance(1.0) == pytest.approx(0.25 * residuals.n_pairs / 24**2)
+    assert residuals.shared_variance(1.0) == pytest.approx(0.25 * residuals.n_ordered_pairs / 24**2)
     assert residuals.shared_variance(0.6) == residuals.shared_variance(1.0)
-    assert residuals.shared_variance(0.4) == pytest.approx(0.2 * residuals.n_pairs / 24**2)
+    assert residuals.shared_variance(0.4) == pytest.approx(0.2 * residuals.n_ordered_pairs / 24**2)
 
 
 def test_one_label_per_agent_on_one_item_leaves_the_level_of_quality_open() -> None:

@@ -162,7 +162,7 @@ class PairAgreement(NamedTuple):
     is_candidate : bool array (n_agents, n_agents)
         Whether a pair agrees so much that it may be part of a flagged group.
     effect : float array (n_agents,)
-        Additive effects of the agents.
+        Additive effects of the agents, which represent their abilities.
     """
 
     n: Floats
@@ -274,9 +274,9 @@ def _find_next_member(pairs: PairAgreement, group: list[int]) -> int | None:
     """Find the agent that agrees most with a group, and check that it agrees about as much as the members with each other.
 
     Agreement is corrected for the abilities of the agents: it is the excess of the answers over their predictions, divided by the
-    largest possible excess.
+    largest possible excess, that of answers of 1. A prediction is the value expected from abilities plus a standard error.
 
-    pairs : answers to all pairs of agents, and their excess
+    pairs : answers to all pairs of agents, with their excess and largest possible excess
     group : positions of the members
 
     Returns the position of the agent, or None if no agent agrees enough.
@@ -291,7 +291,7 @@ def _find_next_member(pairs: PairAgreement, group: list[int]) -> int | None:
     max_excess = pairs.max_excess[:, group].sum(axis=1)
 
     # The eligible agent with the largest corrected agreement. Of equally agreeing agents, the one with more answers is taken,
-    # and then the one with the smaller effect.
+    # and then the one with the smaller effect, that is, the lower ability.
     no_agreement = np.full(len(excess), -np.inf)
     corrected = np.divide(excess, max_excess, out=no_agreement, where=is_eligible)
     rounded = np.round(corrected, _DECIMALS)
@@ -312,7 +312,8 @@ def _find_eligible_agents(pairs: PairAgreement, group: list[int]) -> Bools:
     """Find the agents that may join a group, bool array (n_agents,).
 
     An eligible agent was compared with at least half of the members. With each of these members, it agrees so much that the pair
-    is a candidate for a flagged group. The members themselves are not eligible.
+    is a candidate for a flagged group. Its largest possible excess over the predicted agreement with the group must be positive,
+    because agreement is measured relative to it. The members themselves are not eligible.
 
     pairs : answers to all pairs of agents, and the candidates among the pairs
     group : positions of the members
@@ -322,9 +323,9 @@ def _find_eligible_agents(pairs: PairAgreement, group: list[int]) -> Bools:
     agrees_too_little = is_compared & ~pairs.is_candidate[:, group]
     n_compared_members = is_compared.sum(axis=1)
 
-    is_eligible = ~agrees_too_little.any(axis=1) & (2 * n_compared_members >= len(group))
-    can_exceed_prediction = pairs.max_excess[:, group].sum(axis=1) > 0  # a divisor in `_find_next_member`
-    is_eligible &= can_exceed_prediction
+    was_compared_enough = 2 * n_compared_members >= len(group)
+    can_exceed_prediction = pairs.max_excess[:, group].sum(axis=1) > 0
+    is_eligible = ~agrees_too_little.any(axis=1) & was_compared_enough & can_exceed_prediction
     is_eligible[group] = False
     return np.asarray(is_eligible)
 
@@ -368,8 +369,9 @@ class _GroupTest(NamedTuple):
 def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
     """Test whether the agents of a group agree more than honest groups of the same size.
 
-    The agreement is corrected for what the abilities of the agents predict. Under the null hypothesis, it equals a limit from
-    `GROUP_BARS`, which is above the agreement of honest groups (without collusion) in recorded runs.
+    The excess is the sum of the answers about the pairs of the group minus their predictions from abilities. The corrected
+    agreement is the excess divided by its largest possible value, that of answers of 1. Under the null hypothesis, it equals a
+    limit from `GROUP_BARS`, above the agreement of honest groups (without collusion) in recorded runs.
 
     pairs : answers to all pairs of agents
     group : positions of the members
@@ -394,10 +396,10 @@ def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupT
     max_excess_of_group = max_excess.sum() / 2
     answer_sum = pairs.total[in_group].sum() / 2
 
-    # Mean answer under the null hypothesis. The largest possible mean is 1; the excess misses its maximum by the share
-    # 1 − agreement_limit.
-    missing_excess = (1 - agreement_limit) * max_excess_of_group
-    null_mean = 1 - missing_excess / n_answers_of_group
+    # Mean answer under the null hypothesis: the excess is agreement_limit·max_excess. The sum of the n answers is then smaller
+    # than its maximum n by (1 − agreement_limit)·max_excess.
+    distance_from_max = (1 - agreement_limit) * max_excess_of_group
+    null_mean = 1 - distance_from_max / n_answers_of_group
     log_p = _compute_log_binomial_tail(answer_sum, n_answers_of_group, null_mean)
     log_alpha = _compute_log_alpha(len(pairs.n), len(group))
     return _GroupTest(members, log_p, log_p - log_alpha)
@@ -426,16 +428,16 @@ def _has_weak_member(n_answers: Floats, excess: Floats, max_excess: Floats, *, a
 
     That is the case if its agreement is below the limit, or clearly below the agreement of the other members with each other.
 
-    n_answers, excess, max_excess : float arrays (n_members,), sums over the pairs of each member with the other members: number
-        of answers, excess of the answers over their prediction, and largest possible excess
+    n_answers, excess, max_excess : float arrays (n_members,), for each member, sums over its pairs with the other members: of
+        the number of answers, of the answers minus their predictions, and of the largest possible value of this difference
     agreement_limit : smallest agreement, excess / max_excess, that a member must reach
     """
     is_below_limit = excess < agreement_limit * max_excess
     if is_below_limit.any():
         return True
 
-    # Sums over the pairs of the other members with each other: those of all pairs minus those of the member. The sums by
-    # member contain each pair twice.
+    # For each member, sums over the pairs of the other members with each other: the sum over all pairs of the group minus the
+    # sum over the pairs of the member. Half of .sum() is the sum over all pairs, because a pair belongs to two members.
     n_of_others = n_answers.sum() / 2 - n_answers
     excess_of_others = excess.sum() / 2 - excess
     max_excess_of_others = max_excess.sum() / 2 - max_excess
@@ -460,11 +462,9 @@ def _label_components(flagged: Bools) -> Ids:
     """
     from scipy.sparse.csgraph import connected_components
 
-    n_agents = len(flagged)
-    _, label = connected_components(coo_array(flagged), directed=False)
-    first_agent = np.full(n_agents, n_agents)
-    np.minimum.at(first_agent, label, np.arange(n_agents))
-    return np.asarray(first_agent[label], dtype=np.int32)
+    _, component = connected_components(coo_array(flagged), directed=False)  # numbered from 0
+    _, first_agent = np.unique(component, return_index=True)
+    return np.asarray(first_agent[component], dtype=np.int32)
 
 
 def fit_robust_effects(means: PairMeans) -> Floats:
@@ -514,7 +514,8 @@ def fit_robust_effects(means: PairMeans) -> Floats:
         between_variance = max(sd**2 - float(np.median(variance)), 0.0)
         total_variance = variance + between_variance + _PRECISION**2
         standardized = residual / np.sqrt(total_variance)
-        scale = max(_MAD_TO_SD * float(np.median(np.abs(standardized))), _PRECISION)
+        mad = float(np.median(np.abs(standardized)))
+        scale = max(_MAD_TO_SD * mad, _PRECISION)
         u = np.clip(standardized / (TUKEY * scale), -1, 1)
         weight = (1 - u**2) ** 2 / total_variance
 

@@ -223,7 +223,6 @@ def find_min_blocks(
     """
 
     def suffices(n_blocks: int) -> bool:
-        """Return whether enough agents reach the half-width with this number of blocks."""
         forecast = half_widths(components, n_blocks, n_items)
         return half_width_quantile(forecast, fraction) <= half_width
 
@@ -253,7 +252,6 @@ def find_min_items(components: AgentVariances, half_width: float, *, fraction: f
     """
 
     def suffices(n_items: int) -> bool:
-        """Return whether enough agents reach the half-width on this number of items."""
         n_blocks = n_items * (n_agents - 1)
         forecast = half_widths(components, n_blocks, n_items)
         return half_width_quantile(forecast, fraction) <= half_width

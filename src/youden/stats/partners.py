@@ -6,8 +6,9 @@ weight; the robust, the family-balanced and the trusted ranking do not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -135,7 +136,7 @@ class PairTotals:
         to the pairs of agent i. The variance is not estimated from the pair alone: if two agents always agree, their answers do
         not vary, and the standard error would be 0.
         """
-        # add the entries of both orders of each pair
+        # add the entries of both orders of each pair; `total` and `squares` are of answers minus the mean of their item
         pair_total = self.total + self.total.T
         pair_weight = self.weight + self.weight.T
         pair_squares = self.squares + self.squares.T
@@ -162,8 +163,9 @@ def _centre_by_item(chunk: PairChunk) -> Floats:
 def _add_std_errors(mean: Floats, weight: Floats, n_answers: Floats, residual_squares: Floats) -> PairMeans:
     """Add standard errors to the mean answers to pairs of agents.
 
-    The variance of an answer is estimated from all pairs of an agent, because one pair has few answers. The variance for
-    a pair is the largest of three: the variances of its two agents, and the variance of all answers.
+    The variance of an answer is estimated from all pairs of an agent, because one pair has few answers. It is Σ S/Σ (n − 1)·w̄
+    over these pairs, with the residual squares S, the number n of answers and their mean weight w̄. The variance for a pair
+    is the largest of three: the variances of its two agents, and the variance of all answers.
 
     All arrays are symmetric float arrays (n_agents, n_agents), with one entry per pair.
 
@@ -171,10 +173,9 @@ def _add_std_errors(mean: Floats, weight: Floats, n_answers: Floats, residual_sq
     weight, n_answers : total weight and number of the answers
     residual_squares : sums of weight × squared deviation of the answer from the mean
     """
-    # n answers have n − 1 degrees of freedom, each of the mean weight of an answer, because the squares are weighted
+    # degrees of freedom n − 1, times the mean weight, because the residual squares are weighted
     mean_weight = np.divide(weight, n_answers, out=np.zeros(weight.shape), where=n_answers > 0)
-    df = np.maximum(n_answers - 1, 0)
-    weighted_df = df * mean_weight
+    weighted_df = np.maximum(n_answers - 1, 0) * mean_weight
 
     # variances around the means of pairs: of all answers, and of the answers to the pairs of each agent
     overall_variance = float(residual_squares.sum() / max(weighted_df.sum(), 1.0))
@@ -368,21 +369,18 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
         intercept = K / (K - 1) * float(importance @ effect / importance.sum())
     ability = np.where(is_scored, scale * effect + intercept, np.nan)
 
-    def iter_item_sums() -> Iterator[_ItemSums]:
-        """Yield the sums of each chunk."""
-        for chunk in chunks():
-            yield _sum_by_item(chunk, answer_share, effect, totals.mean_answer)
+    sum_chunk = partial(_sum_by_item, answer_share=answer_share, effect=effect, mean_answer=totals.mean_answer)
 
     # first pass: numbers and shares of the items; second pass: influence of the items on the abilities
     n_clusters = np.zeros(K, dtype=np.int64)
     share_squares, relative_variance = np.zeros((2, K))
-    for sums in iter_item_sums():
+    for sums in map(sum_chunk, chunks()):
         n_clusters += (sums.share > 0).sum(axis=1)
         share_squares += (sums.share**2).sum(axis=1)
         relative_variance += (sums.share**2 / np.maximum(sums.weight, 1)).sum(axis=1)
 
     influence_of_residual = np.where(is_scored[:, None], scale * inverse, 0.0)
-    influence_and_share = ((influence_of_residual @ sums.residual, sums.share) for sums in iter_item_sums())
+    influence_and_share = ((influence_of_residual @ sums.residual, sums.share) for sums in map(sum_chunk, chunks()))
     covariance = covariance_of_chunks(
         influence_and_share,
         n_clusters=n_clusters,
@@ -416,8 +414,8 @@ def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_an
     An ability is a weighted mean of answers; the share of an answer is its weight in this mean. The residual of an answer is the
     answer minus the mean of its item, plus the mean of all answers, minus the effects of its two agents.
 
-    answer_share : float array (n_agents, n_agents), share of an answer of weight 1 in the ability of the agent (row), if the
-        agent was compared with the partner (column)
+    answer_share : float array (n_agents, n_agents), share of one answer of weight 1 in the ability of an agent (row). It depends
+        on the partner (column), the other agent of the comparison.
     effect : float array (n_agents,), effects of the agents
     mean_answer : mean of all answers
     """
@@ -429,14 +427,14 @@ def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_an
     answer = np.tile(_centre_by_item(chunk) + mean_answer, 2)
     share = answer_share[agent, partner] * weight
     residual = answer - effect[agent] - effect[partner]
-    weight_if_shared = np.where(share > 0, weight, 0.0)
+    counted_weight = np.where(share > 0, weight, 0.0)  # answers of partners without weight do not count
 
     shape = len(effect), chunk.n_items
     cell = agent.astype(np.int64) * chunk.n_items + item  # index in the flattened array
     return _ItemSums(
         residual=_sum_by_cell(cell, share * residual, shape),
         share=_sum_by_cell(cell, share, shape),
-        weight=_sum_by_cell(cell, weight_if_shared, shape),
+        weight=_sum_by_cell(cell, counted_weight, shape),
     )
 
 

@@ -195,7 +195,9 @@ def mean_prior_components() -> AgentVariances:
 
 
 def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
-    """Return the variance components of an agent at a quantile of the half-widths, for each reference data set.
+    """Scale the variance components of an average agent to an agent with a wider confidence interval, by reference data set.
+
+    The components are multiplied by the squared ratio of both widths.
 
     Parameters
     ----------
@@ -235,18 +237,15 @@ def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
     Returns
     -------
     ReferenceRange or None
-        Mean ρ of the reference data sets, and the expected range for a new pool. The range is wider than the range of the data
-        sets: the distance of the lower bound from a perfect ρ of 1 is 4 times the largest distance in the data sets, and the
-        distance of the upper bound is a quarter of the smallest distance. None for fewer than 60 or more than 900 trials, for
-        which there are no measurements.
+        Mean ρ of the reference data sets, and the expected range for a new pool. If the ρ of the data sets range from a to b, the
+        expected range is from 1 − 4·(1 − a), but at least −1, to 1 − (1 − b)/4. None for fewer than 60 or more than 900
+        trials, for which there are no measurements.
     """
     rho = _interpolate_in_trials(trials, [data.rho for data in REFERENCE_DATA[kind]])
     if rho is None:
         return None
-    largest_distance_from_1 = 1 - rho.low
-    smallest_distance_from_1 = 1 - rho.high
-    low = max(1 - RHO_FACTOR * largest_distance_from_1, -1.0)
-    high = 1 - smallest_distance_from_1 / RHO_FACTOR
+    low = max(1 - RHO_FACTOR * (1 - rho.low), -1.0)
+    high = 1 - (1 - rho.high) / RHO_FACTOR
     return ReferenceRange(low, rho.mean, high)
 
 

@@ -261,30 +261,28 @@ def _make_system(equations: Equations, on_bounds: OnBound, w: Floats) -> tuple[F
 
 
 def _revise_effects_on_bounds(equations: Equations, on_bounds: OnBound, point: _BoxPoint) -> OnBound:
-    """Release effects from their bound if this decreases the objective, and add effects that violate the bound.
+    """Select the effects on the bounds for the next round of a fit whose predictions (row − column effect) are in [−1, 1].
 
-    A bound without effects on it stays empty.
+    With the upper bound p, row effects are at most p, and column effects at least p − 1. With the lower bound q, row effects are
+    at least q, and column effects at most q + 1. An effect stays on its bound, unless moving it into the allowed range decreases
+    the objective. A free effect beyond a bound is put on it. A bound without effects on it stays empty.
 
     on_bounds : effects on the upper and on the lower bound
     point : solution with these effects on their bounds
-
-    Returns the effects on the bounds for the next round.
     """
-    # All arrays have one row for the upper and one for the lower bound. Multiplication by the sign of a bound turns the
-    # conditions of the lower bound into those of the upper one.
+    # All arrays have one row for the upper and one for the lower bound. Multiplication by the sign of a bound, 1 or −1, turns
+    # the conditions of the lower bound into those of the upper one.
     sign = np.array(SIGNS)[:, None]
     bound = point.bounds[:, None]
 
-    # an effect on the bound is kept there if its gradient has the right sign
+    # on the upper bound, the objective decreases for a row effect with a positive, or a column effect with a negative gradient
     keep_row = sign * point.gradient.rows <= TOLERANCE * equations.row_weight.max()
     keep_column = sign * point.gradient.columns >= -TOLERANCE * equations.column_weight.max()
 
-    # A free effect is put on the bound if it is beyond it. Rows are limited by the bound, and columns by the bound − sign.
-    # An empty bound is NaN, so that no effect is beyond it.
-    row_excess = sign * (point.effects.rows - bound)
-    column_excess = sign * (point.effects.columns - bound + sign)
-    add_row = row_excess > TOLERANCE
-    add_column = column_excess < -TOLERANCE
+    # free effects beyond a bound; an empty bound is NaN, so that no effect is beyond it
+    column_bound = bound - sign
+    add_row = sign * (point.effects.rows - bound) > TOLERANCE
+    add_column = sign * (point.effects.columns - column_bound) < -TOLERANCE
 
     rows = np.where(on_bounds.rows, keep_row, add_row) & (equations.row_weight > 0)
     columns = np.where(on_bounds.columns, keep_column, add_column) & (equations.column_weight > 0)
@@ -295,10 +293,11 @@ def _revise_effects_on_bounds(equations: Equations, on_bounds: OnBound, point: _
 
 
 def _add_crossed_bounds(equations: Equations, effects: Effects, on_bounds: OnBound) -> OnBound:
-    """Put effects on a bound that is not used yet, if a prediction (row effect − column effect) violates it.
+    """Start to use a bound that has no effects yet, if a prediction (row effect − column effect) is above 1 or below −1.
 
-    The upper bound limits predictions to at most 1, and the lower bound to at least −1. `_bisect_bound` finds a narrow
-    interval for the position of the bound. All effects beyond the interval or in it are put on the bound.
+    Effects that make predictions too large or too small are clipped to a common value, a bound. The upper bound p limits row
+    effects to at most p and column effects to at least p − 1, so that predictions are at most 1. The lower bound q limits
+    row effects to at least q and column effects to at most q + 1. The effects beyond a bound, and near it, are put on it.
 
     effects : effects of rows and columns
     on_bounds : effects that are already on the bounds
@@ -310,23 +309,24 @@ def _add_crossed_bounds(equations: Equations, effects: Effects, on_bounds: OnBou
     extended = OnBound(on_bounds.rows.copy(), on_bounds.columns.copy())
     unused_bounds = np.flatnonzero(~on_bounds.rows.any(axis=1))
     for bound_index in unused_bounds:
-        # after this transformation, each bound limits row effects from above and column effects from below
+        # Upper bound p: row effect ≤ p ≤ column effect + 1. Lower bound q, with the signs reversed: −row effect ≤ −q ≤ −column
+        # effect + 1. Each bound thus limits `row_limited` from above and `column_limited` from below.
         sign = SIGNS[bound_index]
-        row_effect = sign * effects.rows
-        column_effect = sign * effects.columns + 1
-        min_column_effect = column_effect[is_observed_column].min()
-        max_row_effect = row_effect[is_observed_row].max()
+        row_limited = sign * effects.rows
+        column_limited = sign * effects.columns + 1
+        max_row = row_limited[is_observed_row].max()
+        min_column = column_limited[is_observed_column].min()
 
-        is_crossed = max_row_effect - min_column_effect > TOLERANCE
-        if is_crossed:
-            low, high = _bisect_bound(equations, row_effect, column_effect, min_column_effect, max_row_effect)
-            extended.rows[bound_index] = (row_effect >= low) & is_observed_row
-            extended.columns[bound_index] = (column_effect <= high) & is_observed_column
+        is_violated = max_row - min_column > TOLERANCE
+        if is_violated:
+            low, high = _bisect_bound(equations, row_limited, column_limited, low=min_column, high=max_row)
+            extended.rows[bound_index] = (row_limited >= low) & is_observed_row
+            extended.columns[bound_index] = (column_limited <= high) & is_observed_column
     return extended
 
 
 def _bisect_bound(
-    equations: Equations, row_effect: Floats, column_effect: Floats, low: float, high: float
+    equations: Equations, row_effect: Floats, column_effect: Floats, *, low: float, high: float
 ) -> tuple[float, float]:
     """Bisect the interval [low, high] around the position of a bound until it is at most `BISECTION_WIDTH` wide.
 
@@ -384,7 +384,7 @@ def _compute_largest_gradient_violation(on_bounds: OnBound, gradient: Effects) -
     """Compute by how much a gradient violates the optimality conditions of a fit with bounds, at least 0.
 
     At the optimum, three conditions hold. The gradient of a free effect is 0. The objective does not fall if an effect on a
-    bound moves into the allowed range. The gradients on each bound sum to 0.
+    bound moves into the allowed range. The gradients of all row and column effects on one bound together sum to 0.
 
     on_bounds : effects that are on the upper and on the lower bound
     gradient : half the gradient of the objective by the row and column effects
@@ -396,22 +396,25 @@ def _compute_largest_gradient_violation(on_bounds: OnBound, gradient: Effects) -
     is_free_column = ~on_bounds.columns.any(axis=0)
     violations = [np.abs(gradient.rows[is_free_row]), np.abs(gradient.columns[is_free_column])]
 
-    # on the upper bound (sign 1), row gradients are at most 0 and column gradients at least 0; on the lower bound, reversed
+    # on the upper bound (sign 1), a positive row gradient or a negative column gradient is a violation; on the lower, reversed
     for bound_index, sign in enumerate(SIGNS):
         row_gradient = gradient.rows[on_bounds.rows[bound_index]]
         column_gradient = gradient.columns[on_bounds.columns[bound_index]]
         gradient_sum = row_gradient.sum() + column_gradient.sum()
-        violations.append(sign * row_gradient)
-        violations.append(-sign * column_gradient)
-        violations.append(np.abs([gradient_sum]))
-    return max(float(violation.max(initial=0.0)) for violation in violations)
+        violations += [sign * row_gradient, -sign * column_gradient, np.abs([gradient_sum])]
+
+    all_violations = np.concatenate(violations)  # negative values meet their condition
+    return float(all_violations.max(initial=0.0))
 
 
 def fit_censored(cells: Cells, equations: Equations) -> Fit:
     """Fit effects to censored scores, without a penalty for predictions above a score of 1 or below a score of −1.
 
-    Each round is a Newton step. Its target is the plain least-squares fit without the saturated cells (score ±1) whose scores
-    are exceeded by the current predictions. The step stops where the objective is smallest.
+    The objective is the ridge penalty plus the weighted sum of squared residuals, score − prediction, over cells. A cell with a
+    score of 1 and a prediction above 1, or with −1 and a prediction below −1, counts as if its residual were 0.
+
+    Each round is a Newton step towards the least-squares fit to all cells except those that count as 0 at present. The step ends
+    where the objective is smallest along it.
 
     Parameters
     ----------
@@ -456,7 +459,10 @@ def _take_part_of_step(start: Effects, step: Effects, fraction: float) -> Effect
 
 
 class _Saturated:
-    """The saturated cells, whose score is ±1, and the signs of their scores; signs are reversed if rows are items."""
+    """The saturated cells, whose score is ±1, with their rows, columns, weights and signs.
+
+    The sign is that of the score; it is reversed if rows are items.
+    """
 
     def __init__(self, cells: Cells, equations: Equations) -> None:
         row, column, *_ = sides(cells)
@@ -490,14 +496,14 @@ class _Saturated:
     def compute_kkt_residual(self, effects: Effects, excess: Floats) -> float:
         """Compute how far effects are from the optimum: the largest residual of the optimality conditions.
 
-        A prediction above a score of 1, or below a score of −1, is not penalized. In the cells with such a prediction, the
-        score is therefore replaced by the prediction, so that the cell has the residual 0.
+        A saturated cell has a score of 1 or −1. A prediction above 1, or below −1, is not penalized there. The score of the cell
+        is therefore replaced by its prediction, which is score + excess, so that the cell has the residual 0.
 
         effects : effects of rows and columns
         excess : float array (n_saturated,), prediction minus score of each saturated cell whose prediction exceeds its score,
             and 0 for the other saturated cells
         """
-        # sums of weight × score over rows and columns; score + excess is the prediction that replaces the score
+        # sums of weight × (score + excess) over the cells of each row and of each column
         equations = self._equations
         weighted_excess = self._weight * excess
         n_rows, n_columns = len(equations.row_total), len(equations.column_total)
@@ -508,19 +514,11 @@ class _Saturated:
     def fit_without(self, is_left_out: Bools) -> tuple[Effects, int]:
         """Fit the effects to all cells except the given saturated ones, without any constraint on the predictions.
 
-        The effects of all observed items sum to 0, even if an item has no remaining cell.
+        The effects of all observed items sum to 0, even if an item has no remaining cell. All effects are 0 if no cell remains.
 
-        Parameters
-        ----------
-        is_left_out : bool array (n_saturated,)
-            Saturated cells (score ±1) to leave out.
+        is_left_out : bool array (n_saturated,), saturated cells (score ±1) to leave out
 
-        Returns
-        -------
-        effects : Effects
-            Effects of the fit; all are 0 if no cell remains.
-        n_iterations : int
-            Number of iterations of the conjugate gradients.
+        Returns the effects, and the number of iterations of the conjugate gradients.
         """
         all_equations = self._equations
         is_used = np.ones(len(self._cells), dtype=np.bool_)
@@ -541,22 +539,14 @@ class _Saturated:
     def find_best_step_fraction(self, effects: Effects, step: Effects) -> float:
         """Find the fraction of a step, in (0, 1], after which the objective is smallest.
 
-        The plain objective penalizes every deviation of a prediction from its score. The objective of the censored fit does
-        not penalize predictions beyond a score of ±1. Its slope along the step is therefore the slope of the plain objective
-        minus the contribution of these predictions. The slope increases along the step, and the minimum is where it is 0.
+        The plain objective penalizes every deviation of a prediction from its score. The objective of the censored fit is the
+        plain one minus Σ weight·excess², with the excess of predictions beyond a score of ±1. It is convex: its slope increases
+        along the step, and the minimum is where the slope is 0.
 
-        Parameters
-        ----------
-        effects : Effects
-            Effects at the beginning of the step.
-        step : Effects
-            Changes of the effects over the whole step.
+        effects : effects at the beginning of the step
+        step : changes of the effects over the whole step
 
-        Returns
-        -------
-        float
-            Fraction of the step. It is 1 if the objective falls until the end of the step, or if the objective does not
-            fall at the beginning of the step.
+        Returns 1 if the objective falls until the end of the step, or if it does not fall at the beginning of the step.
         """
         end = _take_part_of_step(effects, step, 1.0)
         plain_slope_at_start = self._compute_plain_slope(effects, step)
@@ -568,7 +558,8 @@ class _Saturated:
             """Compute half the derivative of the objective after a fraction of the step."""
             plain_slope = plain_slope_at_start + fraction * plain_slope_change
             excess = self._compute_excess(prediction_at_start + fraction * prediction_change)
-            return plain_slope - float((self._weight * prediction_change) @ excess)
+            excess_slope = (self._weight * prediction_change) @ excess  # half the derivative of Σ weight·excess²
+            return plain_slope - float(excess_slope)
 
         slope_at_start = compute_slope(0.0)
         falls_until_end = compute_slope(1.0) <= RELATIVE_TOLERANCE * abs(slope_at_start)

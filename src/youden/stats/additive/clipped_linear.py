@@ -149,25 +149,23 @@ class ClippedLinear(Estimator):
         self.status_, self.message_, self.kkt_ = solution.status, solution.message, solution.kkt
         self.n_components_, self.component_ = solution.n_components, solution.component
 
-        # With "censored", scores of ±1 that their predictions exceed carry no information.
         residual = value - (self.ability_[index.agent] - self.difficulty_[index.item])
+        self._cells = self._informative_cells = ScoredCells(index, residual, weight)
+        self._component = self.component_
+
+        # With "censored", scores of ±1 that their predictions exceed carry no information. Their residuals count as 0.
         is_exceeded = (np.abs(value) == 1) & (residual * value < 0)
         if self.constraint == "censored" and is_exceeded.any():
-            binding_weight = np.where(is_exceeded, 0.0, weight)
-            binding_residual = np.where(is_exceeded, 0.0, residual)
-            binds = ~is_exceeded
-            component = agent_components(
-                index.agent[binds], index.item[binds], n_agents=index.n_agents, n_items=index.n_items
+            residual = np.where(is_exceeded, 0.0, residual)
+            self._informative_cells = self._cells.where(~is_exceeded)
+            informative = self._informative_cells.cell_index
+            self._component = agent_components(
+                informative.agent, informative.item, n_agents=index.n_agents, n_items=index.n_items
             )
-        else:
-            binding_weight, binding_residual, component = weight, residual, self.component_
 
-        self.r2_ = r_squared(value, binding_residual, weight)
-        self._cells = ScoredCells(index, residual, weight)
-        self._binding_weight = binding_weight
-        self._binding_residual = binding_residual
-        self._component = component
-        self._forget_cached()
+        self.r2_ = r_squared(value, residual, weight)
+        for name in ("centred_covariance", "residual_"):  # cached properties of an earlier fit
+            self.__dict__.pop(name, None)
         return self
 
     def predict(self) -> Floats:
@@ -234,8 +232,9 @@ class ClippedLinear(Estimator):
     @cached_property
     def centred_covariance(self) -> CentredCovariance:
         """`covariance_` and `df_` as one object, computed on first access; [not-fitted] before `fit`."""
-        cells, weight, residual = self._select_informative_cells()
-        estimate = covariance_by_item(cells, weight, residual, component=self._component)
+        self._check_fitted()
+        index, residual, weight = self._informative_cells
+        estimate = covariance_by_item(index, weight, residual, component=self._component)
         freeze([estimate.covariance, estimate.df])
         return estimate
 
@@ -252,16 +251,9 @@ class ClippedLinear(Estimator):
         StatisticsError
             [not-fitted]: if `fit` was not called.
         """
-        return iter_cell_influence(*self._select_informative_cells(), component=self._component)
-
-    def _select_informative_cells(self) -> tuple[CellIndex, Floats, Floats]:
-        """Return the cells that carry information, their weights and their residuals, float array (n_cells,) each.
-
-        With the constraint "censored", these are the cells other than scores of ±1 that their predictions exceed.
-        """
         self._check_fitted()
-        binds = self._binding_weight > 0
-        return self._cells.cell_index.where(binds), self._binding_weight[binds], self._binding_residual[binds]
+        index, residual, weight = self._informative_cells
+        return iter_cell_influence(index, weight, residual, component=self._component)
 
     @property
     def covariance_(self) -> Floats:
@@ -282,11 +274,6 @@ class ClippedLinear(Estimator):
     def high_(self) -> Floats:
         """Upper confidence bounds of the abilities: float array (n_agents,)."""
         return np.asarray(self.ability_ + self.centred_covariance.half_width(self.level))
-
-    def _forget_cached(self) -> None:
-        """Drop the cached properties of an earlier fit."""
-        for name in ("centred_covariance", "residual_"):
-            self.__dict__.pop(name, None)
 
     def _check_fitted(self) -> None:
         """Raise StatisticsError [not-fitted] if `fit` was not called."""

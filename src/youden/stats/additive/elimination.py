@@ -8,7 +8,6 @@ conjugate gradients otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -130,9 +129,7 @@ class Equations:
         return float((cells_by_column**2.0).sum()) <= MAX_CHOLESKY_PRODUCTS
 
     def compute_gram_matrix(self, factor: Floats) -> Floats:
-        """Compute the products of all pairs of rows of the weight matrix, with each column multiplied by a factor.
-
-        For the weight matrix A, this is A diag(factor) Aᵀ.
+        """Compute A diag(factor) Aᵀ with the weight matrix A: the products of all pairs of its rows, with a factor per column.
 
         factor : float array (n_columns,), factor of each column
 
@@ -142,7 +139,7 @@ class Equations:
             product = self.weights @ diags_array(factor) @ self.weights.T
             return np.asarray(product.toarray())
 
-        # `weights @ scaled_weights.T`. BLAS expects arrays in column order, so that transposed views avoid copies.
+        # weights @ scaled_weights.T, without copies: BLAS expects arrays in column order, which transposed views have
         scaled_weights = self.weights * factor
         dense_product: Floats = dgemm(1.0, self.weights.T, scaled_weights.T, trans_a=1)
         return dense_product
@@ -150,8 +147,8 @@ class Equations:
     def gradient(self, effects: Effects, row_total: Floats, column_total: Floats) -> Effects:
         """Compute half the gradient of the penalized sum of squared residuals, under the constraint on the item effects.
 
-        A residual is a score minus the row effect plus the column effect. Rows are the smaller side, agents or items. If rows
-        are items, scores have the opposite sign. The effects of the observed items must sum to 0. The part of the gradient that
+        A residual is score − (row effect − column effect). If rows are items, −score replaces the score, because a score is
+        modelled as ability − difficulty. The effects of the observed items must sum to 0. The part of the gradient that
         would change their sum is therefore removed.
 
         Parameters
@@ -169,8 +166,8 @@ class Equations:
         """
         row_effect, column_effect = effects
 
-        # Σ w·(s − x + y)² + ridge·(Σ x² + Σ y²) has half the derivative Σ w·(x − y − s) + ridge·x by a row effect x, summed over
-        # the cells of the row, and Σ w·(y − x + s) + ridge·y by a column effect y
+        # half the derivatives of Σ w·(s − (x − y))² + ridge·(Σ x² + Σ y²) with scores s, weights w and effects x and y:
+        # Σ w·(x − y − s) + ridge·x over the cells of a row, and Σ w·(y − x + s) + ridge·y over the cells of a column
         row_gradient = (self.row_weight + self.ridge) * row_effect - self.weights @ column_effect - row_total
         column_gradient = (self.column_weight + self.ridge) * column_effect - row_effect @ self.weights + column_total
 
@@ -343,12 +340,12 @@ def _solve_rows(
 ) -> tuple[list[Floats], int]:
     """Solve the linear equations of the row effects for several right-hand sides, directly or by conjugate gradients.
 
-    The matrix of the equations is S + σhhᵀ with S = diag(n + ridge) − A diag(w) Aᵀ. A contains the weights of the cells, and n
-    their sums by row.
+    The matrix of the equations is S + sigma·hhᵀ, with S = diag(row_weight + ridge) − A diag(column_factor) Aᵀ, A =
+    `equations.weights` and h = `constraint`. S alone is nearly singular.
 
-    column_factor : float array (n_columns,), w = 1/(m + ridge), with m the sum of the weights of each column
-    constraint : float array (n_rows,), coefficients h of the constraint for the row effects, after the columns were eliminated
-    sigma : positive factor σ; the matrix S alone is nearly singular
+    column_factor : float array (n_columns,), 1/(column_weight + ridge)
+    constraint : float array (n_rows,), coefficients of the constraint for the row effects, after the columns were eliminated
+    sigma : positive factor
     targets : float arrays (n_rows,), right-hand sides
     cholesky : whether to factorize the matrix; None to decide by its size
 
@@ -368,12 +365,13 @@ def _solve_rows(
         n_iterations += 1
 
     def multiply(x: Floats) -> Floats:
-        """Compute (S + σhhᵀ) x without forming the matrix."""
-        S_x = diagonal * x - equations.weights @ (column_factor * (x @ equations.weights))
+        """Compute (S + sigma·hhᵀ) x without forming the matrix."""
+        column_sums = x @ equations.weights
+        S_x = diagonal * x - equations.weights @ (column_factor * column_sums)
         return np.asarray(S_x + (sigma * float(constraint @ x)) * constraint)
 
     matrix = LinearOperator((n_rows, n_rows), matvec=multiply, dtype=np.float64)
-    preconditioner = LinearOperator((n_rows, n_rows), matvec=_divide_by(diagonal), dtype=np.float64)
+    preconditioner = LinearOperator((n_rows, n_rows), matvec=lambda x: x / diagonal, dtype=np.float64)
     solutions = []
     for target in targets:
         x, _ = cg(
@@ -393,12 +391,12 @@ def _solve_rows_by_cholesky(
 ) -> list[Floats]:
     """Solve the linear equations of the row effects for several right-hand sides, by a Cholesky factorization.
 
-    The matrix of the equations is S + σhhᵀ with S = diag(n + ridge) − A diag(w) Aᵀ. A contains the weights of the cells, and n
-    their sums by row.
+    The matrix of the equations is S + sigma·hhᵀ, with S = diag(row_weight + ridge) − A diag(column_factor) Aᵀ, A =
+    `equations.weights` and h = `constraint`. S alone is nearly singular.
 
-    column_factor : float array (n_columns,), w = 1/(m + ridge), with m the sum of the weights of each column
-    constraint : float array (n_rows,), coefficients h of the constraint for the row effects, after the columns were eliminated
-    sigma : positive factor σ
+    column_factor : float array (n_columns,), 1/(column_weight + ridge)
+    constraint : float array (n_rows,), coefficients of the constraint for the row effects, after the columns were eliminated
+    sigma : positive factor
     targets : float arrays (n_rows,), right-hand sides
 
     Returns the solutions, float arrays (n_rows,). Raises StatisticsError [additive-singular] if the matrix is numerically
@@ -407,8 +405,8 @@ def _solve_rows_by_cholesky(
     matrix = np.outer(sigma * constraint, constraint) - equations.compute_gram_matrix(column_factor)
     matrix[np.diag_indices_from(matrix)] += equations.row_weight + equations.ridge
 
-    # LAPACK overwrites an array in column order without a copy. The transposed view has this order, and the same values, because
-    # the matrix is symmetric.
+    # LAPACK factorizes an array in column order in place, without a copy. The transposed view has this order, and the same
+    # values, because the matrix is symmetric. The factor is lower triangular.
     factor, error_code = dpotrf(matrix.T, lower=1, overwrite_a=1, clean=0)
     if error_code:
         raise StatisticsError(
@@ -417,11 +415,6 @@ def _solve_rows_by_cholesky(
             slug="additive-singular",
         )
     return [dpotrs(factor, target, lower=1)[0] for target in targets]
-
-
-def _divide_by(diagonal: Floats) -> Callable[[Floats], Floats]:
-    """Make the function that divides a vector by the diagonal, a preconditioner of the conjugate gradients."""
-    return lambda vector: vector / diagonal
 
 
 def reaches_all_rows(equations: Equations, *, n_hops: int = 3) -> bool:
@@ -433,12 +426,15 @@ def reaches_all_rows(equations: Equations, *, n_hops: int = 3) -> bool:
     n_hops : maximum number of steps from the row with which the search starts
     """
     weights = equations.weights
-    is_observed: Bools = equations.row_weight > 0
-    is_reached = np.zeros(len(is_observed))
-    is_reached[is_observed.argmax()] = 1.0
+    has_score: Bools = equations.row_weight > 0
+
+    # Reached rows and columns are marked by 1.0, others by 0.0. A product with the weights is positive for each column, or row,
+    # that has a score in a marked row, or column.
+    row_mark = np.zeros(len(has_score))
+    row_mark[has_score.argmax()] = 1.0
     for _ in range(n_hops):
-        is_reached_column = np.sign(is_reached @ weights)
-        is_reached = np.sign(weights @ is_reached_column)
-        if np.count_nonzero(is_reached) == np.count_nonzero(is_observed):
+        column_mark = np.sign(row_mark @ weights)
+        row_mark = np.sign(weights @ column_mark)
+        if np.count_nonzero(row_mark) == np.count_nonzero(has_score):
             return True
     return False

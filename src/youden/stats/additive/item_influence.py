@@ -114,10 +114,10 @@ def iter_cell_influence(
     Yields
     ------
     CellInfluence
-        One result per component, for the largest group of its agents that remain linked whichever cell is removed. A component
-        without a group of two agents is skipped. The fields are the positions of the agents, int array (n_linked,), the
-        influence of each item on their abilities, float array (n_linked, n_items), and the share of each item in the weight of
-        each agent, an array of the same shape.
+        One result per component, for a group of its agents. The agents of a group stay linked if any single cell is removed. If
+        a component has several groups, the largest one is used; if it has none of two agents, it is skipped. The fields are
+        the positions of the agents, int array (n_linked,), the influence of each item on their abilities, float array
+        (n_linked, n_items), and the share of each item in the weight of each agent, an array of the same shape.
     """
     for group in _iter_linked_groups(cells, weight, residual, component=component):
         chunks = list(group.iter_chunks())
@@ -154,7 +154,7 @@ class _LinkedGroup(NamedTuple):
 def _iter_linked_groups(
     cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids
 ) -> Iterator[_LinkedGroup]:
-    """Yield, for each component, the largest group of its agents that remain linked whichever cell is removed.
+    """Yield, for each component, the largest group of its agents that stay linked if any single cell is removed.
 
     A component is a set of agents that are linked by cells on common items. Removing a single cell may divide the component.
 
@@ -214,26 +214,29 @@ def _iter_influence(
 ) -> Iterator[tuple[Floats, Floats]]:
     """Yield the influence of the items of each chunk on the abilities of a group of agents.
 
+    Item j changes the ability of agent i by Σ_k R_ik·(e_kj − s_kj·Σ_l e_lj), summed over agents k and l. Here e is the adjusted
+    residual of a cell, s its share in the item, and R_ik the change of the ability per unit of e_kj at a fixed difficulty.
+
     adjusted_residual : float array (n_cells,), residual × weight × correction of each cell
-    share_of_item : float array (n_cells,), weight of each cell divided by the total weight of its item
-    share_of_agent : float array (n_cells,), weight of each cell divided by the total weight of its agent
+    share_of_item, share_of_agent : float arrays (n_cells,), weight of each cell divided by the total of its item, or its agent
     inverse : float array (n_agents, n_agents), inverse of the normal matrix of agent effects
     is_member : bool array (n_agents,), agents of the group
 
     Yields two float arrays (n_members, n_chunk_items): the influence of each item, and its share in each agent's weight.
     """
-    # change of each member's ability, minus the mean of the group, per unit of an agent's residual: (n_members, n_agents)
+    # R: change of each member's ability, minus the mean of the group, by the residual of each agent (n_members, n_agents)
     inverse_of_members = inverse[is_member]
     ability_change = inverse_of_members - inverse_of_members.mean(axis=0)
 
+    # values of the cells as matrices (n_agents, n_chunk_items)
     for residual, item_share, agent_share in index.iter_matrices(adjusted_residual, share_of_item, share_of_agent):
-        # what the residuals of an item would change if the difficulty of the item were fixed
         at_fixed_difficulty = ability_change @ residual
 
-        # The fitted difficulty absorbs a part of each residual: the cell's share in the item times the sum of its residuals.
+        # the fitted difficulty absorbs the mean residual of the item, Σ_l e_lj, weighted by the share of each cell
         residual_sum = residual.sum(axis=0)
         absorbed_by_difficulty = (ability_change @ item_share) * residual_sum
-        yield at_fixed_difficulty - absorbed_by_difficulty, agent_share[is_member]
+        influence = at_fixed_difficulty - absorbed_by_difficulty
+        yield influence, agent_share[is_member]
 
 
 class _CellCorrections(NamedTuple):
@@ -244,10 +247,9 @@ class _CellCorrections(NamedTuple):
     agent_weight : float array (n_agents,)
         Total weight of these cells of each agent.
     share_of_agent : float array (n_cells,)
-        Share p_kj of a cell in the weight of its agent; 0 for a cell that is fitted exactly.
+        Share of a cell in the weight of its agent; 0 for a cell that is fitted exactly.
     residual_factor : float array (n_cells,)
-        Correction √((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)) of a residual, with A_kj the weight of the cell, m_j the
-        weight of the item and h_kj the leverage; 0 for a cell that is fitted exactly.
+        Factor that corrects a residual for its own influence on the fit; 0 for a cell that is fitted exactly.
     """
 
     agent_weight: Floats
@@ -259,7 +261,8 @@ def _compute_cell_corrections(index: CellIndex, weight: Floats, leverage: Floats
     """Compute the weight of each agent, and the share and the residual factor of each cell, from free cells only.
 
     A free cell has a leverage below 1. Other cells are fitted exactly, whatever their score. The residual of a cell is smaller
-    than its error, because the cell influences its own prediction. The residual factor corrects for that.
+    than its error, because the cell influences its own prediction. The residual factor corrects for that. It is the root of
+    (1 − share in the item)·(1 − share in the agent)/(1 − leverage), with shares in the weights of free cells.
 
     weight, leverage : float arrays (n_cells,), weight and leverage of each cell
     is_free : bool array (n_cells,), cells that are free
@@ -270,8 +273,8 @@ def _compute_cell_corrections(index: CellIndex, weight: Floats, leverage: Floats
     share_of_agent = _divide_or_0(free_weight, agent_weight[index.agent])
     share_of_item = _divide_or_0(free_weight, item_weight[index.item])
 
-    # Dividing a squared residual by 1 − leverage corrects each cell alone. The numerator, from the notes of
-    # `covariance_by_item`, takes account of the later summation over the cells of an item: it is 1 − leverage in a dense matrix.
+    # Dividing a squared residual by 1 − leverage would correct each cell alone. In a dense matrix the numerator equals
+    # 1 − leverage, so that the factor is 1: the residuals of an item are later summed before they are squared.
     numerator = np.maximum((1 - share_of_item) * (1 - share_of_agent), 0)
     squared_factor = np.divide(numerator, 1 - leverage, out=np.zeros(len(index)), where=is_free)
     return _CellCorrections(agent_weight, share_of_agent, residual_factor=np.sqrt(squared_factor))
@@ -280,8 +283,9 @@ def _compute_cell_corrections(index: CellIndex, weight: Floats, leverage: Floats
 def _invert_agent_normal_matrix(index: CellIndex, weight: Floats, share_of_item: Floats, *, component: Ids) -> Floats:
     """Invert the normal matrix of the agent effects, the equations of the fit after the item effects were eliminated.
 
-    The equations determine only differences of agents that are linked. A constant, added to the matrix for all pairs of agents
-    of one component, makes the inverse exist. It does not change the differences.
+    The entry of agents k and i is n_k (if k = i) − Σ_j A_kj·A_ij/m_j over items j, with the weights A of cells, n of agents and m
+    of items. The equations determine only differences of linked agents, so that the matrix is singular. A constant is therefore
+    added to the entries of all pairs of one component. It does not change the differences.
 
     weight : float array (n_cells,), weight of each cell
     share_of_item : float array (n_cells,), weight of each cell divided by the total weight of its item
@@ -292,9 +296,9 @@ def _invert_agent_normal_matrix(index: CellIndex, weight: Floats, share_of_item:
     n_agents = index.n_agents
     agent_weight = np.bincount(index.agent, weight, n_agents).astype(np.float64)
 
-    # Σ_j A_kj·A_ij/m_j for agents k and i, with A the weight of a cell and m the total weight of an item
+    # Σ_j A_kj·A_ij/m_j, from the matrices of the weights A_ij and of the shares A_kj/m_j (n_agents, n_chunk_items)
     item_terms = np.zeros((n_agents, n_agents))
-    for chunk_weight, chunk_share in index.iter_matrices(weight, share_of_item):  # agents × items each
+    for chunk_weight, chunk_share in index.iter_matrices(weight, share_of_item):
         item_terms += chunk_share @ chunk_weight.T
 
     # the constant has the size of the other entries of the matrix, so that rounding errors remain small
@@ -319,17 +323,18 @@ def _compute_leverages(index: CellIndex, weight: Floats, share_of_item: Floats, 
     item_weight = np.bincount(index.item, weight, index.n_items)
     ability_variance = np.diag(inverse)
     leverage = np.empty(len(index))
-    share_chunks = index.iter_matrices(share_of_item)
-    for (cells, items), (share,) in zip(index.iter_chunks(), share_chunks, strict=True):
+    # for each chunk of items: the ranges of its cells and items, and the shares as a matrix (n_agents, n_chunk_items)
+    share_matrices = index.iter_matrices(share_of_item)
+    for (cells, items), (share,) in zip(index.iter_chunks(), share_matrices, strict=True):
         # A difficulty is the mean over agents of ability − score, weighted by the share of each agent in the item. The
-        # covariance of the abilities is the inverse. Below, axes are agents and items of the chunk.
+        # covariance of the abilities is `inverse`. From it follow cov(ability, mean ability) and var(mean ability).
         covariance_with_mean = inverse @ share
         variance_of_mean = (share * covariance_with_mean).sum(axis=0)
 
         # var(ability − difficulty) = var(ability) − 2·cov(ability, mean ability) + var(mean ability) + var(mean score)
         agent = index.agent[cells]
         item = index.item[cells]
-        column = item - items.start  # of the item in the arrays of the chunk
+        column = item - items.start  # of the item in the matrices of the chunk
         prediction_variance = (
             ability_variance[agent]
             - 2 * covariance_with_mean[agent, column]
@@ -348,8 +353,8 @@ def _divide_or_0(part: Floats, total: Floats) -> Floats:
 def _find_largest_linked_groups(free_cells: CellIndex, component: Ids) -> list[Bools]:
     """Find, in each component, the largest group of agents that stay linked if any single cell is removed.
 
-    Two agents with cells on the same item are linked. A cell whose removal would separate agents has the leverage 1. All other
-    cells are free, and the agents of a group are linked by free cells alone. A group has at least two agents.
+    Two agents with cells on the same item are linked. A free cell has a leverage below 1: if it is removed, other cells still
+    link its agent and its item. A group consists of two or more agents of one component that free cells alone link.
 
     free_cells : agents and items of the free cells
     component : int array (n_agents,), component of each agent, by the links of all cells

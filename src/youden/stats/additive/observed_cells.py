@@ -35,7 +35,7 @@ class Cells:
     n_agents, n_items : int
         Numbers of agents and of items.
     low, high : float
-        Bounds of the scores.
+        Bounds of the scores: the smallest and the largest score, of cells that may since have been removed by `where`.
 
     Raises
     ------

@@ -184,39 +184,24 @@ class _Cells:
 
     @classmethod
     def from_matrix(cls, score: Floats, *, ridge: float) -> Self:
-        """Select the observed cells of a matrix of scores.
+        """Select the observed cells of a matrix of scores, float array (n_agents, n_items), NaN for an unobserved cell.
 
-        Parameters
-        ----------
-        score : float array (n_agents, n_items)
-            Scores; NaN for an unobserved cell.
-        ridge : float
-            Ridge penalty of the fits.
+        ridge : ridge penalty of the fits
         """
         n_agents, n_items = score.shape
         agent, item = np.nonzero(~np.isnan(score))
         return cls(agent, item, score[agent, item], shape=(n_agents, n_items), ridge=ridge)
 
     def fit(self, value: Floats, weight: Floats | None = None) -> Solution:
-        """Fit the additive model without a constraint.
+        """Fit value ≈ ability − difficulty without a constraint.
 
-        Parameters
-        ----------
-        value : float array (n_cells,)
-            Finite values on the scale of the link, in the order of the cells of this object.
-        weight : float array (n_cells,), optional
-            Weights of the cells, at least 0. Default: 1.
+        value : float array (n_cells,), finite values on the scale of the link, in the order of the cells of this object
+        weight : float array (n_cells,), weights of the cells, at least 0; None for 1
 
-        Returns
-        -------
-        Solution
-            Abilities and difficulties on the scale of the link. Its `status` states whether the fit converged.
+        Returns the abilities and difficulties on the scale of the link. `status` states whether the fit converged.
 
-        Raises
-        ------
-        StatisticsError
-            [scores-infinite]: if a value is infinite; [weights-scale]: if the ridge outweighs all cells of an agent or item;
-            [additive-singular]: if the system is singular.
+        Raises StatisticsError [scores-infinite] if a value is infinite, [weights-scale] if the ridge outweighs all cells of an
+        agent or item, and [additive-singular] if the system is singular.
         """
         n_agents, n_items = self.shape
         return solve_additive(

@@ -130,10 +130,7 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
 
         # ψ, the influence on mean scores, from the influence U on their distances from the mean of the group
         U = group.influence[:, items]
-        average_score = -difficulty[items]
-        w = (has_score / has_score.sum(axis=0)).mean(axis=1) - 1 / len(agents)
-        through_centre = (average_score - average_score.mean()) / n_items
-        psi = U + through_centre - w @ U
+        psi = _compute_influence_on_means(U, has_score, average_score=-difficulty[items])
         p = np.maximum(group.share[:, items], 1 / n_items)
         variance[agents] = (psi**2 / (1 - p)).sum(axis=1)
         influence[np.ix_(agents, items)] = psi
@@ -168,10 +165,30 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
     )
 
 
+def _compute_influence_on_means(influence: Floats, has_score: Bools, *, average_score: Floats) -> Floats:
+    """Compute the influence ψ of items on mean scores, from their influence U on the distances from the mean of all models.
+
+    ψ_ij = U_ij + (c_j − c̄)/J − Σ_k w_k·U_kj, with the score c_j of the average model on item j of J, up to a constant. w_k is the
+    mean over items of the share of model k among the scores of an item, minus 1/K for K models. It is 0 in a complete table.
+
+    influence, has_score : arrays (n_agents, n_items), influence U, and cells with a score
+    average_score : float array (n_items,), scores c
+
+    Returns a float array (n_agents, n_items).
+    """
+    n_agents, n_items = influence.shape
+    share_of_model = has_score / has_score.sum(axis=0)
+    w = share_of_model.mean(axis=1) - 1 / n_agents
+    through_centre = (average_score - average_score.mean()) / n_items
+    return np.asarray(influence + through_centre - w @ influence)
+
+
 def _compute_df_of_means(influence: Floats, has_score: Bools) -> Floats:
     """Compute the degrees of freedom of the variances of mean scores by Satterthwaite's formula, float array (n_agents,).
 
-    The formula is needed because items with a score of the model contribute a different variance from items without a score.
+    The variance of a mean score is a sum of squared influences of items. Items on which the model has a score contribute other
+    squares than the remaining items. With a the share of the n items with a score in the sum, and n' the number of the
+    remaining items, the degrees of freedom are 1/(a²/n + (1 − a)²/n') − 1.
 
     influence : float array (n_agents, n_items), influence of each item on each mean score
     has_score : bool array (n_agents, n_items), cells with a score
@@ -180,9 +197,9 @@ def _compute_df_of_means(influence: Floats, has_score: Bools) -> Floats:
     n_other_items = np.maximum(has_score.shape[1] - n_scored_items, 1)
     squares = influence**2
     total = np.maximum(squares.sum(axis=1), np.finfo(np.float64).tiny)
-    scored_share = (squares * has_score).sum(axis=1) / total
-    relative_variance = scored_share**2 / n_scored_items + (1 - scored_share) ** 2 / n_other_items
-    return np.asarray(1 / relative_variance - 1)
+    scored_share = (squares * has_score).sum(axis=1) / total  # a
+    inverse_df = scored_share**2 / n_scored_items + (1 - scored_share) ** 2 / n_other_items
+    return np.asarray(1 / inverse_df - 1)
 
 
 def _centre_difficulties(fit: ClippedLinear, observed: Bools) -> tuple[Floats, Floats]:
@@ -215,7 +232,7 @@ def _compare_models(
     residual : float array (n_agents, n_items), residuals of the fit, NaN for missing cells
     mean : float array (n_agents,), mean scores of the models
     covariance : covariance of the mean scores
-    component : int array (n_agents,), number of each model's set of connected models
+    component : int array (n_agents,), component of each model: the same number for models that common items connect
     level : confidence level
 
     Returns the differences of mean scores, and a bool array (n_agents, n_agents) that is True for constant differences.
@@ -224,7 +241,7 @@ def _compare_models(
     differences = pairwise_differences(mean, covariance, level=level)
     n_common_items = np.maximum(observed.astype(np.float64) @ observed.T, 1)
 
-    # the differences on the items have the standard deviation standard error × √n, which is 0 except for rounding
+    # a difference is constant if its standard deviation over the n common items, √n × standard error, is 0 except for rounding
     sd_over_items = differences.std_error * np.sqrt(n_common_items)
     is_constant = np.asarray(sd_over_items < ROUNDING)
     if not observed.all():
@@ -238,8 +255,8 @@ def _compare_models(
     std_error = np.where(is_constant, half_width / quantile, differences.std_error)
 
     is_better = np.asarray(differences.value > half_width)
-    widened = Differences(differences.value, std_error, differences.df, half_width, is_better, level)
-    return widened, is_constant
+    differences = Differences(differences.value, std_error, differences.df, half_width, is_better, level)
+    return differences, is_constant
 
 
 def _compute_constant_half_width(difference: Floats, n_common_items: Floats, level: float) -> Floats:
@@ -268,10 +285,9 @@ def _widen_for_few_items(differences: Differences, residual: Floats, component: 
 
     differences : differences of all pairs of models by the sandwich estimator
     residual : float array (n_agents, n_items), residuals of the fit; NaN for missing cells
-    component : int array (n_agents,), number of each model's set of connected models
+    component : int array (n_agents,), component of each model: the same number for models that common items connect
 
-    Returns the differences with new standard errors, degrees of freedom and half-widths. `significantly_better` is unchanged,
-    and the caller computes it again.
+    Returns the differences with new standard errors, degrees of freedom and half-widths, but the old `significantly_better`.
     """
     # residual variance s²; one parameter per model and item, less one per component, is fitted
     observed = ~np.isnan(residual)
@@ -321,8 +337,8 @@ def _compute_wilson_bounds(
 ) -> tuple[Floats, Floats]:
     """Compute Wilson's confidence interval of the mean score of each model, which stays in [0, 1].
 
-    Wilson's formula is for means of values that are 0 or 1. Other scores vary less. In the formula, their number is replaced by
-    an effective size: the number of 0-or-1 values whose mean has the same variance.
+    Wilson's formula is for means of values that are 0 or 1. Other scores vary less. The number n of scores in the formula is
+    therefore replaced by an effective size n*: the number of 0-or-1 values whose mean has the same variance.
 
     mean, variance : float arrays (n_agents,), mean scores and their sampling variances
     n_scores : int array (n_agents,), number of scores of each model
@@ -331,12 +347,13 @@ def _compute_wilson_bounds(
 
     Returns the lower and upper bounds, float arrays (n_agents,), NaN if the variance is NaN.
     """
+    # the formula has the normal quantile z instead of Student's t; their ratio reduces the size if the variance is uncertain
     probability = (1 + level) / 2
     z = float(ndtri(probability))
     t = np.asarray(stdtrit(np.maximum(df, 1), probability), dtype=np.float64)
     size = _compute_effective_sizes(mean, variance, n_scores, quantile_ratio=z / t)
 
-    # Wilson (1927): (θ + z²/2n* ± z·√(θ(1 − θ)/n* + z²/4n*²)) / (1 + z²/n*)
+    # Wilson (1927), with the mean θ: (θ + z²/2n* ± z·√(θ(1 − θ)/n* + z²/4n*²)) / (1 + z²/n*)
     denominator = 1 + z**2 / size
     centre = (mean + z**2 / (2 * size)) / denominator
     root = np.sqrt(mean * (1 - mean) / size + z**2 / (4 * size**2))
@@ -349,8 +366,8 @@ def _compute_wilson_bounds(
 def _compute_effective_sizes(mean: Floats, variance: Floats, n_scores: Ids, *, quantile_ratio: Floats) -> Floats:
     """Compute the effective sample size of each mean score: the number of 0-or-1 values whose mean has the same variance.
 
-    An effective size above the number of scores is reduced, because a variance that is estimated from few scores may be too
-    small by chance. It is multiplied by the squared quantile ratio, but the result is not below the number of scores.
+    A size of at most the number of scores is returned unchanged. A larger size is multiplied by the squared quantile ratio,
+    but not below the number of scores, because a variance that is estimated from few scores may be too small by chance.
 
     mean, variance : float arrays (n_agents,), mean scores and their sampling variances
     n_scores : int array (n_agents,), number of scores of each model, which is the result for a variance of 0
@@ -362,8 +379,9 @@ def _compute_effective_sizes(mean: Floats, variance: Floats, n_scores: Ids, *, q
     bernoulli_variance = mean * (1 - mean)
     has_variance = (bernoulli_variance > ROUNDING) & (variance > ROUNDING**2)
     matched_size = np.divide(bernoulli_variance, variance, out=n_scores.astype(np.float64), where=has_variance)
-    reduced_size = matched_size * quantile_ratio**2
-    size = np.maximum(np.minimum(n_scores, matched_size), reduced_size)
+    reduced_size = np.maximum(matched_size * quantile_ratio**2, n_scores)
+    is_larger = matched_size > n_scores
+    size = np.where(is_larger, reduced_size, matched_size)
     return np.where(has_variance, size, n_scores)
 
 
@@ -437,7 +455,8 @@ def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
         return bool(ability[agent] > ability[first])
 
     # the smallest number, by bisection around n
-    low, high = n // 2, min(2 * n, int((contribution[agent] > 0).sum()))
+    n_favourable = int((contribution[agent] > 0).sum())  # items that favour the first model
+    low, high = n // 2, min(2 * n, n_favourable)
     while high - low > 1:
         midpoint = (low + high) // 2
         if changes_first_place(midpoint):
@@ -548,9 +567,9 @@ def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
     -----
     The first test is a χ² test that all models have the same missing rate.
 
-    The second test is that, over items, the number x of missing cells is not correlated with the difficulty y. With
-    centred x and y, it uses Student's t = Σ xy/√(Σ x²y²), because y varies more for items with few scores (White 1980).
-    With fewer than 10 items, it is a permutation test of Σ xy. Its p-value is 1 if all xy are 0.
+    The null hypothesis of the second test is that, over items, the number x of missing cells and the difficulty y are
+    uncorrelated. With centred x and y, its statistic is Student's t = Σ xy/√(Σ x²y²), which is robust to unequal variances of y
+    (White 1980). With fewer than 10 items, it is a permutation test of Σ xy. The p-value is 1 if all xy are 0.
 
     References
     ----------
@@ -580,8 +599,8 @@ def _test_equal_missing_rates(n_scores: Positions, n_items: int) -> float:
 def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
     """Return the two-sided p-value of the hypothesis that missing cells and difficulties of items are uncorrelated.
 
-    It is a t test with White's variance, which is valid if difficulties of items with few scores vary more. With fewer
-    than `MIN_ITEMS_OF_T_TEST` items, it is a permutation test.
+    It is a t test of the covariance. Its standard error is robust to unequal variances, because difficulties of items with few
+    scores vary more. With fewer than `MIN_ITEMS_OF_T_TEST` items, it is a permutation test.
 
     n_missing, difficulty : float arrays (n_items,), number of missing cells and difficulty of each item, without NaN
     """
@@ -594,8 +613,8 @@ def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
     if n_items < MIN_ITEMS_OF_T_TEST:
         return _compute_permutation_p_value(x, y)
 
-    # White's variance is valid also if difficulties of items with few scores vary more
-    t = products.sum() / np.sqrt((products**2).sum())
+    std_error = np.sqrt((products**2).sum())  # of the sum of the products (White 1980)
+    t = products.sum() / std_error
     return float(2 * stdtr(n_items - 1, -abs(t)))
 
 

@@ -199,13 +199,14 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
 
 
 def _fit_under_constraint(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
-    """Fit the effects of agents and items under a constraint on the predictions: see `solve_cells`.
+    """Fit the effects of agents and items under a constraint on the predictions, ability − difficulty.
 
-    A censored fit treats a score of ±1 as a bound. If no score is ±1, a fit without a constraint gives the same result.
+    "box" limits all predictions to [−1, 1]. "censored" does not penalize predictions above a score of 1 or below a score of −1;
+    if no score is ±1, it is the same as "none". "none" and "clip" do not constrain the predictions.
     """
     if constraint == "box":
         return fit_box(equations)
-    has_saturated = cells.low == -1 or cells.high == 1
+    has_saturated = cells.low == -1 or cells.high == 1  # the smallest and the largest score
     if constraint == "censored" and has_saturated:
         return fit_censored(cells, equations)
     return fit_plain(equations)

@@ -167,8 +167,9 @@ class _TrialSums:
 def _sum_all_trials(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
     """Sum all trials into the normal equations of the agents' effects, with the weights and items of each agent.
 
-    chunks : trials in chunks of items; all trials on an item, and all trials of an effect group, such as a block, must be in
-        one chunk
+    An effect group is a set of trials with a common effect: all trials of an item, or of a block of the plan.
+
+    chunks : trials in chunks of items; all trials on an item, and all trials of an effect group, must be in one chunk
     """
     sums = _TrialSums(
         normal_matrix=np.zeros((n_agents, n_agents)),
@@ -182,21 +183,22 @@ def _sum_all_trials(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
         group_weight = _sum_by_group(chunk, chunk.weight, n_agents)
         _add_to_normal_equations(sums, chunk, group_weight)
 
+        # Σw of each agent's trials on each item, and Σw² over its trials
         items_are_groups = chunk.effect_group is None
         item_weight = group_weight if items_are_groups else sum_by_item(chunk, chunk.weight, n_agents)
         sums.weight += item_weight.sum(axis=1)
-        sums.squared_weight += sum_by_item(chunk, chunk.weight**2, n_agents).sum(axis=1)
-        sums.squared_item_weight += (item_weight**2).sum(axis=1)
+        sums.squared_item_weight += (item_weight**2).sum(axis=1)  # square of the sum of the trials on an item
         sums.n_items += (item_weight > 0).sum(axis=1)
+        sums.squared_weight += sum_by_item(chunk, chunk.weight**2, n_agents).sum(axis=1)
     return sums
 
 
 def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: Floats | csr_array) -> None:
     """Add the trials of a chunk to the normal equations for the agent effects in `sums`, in place.
 
-    An answer is modelled as the effects of the two agents of the trial plus the effect of its group, an item or a block.
-    The group effects are eliminated: each trial is compared with the mean of its group, so that only the effects of the
-    agents are unknown.
+    An answer is modelled as the effects a of the two agents of the trial plus the effect of its group, an item or a block. The
+    equation of an agent is the weighted sum of this model over its trials. The effect of a group is its mean answer minus
+    Σ_k share_k·a_k over agents k. It is inserted into the equations, so that only the effects of the agents are unknown.
 
     chunk : trials, with their agents (`first`, `second`), answers (`value`), weights and effect groups
     agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
@@ -216,9 +218,8 @@ def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: F
     positive_group_weight = np.maximum(group_weight, np.finfo(np.float64).tiny)
     group_mean = agent_answers.sum(axis=0) / 2 / positive_group_weight
 
-    # The fitted effect of a group is its mean answer minus the mean, over its trials, of the sum of both agents' effects:
-    # Σ share_k·a_k over agents k. With this effect inserted, the equation of each agent contains its weight in the group times
-    # this difference.
+    # The equation of agent i contains each group effect times the weight of i in the group: weight_i·(mean − Σ_k share_k·a_k).
+    # The coefficient of a_k, Σ share_k·weight_i over groups, is symmetric in i and k.
     agent_share = agent_weight / positive_group_weight  # (n_agents, n_groups)
     sums.normal_matrix += matrix - agent_share @ agent_weight.T
     sums.normal_target += target - agent_weight @ group_mean
@@ -233,27 +234,14 @@ def _iter_influence(
     scale: float,
     components: _ResidualComponents | None = None,
 ) -> Iterator[InfluenceChunk]:
-    """Yield the influence of the items of each chunk on the abilities.
+    """Yield the influence, the direct influence and the weight of the items of each chunk, for the abilities of all agents.
 
-    Parameters
-    ----------
-    chunks : callable
-        Function that returns an iterator over all answers.
-    effect : float array (n_agents,)
-        Fitted effects of the agents.
-    inverse : float array (n_agents, n_agents)
-        Pseudo-inverse of the normal matrix.
-    total_weight : float array (n_agents,)
-        Total weight of each agent's trials, above 0.
-    scale : float
-        Ability per effect of an agent.
-    components : _ResidualComponents, optional
-        Sums to which the residuals and item means are added. Default: None.
-
-    Yields
-    ------
-    InfluenceChunk
-        Influence, direct influence and weight of the items of one chunk.
+    chunks : function that returns an iterator over all answers
+    effect : float array (n_agents,), fitted effects of the agents
+    inverse : float array (n_agents, n_agents), pseudo-inverse of the normal matrix
+    total_weight : float array (n_agents,), total weight of each agent's trials, above 0
+    scale : ability per effect of an agent
+    components : sums to which the residuals and item means are added; None to add them to no sums
     """
     n_agents = len(effect)
     for chunk in chunks():
@@ -287,7 +275,8 @@ def _compute_leverages(
     """Compute the leverage of each trial, the change of its fitted value per unit change of its answer: float (n_trials,).
 
     It is the weight of the trial times the variance of its fitted value, if an answer of weight w has the error variance 1/w.
-    An effect group contains the trials of one item or block.
+    The fitted value is ȳ + s − s̄, with s the sum of the effects of both agents, and ȳ and s̄ the means of the answers and of s
+    in the effect group, the trials of one item or block. Its variance is var(ȳ) + var(s) − 2·cov(s, s̄) + var(s̄).
 
     chunk : trials, with their agents (`first`, `second`), weights and effect groups
     agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
@@ -296,15 +285,18 @@ def _compute_leverages(
     """
     first, second, group = chunk.first, chunk.second, chunk.effect_groups
 
-    # A fitted value is the mean answer of the group, plus the sum of the two agents' effects, minus the mean of such sums in the
-    # group. P is the covariance of the effects.
+    # P is the covariance of the effects: var(s) of each trial
     effect_variance = np.diag(inverse)
     sum_variance = effect_variance[first] + effect_variance[second] + 2 * inverse[first, second]
-    agent_share: Any = agent_weight / group_weight  # (n_agents, n_groups): weights of the effects in the mean
-    covariance_with_mean = inverse @ agent_share
-    mean_variance = (agent_share * covariance_with_mean).sum(axis=0)
-    covariance = covariance_with_mean[first, group] + covariance_with_mean[second, group]
-    fitted_variance = 1 / group_weight[group] + (sum_variance - 2 * covariance + mean_variance[group])
+
+    # s̄ of a group is the sum of all effects, weighted by the share of each agent in the group: var(s̄) of each group
+    agent_share: Any = agent_weight / group_weight  # (n_agents, n_groups)
+    effect_covariance = inverse @ agent_share  # covariance of each effect with s̄ of each group
+    mean_variance = (agent_share * effect_covariance).sum(axis=0)
+
+    covariance = effect_covariance[first, group] + effect_covariance[second, group]  # cov(s, s̄)
+    answer_variance = 1 / group_weight[group]  # var(ȳ)
+    fitted_variance = answer_variance + (sum_variance - 2 * covariance + mean_variance[group])
     return np.asarray(chunk.weight * fitted_variance)
 
 
@@ -339,7 +331,9 @@ class _ResidualComponents:
         is_free : bool array (n_trials,), False for a trial that is fitted exactly and therefore not counted
         n_agents : number of agents
         """
-        counted_residual = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
+        # squared residuals of each agent on each item (n_agents, n_items), and their number
+        has_residual = is_free & (np.abs(residual) > ROUNDING)  # not 0, except for rounding
+        counted_residual = np.where(has_residual, residual, 0.0)
         n_residuals = sum_by_item(chunk, is_free.astype(np.float64), n_agents)
         squares = sum_by_item(chunk, counted_residual**2, n_agents)
         self._squares += squares.sum(axis=1)
@@ -351,28 +345,20 @@ class _ResidualComponents:
         self._products += twice_products.sum(axis=1) / 2
         self._n_products += (n_residuals * (n_residuals - 1)).sum(axis=1) / 2
 
+        # false-positive rates, which do not depend on the residuals
         weight, rate = chunk.weight, chunk.rate
         self._rate_sums += np.array([weight.sum(), weight @ rate, weight @ rate**2])
 
     def finite_correction(self, sums: _TrialSums, total_weight: Floats, *, n_all: int, n_items: int) -> Floats:
         """Compute finite population corrections: variance for exactly these items divided by variance for items like these.
 
-        Parameters
-        ----------
-        sums : _TrialSums
-            Sums over all trials.
-        total_weight : float array (n_agents,)
-            Total weight of each agent's trials, above 0.
-        n_all : int
-            Number of answers that an agent has if every ordered pair is compared on every item.
-        n_items : int
-            Number of items that the plan may use.
+        sums : sums over all trials
+        total_weight : float array (n_agents,), total weight of each agent's trials, above 0
+        n_all : number of answers that an agent has if every ordered pair is compared on every item
+        n_items : number of items that the plan may use
 
-        Returns
-        -------
-        float array (n_agents,)
-            Factor of each variance, from 0 to 1; near 0 if every pair is compared on every item, unless false-positive
-            rates were estimated by pair. Without residual variance, it follows from the numbers of trials.
+        Returns the factor of each variance, float array (n_agents,), from 0 to 1. It is near 0 if every pair is compared on every
+        item, unless false-positive rates were estimated by pair. Without residual variance, it depends on the numbers of trials.
         """
         # variance of a residual, for each agent; that of all agents for an agent without residuals
         mean_variance = self._squares.sum() / max(self._n.sum(), 1)
@@ -433,7 +419,9 @@ def _sum_by_group(chunk: PairChunk, values: Floats, n_agents: int) -> Floats | c
 
 
 def _average_by_item(chunk: PairChunk, group_effect: Floats) -> Floats:
-    """Average the effects of effect groups, such as blocks, over the trials of each item, with the weights of the trials.
+    """Average fitted effects over the trials of each item, with the weights of the trials.
+
+    A trial has the effect of its effect group, which is its item or, if `chunk.effect_group` is given, a block of trials.
 
     group_effect : float array (n_groups,), effect that all trials of a group share
 
@@ -441,7 +429,7 @@ def _average_by_item(chunk: PairChunk, group_effect: Floats) -> Floats:
     """
     item_weight = np.bincount(chunk.item, chunk.weight, chunk.n_items)
     has_trials = item_weight > 0
-    if chunk.effect_group is None:  # the group of a trial is its item
+    if chunk.effect_group is None:  # all trials of an item have the same effect
         return np.where(has_trials, group_effect, np.nan)
 
     effect_of_trial = group_effect[chunk.effect_group]

@@ -88,14 +88,13 @@ class SampledCurl:
         Returns
         -------
         Estimates
-            The ⌈qn⌉-th smallest of the n sampled values for each q, with standard errors, in the unit of the link.
+            For each q, the ⌈qn⌉-th smallest curl of the n sampled rectangles, with its standard error, in the unit of the link.
 
         Notes
         -----
-        The q quantile is exceeded by a share 1 − q of the rectangles. Let e be the standard error of the estimated share of
-        rectangles that do not exceed it (see `ecdf`). The standard error of the quantile is half the difference between the
-        quantiles of the probabilities q + e and q − e. It is 0 if these quantiles are equal, for example because scores have
-        few different values.
+        Let x be the estimated q quantile, and e the standard error of the estimated share of rectangles with a curl of at most x
+        (see `ecdf`). The standard error of x is half the difference between the quantiles of the probabilities q + e and
+        q − e. It is 0 if these quantiles are equal, for example because scores have few different values.
 
         References
         ----------
@@ -171,10 +170,12 @@ class _ExactCurl(NamedTuple):
     value: Floats
 
     def quantiles(self, q: tuple[float, ...]) -> Estimates:
-        return _without_std_errors(curl_quantiles(self.value, q))
+        quantile = curl_quantiles(self.value, q)
+        return Estimates(quantile, std_error=np.zeros(len(quantile)))
 
     def ecdf(self, x: Floats) -> Estimates:
-        return _without_std_errors(curl_ecdf(self.value, x))
+        share = curl_ecdf(self.value, x)
+        return Estimates(share, std_error=np.zeros(len(share)))
 
 
 class _LinkMeasurement(NamedTuple):
@@ -355,10 +356,10 @@ def _compute_additive_residuals(index: CellIndex, value: Floats) -> Floats:
 
 
 def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFacts:
-    """Summarize how additive the scores are on the scale of one link function.
+    """Summarize how additive the scores are after their transformation by one link function.
 
-    The curl of a rectangle of two agents and two items is the absolute deviation of its scores from additivity. R² is the
-    coefficient of determination of the fit score ≈ ability − difficulty.
+    The curl of a rectangle of two agents i, k and two items j, m is |s_ij − s_kj − s_im + s_km| with the transformed scores s; it
+    is 0 if s = ability − difficulty for all of them. R² is the coefficient of determination of the fit s ≈ ability − difficulty.
 
     measurement : transformed scores, with their curl and standard deviation
     index : cells of the scores
@@ -397,8 +398,3 @@ def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFact
 def _compute_standard_deviation(value: Floats) -> float:
     """Compute the standard deviation of values, float array (n,); 0 if they differ by rounding errors only."""
     return float(value.std()) if float(np.ptp(value)) > _EQUAL else 0.0
-
-
-def _without_std_errors(value: Floats) -> Estimates:
-    """Return values, float array (n,), as estimates without a standard error."""
-    return Estimates(value, np.zeros(len(value)))

@@ -45,7 +45,7 @@ class _Bound(NamedTuple):
     n_within : int
         Number of distances of at most this bound.
     first_index_beyond : int64 array (n_differences,)
-        For each difference, the index of the first later one whose distance from it exceeds the bound.
+        For each sorted difference, the index of the first later one whose distance from it exceeds the bound.
     """
 
     distance: int
@@ -58,31 +58,36 @@ class _SortedDifferences:
     """Sorted differences of all pairs of rows on an integer grid, one pair of rows after the other.
 
     A difference is the score of one row minus the score of another row in the same column. Two differences of the same pair of
-    rows belong to the four cells of a rectangle, and their distance is its curl |Δ|.
+    rows belong to the four cells of a rectangle, and their distance is its curl |Δ|. For example, a pair of rows with the
+    differences 0, 2 and 5 has three rectangles, with the distances 2, 5 and 3.
 
     Attributes
     ----------
-    grid_value : int64 array (n_differences,)
+    sorted_differences : int64 array (n_differences,)
         Differences in steps of the grid, ascending. Each pair of rows has an offset, so that differences of different pairs
         are further from each other than any two of the same pair.
     end_of_pair : int64 array (n_differences,)
-        Index after the last difference of the same pair of rows.
+        For each difference, the index after the last one of the same pair of rows.
     step_size : float
         Size of a step of the grid, in the unit of the scores.
     max_distance : int
         Largest distance of two differences of a pair of rows, in steps.
     """
 
-    grid_value: Positions
+    sorted_differences: Positions
     end_of_pair: Positions
     step_size: float
     max_distance: int
 
     @property
+    def _index_of_next(self) -> Positions:
+        """Index after each difference, int64 array (n_differences,)."""
+        return np.arange(1, len(self.sorted_differences) + 1)
+
+    @property
     def n_distances(self) -> int:
         """Number of distances, and of rectangles: each difference has one to every later difference of its pair of rows."""
-        index_after = np.arange(1, len(self.grid_value) + 1)
-        return int((self.end_of_pair - index_after).sum())
+        return int((self.end_of_pair - self._index_of_next).sum())
 
     def count_up_to(self, distance: int) -> int:
         """Count the distances of at most `distance` steps; 0 if `distance` is negative."""
@@ -91,64 +96,65 @@ class _SortedDifferences:
         return self._make_bound(distance).n_within
 
     def _make_bound(self, distance: int) -> _Bound:
-        """Make the bound `distance`, at least 0 steps, with the number of distances within it."""
-        first_index_beyond = self.grid_value.searchsorted(self.grid_value + distance, side="right")
+        """Make a bound of `distance` steps, at least 0, and count the distances between two differences that it includes.
 
-        # Difference i has distances within the bound to the differences i + 1 to first_index_beyond_i − 1. Their total number
-        # is Σ (first_index_beyond_i − i − 1).
-        n_differences = len(first_index_beyond)
-        n_within = int(first_index_beyond.sum()) - n_differences * (n_differences + 1) // 2
-        return _Bound(distance, n_within, first_index_beyond)
+        Differences are sorted. The later differences within the bound therefore follow each difference directly. With the
+        differences 0, 2 and 5 and the bound 3, one difference follows 0, one follows 2, and none follows 5: 2 distances.
+        """
+        largest_within = self.sorted_differences + distance
+        first_index_beyond = self.sorted_differences.searchsorted(largest_within, side="right")
+        n_following = first_index_beyond - self._index_of_next
+        return _Bound(distance, int(n_following.sum()), first_index_beyond)
 
     def _list_distances_between(self, low: _Bound, high: _Bound, *, step: int) -> Positions:
-        """List the distances above `low` and up to `high`, or only every `step`-th of them.
+        """List the distances above the bound `low` and up to the bound `high`, or only every `step`-th of them.
 
-        A distance is between two differences of the same pair of rows: a first one, and a second one that comes later in the
-        order. The distances are numbered from 0, in the order of their first and then of their second differences. The distances
-        with the numbers step // 2, step // 2 + step, and so on are listed. If `step` is 1, these are all distances.
+        A distance is a later minus an earlier difference of the same pair of rows. For example, the differences 0, 2 and 5 have
+        the distances 2, 5 and 3: two from the difference 0, and one from the difference 2. In this order, the distances between
+        the bounds are numbered from 0. Those with the numbers step // 2, step // 2 + step, and so on are listed.
 
         Returns an int64 array (n_listed,), in steps of the grid, not sorted.
         """
-        # the second differences of a first one have the indices low.first_index_beyond to high.first_index_beyond − 1
-        n_by_first = high.first_index_beyond - low.first_index_beyond
-        end_by_first = np.cumsum(n_by_first)  # number after the last distance of each first difference
-        listed_number = np.arange(step // 2, end_by_first[-1], step)
-        first_index = end_by_first.searchsorted(listed_number, side="right")
+        # number of distances between the bounds of each earlier difference, and number of the first one of them
+        n_by_earlier = high.first_index_beyond - low.first_index_beyond
+        first_number = np.cumsum(n_by_earlier) - n_by_earlier
 
-        # the last distance of a first difference belongs to the second difference high.first_index_beyond − 1
-        n_to_end = end_by_first[first_index] - listed_number
-        second_index = high.first_index_beyond[first_index] - n_to_end
-        distances: Positions = self.grid_value[second_index] - self.grid_value[first_index]
+        # earlier and later difference of each listed distance; the later ones are consecutive
+        listed_number = np.arange(step // 2, n_by_earlier.sum(), step)
+        earlier_index = first_number.searchsorted(listed_number, side="right") - 1
+        position = listed_number - first_number[earlier_index]
+        later_index = low.first_index_beyond[earlier_index] + position
+        distances: Positions = self.sorted_differences[later_index] - self.sorted_differences[earlier_index]
         return distances
 
     def find_order_statistic(self, rank: int) -> float:
-        """Find the distance of the given rank among all distances; rank 1 is the smallest.
+        """Find the distance between two differences of a pair of rows, the curl of a rectangle, that has a given rank.
 
-        A lower and an upper bound are narrowed until few distances are left between them. These distances are listed, and the
-        one of the given rank is selected.
+        Rank 1 is the smallest of all distances. The distance to find is above a lower bound and at most an upper bound. Both are
+        narrowed until few distances are left between them. These distances are listed, and the one of the rank is selected.
 
         Returns the distance in the unit of the scores.
         """
-        # no distance is at most −1, and all distances are at most max_distance
-        index_after = np.arange(1, len(self.grid_value) + 1)
-        low = _Bound(-1, n_within=0, first_index_beyond=index_after)
-        high = _Bound(self.max_distance, self.n_distances, self.end_of_pair)
+        # the first bounds: no distance is at most −1, and all distances are at most max_distance
+        low = _Bound(distance=-1, n_within=0, first_index_beyond=self._index_of_next)
+        high = _Bound(self.max_distance, n_within=self.n_distances, first_index_beyond=self.end_of_pair)
         while high.distance - low.distance > 1 and high.n_within - low.n_within > _MAX_LISTED:
             low, high = self._narrow_bounds(low, high, rank=rank)
 
-        # distances are whole numbers of steps, and the distance to find is above `low` and at most `high`
+        # only one whole number of steps is above `low` and at most `high`
         if high.distance - low.distance == 1:
             return high.distance * self.step_size
 
         distances = self._list_distances_between(low, high, step=1)
-        index = rank - low.n_within - 1
+        index = rank - low.n_within - 1  # in the ascending list
         n_steps = float(np.partition(distances, index)[index])
         return n_steps * self.step_size
 
     def _narrow_bounds(self, low: _Bound, high: _Bound, *, rank: int) -> tuple[_Bound, _Bound]:
-        """Narrow two bounds of the distance of the given rank, by two estimated bounds and by their midpoint.
+        """Narrow two bounds that enclose the `rank`-th smallest distance, by two estimated bounds and by their midpoint.
 
-        It stops early if at most `_MAX_LISTED` distances are left between the bounds.
+        A distance with fewer than `rank` distances up to it becomes the new lower bound; another one becomes the new upper bound.
+        The search stops early if at most `_MAX_LISTED` distances are left between the bounds.
 
         Returns the new lower and the new upper bound.
         """
@@ -175,13 +181,14 @@ class _SortedDifferences:
         """
         step = (high.n_within - low.n_within) // _SAMPLE_SIZE
         sample = np.sort(self._list_distances_between(low, high, step=step))
-
-        # 1% of the sample on either side of the expected index allow for the error of the sample
         expected_index = (rank - low.n_within) // step
+
+        # the sample may be wrong by a few ranks: take values 1% of the sample before and after the expected one
         margin = _SAMPLE_SIZE // 100
         low_index = np.clip(expected_index - margin, 0, len(sample) - 1)
         high_index = np.clip(expected_index + margin, 0, len(sample) - 1)
-        return int(sample[low_index]) - 1, int(sample[high_index])
+        low_distance = int(sample[low_index]) - 1  # one less, because the distance must exceed its lower bound
+        return low_distance, int(sample[high_index])
 
 
 def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
@@ -276,11 +283,11 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
         )
     differences = _check_and_sort_differences(matrix)
 
-    # x in steps of the grid, with a tolerance for rounding; clipped, because an infinite x is not a number of steps
+    # |Δ| of a rectangle is a whole number of steps of a fine grid: convert x to steps, with a tolerance for rounding
     points_in_steps = points / differences.step_size + _ROUNDING_STEPS
-    max_steps = np.floor(np.clip(points_in_steps, -1, differences.max_distance))
-    n_rectangles_within = [differences.count_up_to(int(steps)) for steps in max_steps]
-    return np.array(n_rectangles_within) / differences.n_distances
+    max_curl = np.floor(np.clip(points_in_steps, -1, differences.max_distance))  # also for an infinite x
+    n_rectangles_within = [differences.count_up_to(int(steps)) for steps in max_curl]
+    return np.array(n_rectangles_within) / differences.n_distances  # the number of all rectangles
 
 
 def _check_and_sort_differences(matrix: Floats) -> _SortedDifferences:
@@ -288,8 +295,8 @@ def _check_and_sort_differences(matrix: Floats) -> _SortedDifferences:
 
     matrix : float array (n_agents, n_items), NaN for unobserved cells; the shorter side becomes the rows
 
-    Two rows have one score difference in each column. The curl of a rectangle (two agents and two items) is the distance
-    between two differences of the same pair of rows.
+    Rows i and k have the difference s_ij − s_kj in column j. The curl of their rectangle with the columns j and m is the
+    distance between two of these differences, |(s_ij − s_kj) − (s_im − s_km)|.
 
     Raises StatisticsError [curl-infinite], [curl-no-rectangles], [curl-too-large], [scores-numeric] or [scores-shape].
     """
@@ -309,7 +316,10 @@ def _check_and_sort_differences(matrix: Floats) -> _SortedDifferences:
 
 
 def _sort_differences(scores: Floats) -> _SortedDifferences:
-    """Compute the differences between all pairs of rows of a matrix, sort them by pair, and round them to a grid.
+    """Compute the score differences of all pairs of rows of a matrix, sort them by pair, and round them to a grid.
+
+    All differences are put into one ascending array, one pair of rows after the other. A single search in this array then finds,
+    for every difference, the later differences of the same pair within a given distance.
 
     scores : float array (n_rows, n_columns), NaN for unobserved cells
 
@@ -333,12 +343,12 @@ def _sort_differences(scores: Floats) -> _SortedDifferences:
         step_size = 1 / _GRID
     steps = np.rint(above_smallest / step_size).astype(np.int64)
 
-    # The differences of a pair are from 0 to _GRID steps. With offsets of 2·_GRID + 1, differences of separate pairs are
-    # separated by more than _GRID steps.
+    # The differences of a pair are from 0 to _GRID steps, and so are their distances. The offsets keep different pairs more than
+    # _GRID steps from each other, so that a search for later differences of a pair finds none of the next pair.
     offset_by_pair = np.arange(len(n_by_pair)) * (2 * _GRID + 1)
     end_by_pair = np.cumsum(n_by_pair)
     return _SortedDifferences(
-        grid_value=steps + np.repeat(offset_by_pair, n_by_pair),
+        sorted_differences=steps + np.repeat(offset_by_pair, n_by_pair),
         end_of_pair=np.repeat(end_by_pair, n_by_pair),
         step_size=step_size,
         max_distance=int(steps.max()),
@@ -491,17 +501,20 @@ def _resample_medians(
 
     scores_by_link : float array (n_links, n_agents, n_items), scores transformed by each link function
     observed : bool array (n_agents, n_items), cells with a score
-    coincident : an agent or item that was drawn twice can be in a rectangle twice; whether to "drop" or "keep" these rectangles
+    coincident : "drop" or "keep" rectangles that contain an agent or item twice, because the sample contains it twice
     n_draws : number of bootstrap samples
     n_rectangles : number of random rectangles per sample
 
-    Returns float array (n_valid, n_links), one row per sample that has a complete rectangle.
+    Returns a float array (n_valid, n_links), one row per sample that has a complete rectangle.
     """
+    n_agents, n_items = observed.shape
     medians = []
     for _ in range(n_draws):
-        agents, items = (_draw_with_replacement(size, rng) for size in observed.shape)
+        agents = rng.integers(0, n_agents, size=(n_agents,))
+        items = rng.integers(0, n_items, size=(n_items,))
+        observed_in_sample = observed[np.ix_(agents, items)]
         try:
-            corners = sample_rectangles(observed[np.ix_(agents, items)], rng=rng, n_pairs=n_rectangles, n_per_pair=1)
+            corners = sample_rectangles(observed_in_sample, rng=rng, n_pairs=n_rectangles, n_per_pair=1)
         except StatisticsError:  # the sample has no complete rectangle
             continue
 
@@ -519,17 +532,10 @@ def _resample_medians(
     return np.array(medians, dtype=np.float64).reshape(-1, len(scores_by_link))
 
 
-def _draw_with_replacement(size: int, rng: np.random.Generator) -> Positions:
-    """Draw positions with replacement: int64 (size,)."""
-    return rng.integers(0, size, size)
-
-
 def _check_bootstrap_parameters(coincident: str, *, n_draws: int, n_rectangles: int) -> None:
-    """Check the parameters of the bootstrap of median curl.
+    """Check the parameters of the bootstrap of median curl: `n_draws` samples with `n_rectangles` rectangles each.
 
-    coincident : what to do with rectangles that contain an agent or item twice, because it was drawn twice: "drop" or "keep"
-    n_draws : number of bootstrap samples
-    n_rectangles : number of rectangles of each sample
+    coincident : "drop" or "keep" rectangles that contain an agent or item twice, because the sample contains it twice
 
     Raises StatisticsError [coincident] if `coincident` is neither "drop" nor "keep", and [bootstrap-draws] if there are fewer
     than `_MIN_DRAWS` samples or no rectangle.

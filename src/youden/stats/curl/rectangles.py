@@ -171,20 +171,21 @@ def sample_rectangles(
 def _select_shared_columns_in_chunks(
     row_pairs: _RowPairs, sampled_pairs: Positions, column_ranks: Positions
 ) -> Positions:
-    """Select the two columns of each sampled rectangle, in chunks of pairs of rows that need little memory.
+    """Select the two columns of each sampled rectangle, a limited number of pairs of rows at a time to save memory.
 
     A rectangle consists of a pair of rows and of two of the columns that were observed in both rows. A column is given by its
     rank among these shared columns, from left to right.
 
     sampled_pairs : int64 array (n_pairs,), ascending positions in `row_pairs`, possibly repeated
-    column_ranks : int64 array (2, n_pairs, n_per_pair), ranks from 0
+    column_ranks : int64 array (2, n_pairs, n_per_pair), ranks from 0 of the first and of the second column of each rectangle
 
     Returns the positions of the columns, int64 array (2, n_pairs, n_per_pair).
     """
     n_columns = row_pairs.rows.shape[1]
     n_pairs_per_chunk = max(1, _SAMPLED_CELLS_PER_CHUNK // n_columns)
 
-    # the second and later chunks begin at the first sample of every n-th distinct pair
+    # A chunk contains up to n_pairs_per_chunk distinct pairs with all their samples. `np.split` needs the starts of the second
+    # and later chunks.
     _, first_sample_of_pair = np.unique(sampled_pairs, return_index=True)
     chunk_starts = first_sample_of_pair[n_pairs_per_chunk::n_pairs_per_chunk]
     pair_chunks = np.split(sampled_pairs, chunk_starts)
@@ -202,7 +203,7 @@ def _select_shared_columns(row_pairs: _RowPairs, sampled_pairs: Positions, colum
     For example, rank 0 selects the leftmost column that the two rows share.
 
     sampled_pairs : int64 array (n_pairs,), ascending positions in `row_pairs`, possibly repeated
-    column_ranks : int64 array (2, n_pairs, n_per_pair), ranks from 0
+    column_ranks : int64 array (2, n_pairs, n_per_pair), ranks from 0 of the first and of the second column of each rectangle
 
     Returns the positions of the columns, int64 array (2, n_pairs, n_per_pair).
     """
@@ -215,9 +216,10 @@ def _select_shared_columns(row_pairs: _RowPairs, sampled_pairs: Positions, colum
     n_shared = row_pairs.n_shared[distinct_pairs]
     start_of_pair = np.cumsum(n_shared) - n_shared
 
-    # a column is in this list at the start of its pair plus its rank
-    start_of_sample = start_of_pair[index_of_pair]
-    return np.asarray(shared_columns[start_of_sample[:, None] + column_ranks])
+    # a column is in this list at the start of its pair plus its rank; the start is the same for all rectangles of a pair
+    start_of_sample = start_of_pair[index_of_pair][:, None]  # (n_pairs, 1)
+    index_in_list = start_of_sample + column_ranks
+    return np.asarray(shared_columns[index_in_list])
 
 
 def no_rectangles_error(observed: Bools) -> StatisticsError:

@@ -153,7 +153,9 @@ def curved_relation(
     score, information, variance = _compute_label_statistics(label_design, x, x_variance, ratio)
 
     # shifts of single agents
-    residual = _compute_residuals(np.column_stack([fixed, is_in_trial]), answer)
+    full_design = np.column_stack([fixed, is_in_trial])
+    coefficients, *_ = np.linalg.lstsq(full_design, answer, rcond=None)
+    residual = answer - full_design @ coefficients
     noise_ratio = _compute_noise_ratio(residual, is_in_trial)
     shifts = [_estimate_agent_shift(design, agent, float(noise_ratio[agent])) for agent in range(n_agents)]
     shift, std_error, df = np.array(shifts).T
@@ -250,15 +252,16 @@ def _compute_label_statistics(
     The test is a score test in a regression of the answers on the label and on a parabola in the abilities. A label f is an
     array (n_agents,) with 1 for agents that have it and 0 for others. Its estimated effect is f'score / f'information·f.
 
-    design : cross products of trials without the fixed part of the model
+    design : products of agent columns with each other and with answers, summed over trials, without the fixed part of the model
     ability, ability_variance : float arrays (n_agents,), standardized abilities and the variances of their errors
     variance_ratio : variance between agents divided by the variance of a trial
 
     Returns the score vector, float array (n_agents,), the information matrix, and the covariance matrix of the score
     vector, float arrays (n_agents, n_agents).
     """
-    # Without the parabola, the information is N(1 + ratio·N)⁻¹ and the score is (1 + ratio·N)⁻¹v, with the products N of
-    # agents and v of answers. In the basis of the eigenvectors of N, both are computed eigenvalue by eigenvalue.
+    # Random effects of agents give the answers the covariance I + ratio·ZZ', in units of the variance of a trial, with Z the
+    # agent columns. Generalized least squares, without the parabola, has the score (I + ratio·N)⁻¹v and the information
+    # N(I + ratio·N)⁻¹, with N = `agent_products` and v = `answer_products`. In the eigenbasis of N, both are simple products.
     eigenvalues, eigenvectors = np.linalg.eigh(design.agent_products)
     eigenvalues = np.maximum(eigenvalues, 0)
     denominator = 1 + variance_ratio * eigenvalues
@@ -277,28 +280,29 @@ def _compute_label_statistics(
 def _make_parabola_removal_matrix(ability: Floats, ability_variance: Floats, information: Floats) -> Floats:
     """Make the matrix that subtracts the best-fitting parabola in the abilities from a score vector of agents.
 
-    Abilities with errors would give too flat a parabola. The second moments of the abilities and of their squares are
-    therefore reduced by the part that is due to errors, if this part is at most the share `_MAX_ERROR_SHARE`.
+    The score vector is the derivative of the log-likelihood by the effects of the agents, and M its information matrix. The
+    regression on the columns X, ability and squared ability, leaves (I − MX(X'MX − E)⁻¹X')·score. Abilities with errors would
+    give too flat a parabola. The part E of the moments X'MX that is due to errors is therefore subtracted, in those directions
+    in which it is at most the share `_MAX_ERROR_SHARE`.
 
     ability, ability_variance : float arrays (n_agents,), abilities and the variances of their errors
-    information : float array (n_agents, n_agents), information about the agents' effects
+    information : float array (n_agents, n_agents), information matrix M
 
     Returns a float array (n_agents, n_agents), by which a score vector is multiplied from the left.
     """
     powers, error_moments = _estimate_first_two_powers(ability, ability_variance, weight=np.diag(information))
 
-    # uncorrelated linear combinations of the ability and its square with moments of 1, as columns
+    # linear combinations of ability and squared ability, as columns, for which X'MX becomes the identity matrix
     moments, axes = np.linalg.eigh(powers.T @ information @ powers)
     is_determined = moments > _TINY
     combinations = axes[:, is_determined] / np.sqrt(moments[is_determined])
 
-    # rotate them so that their errors are uncorrelated, too; errors above the maximum share are not subtracted
+    # Rotate them so that E becomes diagonal, too. Its diagonal is the error share of each combination.
     error_share, rotation = np.linalg.eigh(combinations.T @ error_moments @ combinations)
     combinations = combinations @ rotation
     error_share = np.where(error_share > _MAX_ERROR_SHARE, 0.0, error_share.clip(0))
 
-    # The coefficient of a combination in the parabola is its product with the score, divided by its moment. Without the
-    # errors, the moment is 1 − error_share.
+    # in the combinations, X'MX − E is the diagonal matrix of 1 − error_share
     regressors = powers @ combinations  # (n_agents, n_combinations)
     score_to_coefficients = (regressors / (1 - error_share)).T  # (n_combinations, n_agents)
     parabola = information @ regressors @ score_to_coefficients
@@ -306,17 +310,19 @@ def _make_parabola_removal_matrix(ability: Floats, ability_variance: Floats, inf
 
 
 def _estimate_first_two_powers(x: Floats, x_variance: Floats, *, weight: Floats) -> tuple[Floats, Floats]:
-    """Estimate x and x² without bias from observed values with normal errors, and how much these errors add to moments.
+    """Estimate x and x² without bias from observed values with normal errors, and the second moments of the estimates' errors.
 
-    A second moment is the sum over agents of weight × product of two estimates. The errors of the estimates increase it.
+    A second moment of two estimates is the sum over agents of weight × their product. It exceeds that of the true values by the
+    second moment of the errors.
 
     x, x_variance : float arrays (n_agents,), observed values and the variances of their errors
     weight : float array (n_agents,), weights of the agents in the moments
 
-    Returns the estimates of x and x² as columns, float array (n_agents, 2), and how much errors add to their second
-    moments, float array (2, 2).
+    Returns the estimates of x and x² as columns, float array (n_agents, 2), and the second moments of their errors, float
+    array (2, 2).
     """
-    # unbiased estimates of the powers 0 to 4 of the true x: power_(m+1) = x·power_m − m·variance·power_(m−1)
+    # Unbiased estimates of the powers 0 to 4 of the true x are Hermite polynomials of the observed x. Their recursion is
+    # power_(m+1) = x·power_m − m·variance·power_(m−1).
     powers = [np.ones_like(x), x]
     for exponent in (1, 2, 3):
         next_power = x * powers[exponent] - exponent * x_variance * powers[exponent - 1]
@@ -329,11 +335,6 @@ def _estimate_first_two_powers(x: Floats, x_variance: Floats, *, weight: Floats)
             error_product = powers[i] * powers[k] - powers[i + k]
             error_moments[i - 1, k - 1] = weight @ error_product
     return np.column_stack([powers[1], powers[2]]), error_moments
-
-
-def _compute_residuals(design: Floats, answer: Floats) -> Floats:
-    """Compute the residuals of a least-squares fit, float array (n_trials,); `design` is float array (n_trials, n_columns)."""
-    return answer - design @ np.linalg.lstsq(design, answer, rcond=None)[0]
 
 
 def _compute_noise_ratio(residual: Floats, is_in_trial: Floats) -> Floats:
@@ -355,21 +356,24 @@ def _compute_noise_ratio(residual: Floats, is_in_trial: Floats) -> Floats:
 
 
 def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
-    """Estimate the variance τ² of random effects of agents by restricted maximum likelihood on a grid.
+    """Estimate the variance τ² of random effects of agents by restricted maximum likelihood (REML) on a grid.
 
-    Returns the ratio τ²/σ² of the variance between agents to the variance σ² of a trial, and σ².
+    The unknown is the ratio r = τ²/σ², with σ² the variance of a trial. Let λ be the eigenvalues of the products of the agent
+    columns, and v the products of the answers with the eigenvectors. The restricted log-likelihood, with σ² = S/df, is
+    −½(df·log S + Σ log(1 + rλ)), where S = squares − Σ r·v²/(1 + rλ).
+
+    Returns the ratio r and the variance σ².
     """
     # in the basis of the eigenvectors, the effects of agents are independent
     eigenvalues, eigenvectors = np.linalg.eigh(design.agent_products)
     eigenvalues = np.maximum(eigenvalues, 0)
-    products_in_eigenbasis = eigenvectors.T @ design.answer_products
+    products = eigenvectors.T @ design.answer_products
 
-    # for each ratio on the grid (rows): sum of squares minus the part that the random effects explain
+    # the ratios of the grid are a column: arrays (n_ratios, n_agents) before the sums over the eigenvectors
     relative_variance = 1 + _VARIANCE_RATIOS * eigenvalues
-    explained_per_effect = _VARIANCE_RATIOS * products_in_eigenbasis**2 / relative_variance
-    residual_squares = np.maximum(design.squares - explained_per_effect.sum(axis=1), 1e-12)
+    explained_squares = (_VARIANCE_RATIOS * products**2 / relative_variance).sum(axis=1)
+    residual_squares = np.maximum(design.squares - explained_squares, 1e-12)  # S
 
-    # restricted log-likelihood of each ratio, at the σ² that maximizes it: residual_squares/df
     log_determinant = np.log1p(_VARIANCE_RATIOS * eigenvalues).sum(axis=1)
     log_likelihood = -0.5 * (design.df * np.log(residual_squares) + log_determinant)
     best = int(np.argmax(log_likelihood))

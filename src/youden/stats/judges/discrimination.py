@@ -81,10 +81,10 @@ class ItemTotals:
         Notes
         -----
         The residual of a trial is its answer minus the mean. Residuals are summed for each item, and U is the sum of the
-        squares of these sums. R is the sum of the squared residuals of all trials. With N trials on G items, the variance is
-        (U − (m − 1)·R)/N² · G/(G − 1). m is the number of items of a trial, 1 for paired and 2 for independent trials. For
-        m = 2, U contains the squared residual of each trial twice, once for either item, so that R is subtracted (dyadic
-        cluster-robust variance).
+        squares of these sums. R is the sum of the squared residuals of all trials. With the total weight N of the trials and
+        G items, the variance is max(U − (m − 1)·R, R)/N² · G/(G − 1). m is the number of items of a trial, 1 for paired and 2
+        for independent trials. For m = 2, U contains the squared residual of each trial twice, once for either item, so that
+        R is subtracted (dyadic cluster-robust variance).
 
         References
         ----------
@@ -92,13 +92,14 @@ class ItemTotals:
         """
         if not self.weight:
             return math.nan
-        residual_squares = max(self.square_sum - self.weight * self.mean**2, 0.0)
+        residual_squares = max(self.square_sum - self.weight * self.mean**2, 0.0)  # R
         residual_sum_by_item = self.item_sum - self.item_weight * self.mean
-        sum_of_squared_sums = float((residual_sum_by_item**2).sum())
+        sum_of_squared_sums = float((residual_sum_by_item**2).sum())  # U
         clustered_squares = sum_of_squared_sums - (self._items_per_trial - 1) * residual_squares
+        squares = max(clustered_squares, residual_squares)  # at least those without clustering
 
         n_items = max(self.n_clusters, 2)  # with a single item, the correction is not defined
-        return max(clustered_squares, residual_squares) * n_items / (n_items - 1) / self.weight**2
+        return squares * n_items / (n_items - 1) / self.weight**2
 
 
 def clustered_proportion(answers: ItemTotals, *, level: float = 0.95) -> Proportion:

@@ -122,7 +122,7 @@ class JudgeShift:
 
         # relation between the effects under both judges
         line = np.column_stack([np.ones(K), a - a.mean()])
-        slope = float((np.linalg.pinv(line) @ b)[1])
+        _, self.slope = (np.linalg.pinv(line) @ b).tolist()
         curve = curved_relation(i, k, a, y_a - a[i] - a[k], y_b, ability_variance=variance_a)
         half_width = student.ppf((1 + level) / 2, curve.df) * curve.std_error
 
@@ -131,7 +131,6 @@ class JudgeShift:
         self.covariance = covariance
         self.shared_effect_a, _ = _fit_effects(i, k, y_a, K)
         self.shared_effect_b, _ = _fit_effects(i, k, y_b, K)
-        self.slope = slope
         self.curve = curve
         self.shift = np.where(np.abs(curve.shift) < ROUNDING, 0.0, curve.shift)
         self.low, self.high = self.shift - half_width, self.shift + half_width
@@ -171,15 +170,17 @@ class JudgeShift:
     def _bound_unseen_shift(self, is_in_group: Bools, level: float) -> float:
         """Compute how large a shift of a group of agents may be that its trials have not shown.
 
-        An event that occurs in a small share of all trials may be in none of the group's trials. The bound is the largest such
-        share at this level, times the typical effect of an event.
+        The judges may differ only in rare events, of which the n trials of the group contain none. The bound is the largest share
+        of trials with an event that is compatible with this, 1 − alpha^(1/n) with alpha = (1 − level)/2, times the typical
+        difference of the judges' answers in an event.
 
         is_in_group : bool array (n_compared,)
         level : confidence level
         """
         n_trials = self.n_by_agent[is_in_group]
+        alpha = (1 - level) / 2  # of one side of a two-sided interval
+        max_unseen_share = float(zero_event_upper_bound(alpha, n_trials.sum()))
         mean_square_effect = np.average(self.curve.unseen_effect_square[is_in_group], weights=n_trials)
-        max_unseen_share = float(zero_event_upper_bound((1 - level) / 2, n_trials.sum()))
         return float(max_unseen_share * np.sqrt(mean_square_effect))
 
 
@@ -202,6 +203,9 @@ def _fit_effects(
 ) -> tuple[Floats, Floats]:
     """Fit answer ≈ a_first + a_second (+ β·covariate) by least squares, with the minimum-norm solution.
 
+    An answer says whether two responses have the same source. An agent whose responses are easy to recognize raises the answers
+    to all its trials, so that the effects a of both agents add up.
+
     first, second : int arrays (n_trials,), agents of each trial
     answer, covariate : float arrays (n_trials,)
 
@@ -215,11 +219,11 @@ def _fit_effects(
     normal_matrix = n_ordered + n_ordered.T + np.diag(n_by_agent)
     target = _sum_by_agent(first, second, answer, n_agents)
 
-    # one more row and column for the coefficient β
+    # one more row and column for the coefficient β, with the sum of the covariate over the trials of each agent
     if covariate is not None:
-        agent_products = _sum_by_agent(first, second, covariate, n_agents)[:, None]
+        covariate_sums = _sum_by_agent(first, second, covariate, n_agents)[:, None]
         covariate_square = covariate @ covariate
-        normal_matrix = np.block([[normal_matrix, agent_products], [agent_products.T, covariate_square]])
+        normal_matrix = np.block([[normal_matrix, covariate_sums], [covariate_sums.T, covariate_square]])
         target = np.append(target, covariate @ answer)
 
     inverse = np.asarray(np.linalg.pinv(normal_matrix, rcond=1e-10, hermitian=True), dtype=np.float64)

@@ -115,12 +115,13 @@ def label_shift(
 
     # observed label, whose effect is not determined without information or variance
     f = member.astype(np.float64)
-    observed_sd = float(np.sqrt(max(float(f @ V @ f), 0.0)))
+    label_score = float(f @ score)
+    observed_sd = float(np.sqrt(np.maximum(f @ V @ f, 0)))
     observed_information = float(f @ information @ f)
     if observed_sd < 1e-6 or observed_information < 1e-12:
-        estimate = float(f @ score) / observed_sd**2 if observed_sd >= 1e-6 else np.nan
+        estimate = label_score / observed_sd**2 if observed_sd >= 1e-6 else np.nan
         return LabelShift(estimate, -np.inf, np.inf, 1.0, len(F), level)
-    estimate = float(f @ score) / observed_information
+    estimate = label_score / observed_information
 
     # test statistics of a value c: u(F; c) = intercept − c·slope, and u(f; c) = (estimate − c)·observed_slope
     intercept = F @ score / sd
@@ -173,9 +174,8 @@ def _invert_permutation_test(
     """Compute the confidence bounds of an effect c, and the p-value of c = 0, by inverting a permutation test.
 
     A value of c is tested by comparing the observed labels with permuted ones. A permutation is extreme at c if its test
-    statistic is at least as large as the observed one. The value is excluded if few permutations are extreme. Each threshold is
-    the value of c from which a permutation becomes extreme: upwards in the test for the lower bound, and downwards in the test
-    for the upper bound.
+    statistic is at least as large as the observed one. The value is excluded if few permutations are extreme. A permutation with
+    a threshold is extreme for c ≥ threshold in the test for the lower bound, and for c ≤ threshold in that for the upper bound.
 
     thresholds : float array (n_thresholds,), thresholds of the permutations that have one, ascending
     n_permutations : number of all permutations
@@ -187,12 +187,13 @@ def _invert_permutation_test(
     # a value of c is excluded if at most the fraction (1 − level)/2 of the permutations is extreme
     max_n_extreme = int((1 - level) / 2 * n_permutations + 1e-9)  # 1e-9 allows for rounding
 
-    # this many thresholds are below the lower bound, and as many are above the upper bound
+    # n_outside thresholds are below the lower bound, and as many are above the upper bound
     n_outside = max_n_extreme - n_always_extreme
     low, high = -np.inf, np.inf
     if 0 <= n_outside < len(thresholds):
         low = thresholds[n_outside]
-        high = thresholds[::-1][n_outside]
+        descending = thresholds[::-1]
+        high = descending[n_outside]
 
     # p-value of c = 0 from the tests of both sides
     n_extreme_in_lower_test = int((thresholds <= 0).sum())

@@ -61,11 +61,13 @@ def length_share(
         return float("nan")
     weight = np.where(paired, 0.5 / n_paired, 0.5 / n_independent)
     lengths = np.stack([first_length, second_length]).astype(np.float64)
-    first_class, second_class = _assign_quantile_classes(lengths.ravel(), N_LENGTH_CLASSES).reshape(lengths.shape)
-    log_ratio = np.abs(np.diff(np.log(np.maximum(lengths, 1)), axis=0))[0]
-    by_length = _compute_adjusted_r2(answer, weight, first_class * N_LENGTH_CLASSES + second_class)
-    by_ratio = _compute_adjusted_r2(answer, weight, _assign_quantile_classes(log_ratio, N_RATIO_CLASSES))
-    return max(by_length, by_ratio)
+    length_class = _assign_quantile_classes(lengths.ravel(), N_LENGTH_CLASSES)
+    first_class, second_class = length_class.reshape(lengths.shape)
+    class_pair = first_class * N_LENGTH_CLASSES + second_class
+    first_log_length, second_log_length = np.log(np.maximum(lengths, 1))
+    log_ratio = np.abs(second_log_length - first_log_length)
+    ratio_class = _assign_quantile_classes(log_ratio, N_RATIO_CLASSES)
+    return max(_compute_adjusted_r2(answer, weight, cell) for cell in (class_pair, ratio_class))
 
 
 def _assign_quantile_classes(values: Floats, n_classes: int) -> Positions:

@@ -92,9 +92,9 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
 def _draw_effects(shift: JudgeShift, scaled_a: Floats, *, rng: np.random.Generator, n_draws: int) -> Floats:
     """Draw the true effects of the agents under judge B from their posterior distribution.
 
-    The true effects under judge B are modelled as a line (a linear function of the effects under judge A) plus
-    deviations. All lines are equally likely a priori. The deviations are normally distributed around 0, with variances
-    that `_draw_prior_variances` draws.
+    The model is b = c₀ + c₁·x + Σ_d δ_d·v_d, with the true effects b of the agents under judge B, the scaled effects x under
+    judge A, and vectors v that are orthogonal to the constant and to x. All lines c₀ + c₁·x are equally likely a priori.
+    The deviations δ from the line are normally distributed around 0, with variances that `_draw_prior_variances` draws.
 
     shift : estimated effects of the agents under both judges, with the covariance of those under judge B
     scaled_a : float array (n_agents,), effects under judge A minus their mean, scaled to a sum of squares of 1
@@ -102,12 +102,12 @@ def _draw_effects(shift: JudgeShift, scaled_a: Floats, *, rng: np.random.Generat
 
     Returns a float array (n_draws, n_agents), effects up to a constant, which does not change ranks.
     """
-    # least-squares slope of the line, and the estimated deviations from the line in each direction of the basis
+    # estimates of the slope c₁ and of the deviations δ: projections on the orthonormal vectors x and v, the columns of `basis`
     slope = float(scaled_a @ shift.effect_b)
     basis = _make_nonlinear_basis(shift.covariance, scaled_a)
     deviation = basis.T @ shift.effect_b
 
-    # variance of each deviation, bᵀ·covariance·b for the direction b; rounding may make it negative
+    # sampling variance vᵀ·covariance·v of each deviation; rounding may make it negative
     sampling_variance = (basis * (shift.covariance @ basis)).sum(axis=0).clip(0) + 1e-12
     prior_variance = _draw_prior_variances(deviation, sampling_variance, slope, rng=rng, n_draws=n_draws)
 
@@ -130,9 +130,9 @@ def _draw_prior_variances(
 ) -> Floats:
     """Draw the prior variances of deviations from a line from their posterior distribution, given the observed deviations.
 
-    All deviations have the prior variance τ². The last deviation is in the quadratic direction, so the variance of a quadratic
-    term is added to its τ². The standard deviation of this term is proportional to the slope. τ and the factor of
-    proportionality are unknown, and are drawn from a grid.
+    The true deviations δ of effects from the line have the prior N(0, τ²). Only the last one, the coefficient of a quadratic
+    curve, has the prior N(0, τ² + (κ·slope)²), so that a curved relation is likely if the line is steep. The observed
+    deviations are δ plus sampling errors. τ and κ are unknown, and are drawn from a grid of values with equal priors.
 
     deviation : float array (n_vectors,), observed deviations in an orthonormal basis; the last is the quadratic one
     sampling_variance : float array (n_vectors,), sampling variances of the deviations
@@ -140,16 +140,16 @@ def _draw_prior_variances(
 
     Returns a float array (n_draws, n_vectors).
     """
-    # grid of τ² (rows) and the variance of the quadratic term (columns)
+    # grid of τ (rows) and κ (columns)
     max_size = max(float(np.abs(deviation).max()), float(np.sqrt(sampling_variance.max())))
     tau = np.linspace(0, 3, 301) * max_size
     tau_square = tau[:, None] ** 2
     quadratic_prior_variance = tau_square + (_RELATIVE_QUADRATIC_SDS * slope) ** 2
 
-    # log-likelihood on the grid; that of the other deviations does not depend on the column
-    other_log_densities = _compute_log_density(deviation[:-1], sampling_variance[:-1] + tau_square)
+    # log-likelihood on the grid; that of all deviations except the quadratic one does not depend on κ
+    log_densities = _compute_log_density(deviation[:-1], sampling_variance[:-1] + tau_square)
     quadratic_log_density = _compute_log_density(deviation[-1], sampling_variance[-1] + quadratic_prior_variance)
-    log_likelihood = other_log_densities.sum(axis=1, keepdims=True) + quadratic_log_density
+    log_likelihood = log_densities.sum(axis=1, keepdims=True) + quadratic_log_density
 
     # draw points of the grid with probabilities proportional to their likelihood
     likelihood = np.exp(log_likelihood - log_likelihood.max()).ravel()
@@ -163,14 +163,16 @@ def _draw_prior_variances(
 def _make_nonlinear_basis(covariance: Floats, x: Floats) -> Floats:
     """Make directions in which the effects of agents under judge B can deviate from a linear function of those under judge A.
 
-    The directions are orthonormal vectors (n_agents,) that are orthogonal to a constant and to x, the scaled effects under
-    judge A. The last one is quadratic in x. In the other directions, sampling errors are uncorrelated.
+    The directions are orthonormal vectors (n_agents,), with three properties:
+
+    - They are orthogonal to a constant and to x, the scaled effects under judge A.
+    - The last one is quadratic in x. It is 0 for 3 agents, and if x has only two distinct values, so that x² is linear in x.
+    - The sampling errors of the effects in the other directions are uncorrelated.
 
     covariance : float array (n_agents, n_agents), covariance of the sampling errors of the effects under judge B
     x : float array (n_agents,), effects under judge A minus their mean, scaled to a sum of squares of 1
 
-    Returns the directions as columns, float array (n_agents, n_vectors). The last column is 0 for 3 agents, and if x² is
-    a linear function of x, because x has two distinct values.
+    Returns the directions as columns, float array (n_agents, n_vectors).
     """
     # orthonormal columns: the linear functions of x, and the part of x² that is orthogonal to them
     n_agents = len(x)

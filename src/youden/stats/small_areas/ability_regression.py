@@ -102,15 +102,15 @@ class _Interpolation(NamedTuple):
     ----------
     likelihood : float array (n_intercepts, n_slopes, n_agents)
         Interpolated likelihood of each agent's labels.
-    lower : int64 array (n_intercepts, n_slopes, n_agents)
-        Index of the lower point in the flattened array `_Regression.likelihood`. The index of the upper point is larger
-        by n_agents.
+    lower, upper : int64 array (n_intercepts, n_slopes, n_agents)
+        Indices of the lower and the upper point in the flattened array `_Regression.likelihood`.
     fraction : float array (n_intercepts, n_slopes, n_agents)
         Distance from the lower point, as a fraction of the step.
     """
 
     likelihood: Floats
     lower: Positions
+    upper: Positions
     fraction: Floats
 
 
@@ -149,11 +149,11 @@ class _Regression:
     prior: float
 
     def interpolate_likelihood(self, intercepts: Floats, slopes: Floats, tau: float) -> _Interpolation:
-        """Interpolate the likelihood of every agent's labels under each pair of an intercept and a slope.
+        """Interpolate the likelihood of the labels of each agent, for every combination of an intercept and a slope.
 
         For an agent that is not an outlier, the regression predicts a normal distribution of the logit quality. Its mean is
-        intercept + slope × transformed ability, and its SD is √(τ² + (slope × std_error)²). `self.likelihood` contains the
-        likelihoods on a grid of means and SDs. The result is interpolated between the two nearest means, at the nearest SD.
+        intercept + slope × transformed ability, and its SD is √(τ² + (slope × std_error)²). `self.likelihood` has the axes SD,
+        mean and agent. The result is interpolated between the two nearest means, at the nearest SD.
 
         intercepts : float array (n_intercepts,)
         slopes : float array (n_slopes,)
@@ -167,19 +167,20 @@ class _Regression:
 
         # each mean lies between two grid points, a lower and an upper one: arrays (n_intercepts, n_slopes, n_agents)
         mean = intercepts[:, None, None] + slopes[:, None] * self.transformed_ability
-        grid_position = (mean + _MAX_LOGIT) / self.step
-        grid_position = np.clip(grid_position, 0, n_grid - 1.001)
-        lower_point = grid_position.astype(np.int64)
-        fraction = grid_position - lower_point
+        position = (mean + _MAX_LOGIT) / self.step
+        position_in_grid = np.clip(position, 0, n_grid - 1.001)  # before the last point, which has no upper point
+        lower_point = position_in_grid.astype(np.int64)
+        fraction = position_in_grid - lower_point
 
-        # the likelihoods at both points; in the flattened array, the upper point is n_agents entries after the lower one
+        # the likelihoods at both points, by their indices in the flattened array of SDs, means and agents
         agent = np.arange(n_agents)
         lower_index = np.ravel_multi_index((sd_index, lower_point, agent), self.likelihood.shape)
+        upper_index = lower_index + n_agents  # the next mean, for the same SD and agent
         flat_likelihood = self.likelihood.ravel()
         at_lower = flat_likelihood[lower_index]
-        at_upper = flat_likelihood[lower_index + n_agents]
+        at_upper = flat_likelihood[upper_index]
         interpolated = at_lower + (at_upper - at_lower) * fraction
-        return _Interpolation(interpolated, lower_index, fraction)
+        return _Interpolation(interpolated, lower_index, upper_index, fraction)
 
     def compute_log_weights(self, intercepts: Floats, slopes: Floats) -> Floats:
         """Compute the logarithm of the posterior weight of each combination of τ, outlier share, intercept and slope.
@@ -198,10 +199,10 @@ class _Regression:
         for tau_index, tau in enumerate(_TAUS):
             likelihood = self.interpolate_likelihood(intercepts, slopes, tau).likelihood
             for share_index, share in enumerate(_OUTLIER_SHARES):
-                mixture = self.mix_with_outliers(likelihood, share)
-                log_weight[tau_index, share_index] = np.log(mixture).sum(axis=2)
+                likelihood_by_agent = self.mix_with_outliers(likelihood, share)  # (n_intercepts, n_slopes, n_agents)
+                log_weight[tau_index, share_index] = np.log(likelihood_by_agent).sum(axis=2)
 
-        self._add_log_priors_except_slope(log_weight, intercepts)
+        self._add_common_log_priors(log_weight, intercepts)
         if self.has_slope:
             self._add_log_slope_prior(log_weight, slopes)
         return log_weight
@@ -210,20 +211,21 @@ class _Regression:
         """Mix the likelihood (…, n_agents) of agents that are not outliers with that of outliers, a share of the agents."""
         return np.asarray((1 - share) * likelihood + share * self.outlier_likelihood)
 
-    def _add_log_priors_except_slope(self, log_weight: Floats, intercepts: Floats) -> None:
-        """Add the log priors of the regression, of τ, of the share of outliers and of the intercept to log weights, in place.
+    def _add_common_log_priors(self, log_weight: Floats, intercepts: Floats) -> None:
+        """Add the log priors that all regressions have: of the regression, of τ, of the outlier share and of the intercept.
 
-        The prior probability of an intercept is a normal density times the step of the grid, up to a constant factor.
+        τ is the SD of the agents' deviations from the regression. The prior probability of an intercept is a normal density
+        times the step of the grid, up to a constant factor. All priors are independent, so that their logarithms are summed.
 
         log_weight : float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), changed in place
         intercepts : float array (n_intercepts,), equidistant
         """
+        # each prior gets trailing axes of length 1, so that it is added along its own axis of `log_weight`
         log_share_prior = np.log(_OUTLIER_PRIOR)[:, None, None]
         log_intercept_density = -0.5 * (intercepts[:, None] / _INTERCEPT_SD) ** 2
         intercept_step = intercepts[1] - intercepts[0]
         log_weight += log_share_prior + log_intercept_density + np.log(intercept_step)
 
-        # prior probability that this regression holds and that τ has each of its values
         tau_density = _TAU_PRIOR_WITH_SLOPE if self.has_slope else _TAU_PRIOR_WITHOUT_SLOPE
         p_regression_and_tau = self.prior * tau_density / tau_density.sum()
         log_weight += np.log(p_regression_and_tau)[:, None, None, None]
@@ -232,7 +234,8 @@ class _Regression:
         """Add the log prior of each slope to log weights, in place.
 
         The prior probability of a slope is a normal density times the step of the grid. It is scaled on either side of 0 such
-        that positive slopes have the total probability `_P_POSITIVE`, or `_P_POSITIVE_CURVED` in a curved form.
+        that positive slopes have the total probability `_P_POSITIVE`, or `_P_POSITIVE_CURVED` if the transformation of ability
+        is convex or concave.
 
         log_weight : float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), changed in place
         slopes : float array (n_slopes,), equidistant
@@ -242,10 +245,10 @@ class _Regression:
         p_of_side[slopes > 0] = p_positive
         p_of_side[slopes < 0] = 1 - p_positive
 
-        # a normal density has half of its mass on either side of 0, hence the factor of 2
+        # p = scale·exp(−½(slope/SD)²); a normal density has half of its mass on either side of 0, hence the factor of 2
         slope_step = slopes[1] - slopes[0]
-        density_at_0 = 2 * p_of_side * slope_step / _SLOPE_SD / np.sqrt(2 * np.pi)
-        log_weight += np.log(density_at_0)
+        scale = 2 * p_of_side * slope_step / _SLOPE_SD / np.sqrt(2 * np.pi)
+        log_weight += np.log(scale)
         log_weight -= 0.5 * (slopes / _SLOPE_SD) ** 2
 
 
@@ -302,7 +305,7 @@ class RegressionPosterior:
         return total
 
     def slope_quantile(self, p: float) -> float:
-        """Compute the p quantile of the slope over all regressions.
+        """Compute the p quantile of the slope over all regressions, the inverse of its distribution function.
 
         Parameters
         ----------
@@ -314,20 +317,18 @@ class RegressionPosterior:
         float
             Quantile. It is exactly 0 for a range of p, because the slope is 0 with a positive probability.
         """
-        # distribution function of the slope over the regressions with a slope
+        # distribution function of the slope, P(slope < x), over the regressions with a slope
         sloped_grids = [grid for grid in self.grids if grid.regression.has_slope]
         slopes = np.sort(np.concatenate([grid.slopes for grid in sloped_grids]))
         p_slope_below = np.sum([grid.p_slope_below(slopes) for grid in sloped_grids], axis=0)
         p_negative = sum(float(grid.p_slope_below(0.0)) for grid in sloped_grids)
 
         # The slope 0 has the probability p_zero, from the regressions without a slope. The distribution function of all
-        # regressions therefore jumps at 0, from p_negative to p_negative + p_zero.
+        # regressions therefore jumps at 0, from p_negative to p_negative + p_zero. Above the jump, p_zero is subtracted.
         p_zero = self.p_zero_slope
-        if p <= p_negative:
-            return float(np.interp(p, p_slope_below, slopes))
-        if p <= p_negative + p_zero:
+        if p_negative < p <= p_negative + p_zero:
             return 0.0
-        p_without_jump = p - p_zero
+        p_without_jump = p if p <= p_negative else p - p_zero
         return float(np.interp(p_without_jump, p_slope_below, slopes))
 
     def condition_on_slope(self, slope: float) -> RegressionPosterior:
@@ -342,8 +343,8 @@ class RegressionPosterior:
         -------
         RegressionPosterior
             Posterior at this slope. If the slope is 0, the posterior consists of the regressions without a slope. Otherwise, it
-            consists of the regressions with a slope whose grid contains the value. Each of their grids is reduced to the two
-            slopes next to the value, with weights that interpolate between them.
+            consists of the regressions whose grid of slopes includes the value. Each grid is reduced to the two slopes
+            next to the value, with weights that interpolate between them.
         """
         grids = []
         for grid in self.grids:
@@ -374,13 +375,14 @@ class RegressionPosterior:
 
         mean_quality = np.zeros(len(standardized))
         for grid in self.grids:
+            # quality for each intercept, slope and ability: float array (n_intercepts, n_slopes, n_points)
             transformed, _ = _transform_abilities(standardized, grid.regression.curvature, reference)
             logit = grid.intercepts[:, None, None] + grid.slopes[:, None] * transformed
-            quality = expit(logit)  # (n_intercepts, n_slopes, n_points)
+            quality = expit(logit)
 
-            # add the sum of weight × quality over intercepts and slopes
-            weight = grid.weight.sum(axis=(0, 1))  # (n_intercepts, n_slopes)
-            mean_quality += np.tensordot(weight, quality, axes=2)
+            # posterior weight of each intercept and slope, summed over τ (axis 0) and outlier shares (axis 1)
+            weight = grid.weight.sum(axis=(0, 1))
+            mean_quality += np.tensordot(weight, quality, axes=2)  # summed over intercepts and slopes
         return mean_quality
 
     def predict(self) -> tuple[Floats, Floats]:
@@ -395,8 +397,9 @@ class RegressionPosterior:
 
         Notes
         -----
-        Each combination of τ, intercept and slope predicts a normal distribution of the logit quality of an agent that is not an
-        outlier. The prediction is the mixture of these distributions, weighted by the posterior without the agent's own labels.
+        A regression is logit(quality) = a + b·x + u, with the ability x and the SD τ of the deviations u. Each combination of τ,
+        intercept a and slope b predicts a normal distribution of the logit quality of an agent that is not an outlier. The
+        prediction is the mixture of these distributions, weighted by their posterior probabilities given the labels of others.
         """
         regression = self.grids[0].regression
         mixture = _MixtureWeights(regression)
@@ -405,12 +408,13 @@ class RegressionPosterior:
                 if grid.weight[tau_index].sum() >= _NEGLIGIBLE_WEIGHT:
                     mixture.add(grid, tau_index)
 
-        # density at each logit (n_grid, n_agents): sum of normal density × weight over the SDs (axis 0) and means (axis 1)
+        # weights of the normal distributions (n_sds, n_means, n_agents), and their densities (n_sds, n_means, n_grid)
         is_used_sd = mixture.normal.any(axis=(1, 2))
+        weight = mixture.normal[is_used_sd]
         normal_density = _make_normal_kernels(regression.step)[is_used_sd]
-        density_by_logit = np.tensordot(normal_density, mixture.normal[is_used_sd], axes=((0, 1), (0, 1)))
 
-        density = density_by_logit.T
+        # sum of density × weight over SDs and means: (n_grid, n_agents), transposed
+        density = np.tensordot(normal_density, weight, axes=((0, 1), (0, 1))).T
         total = density.sum(axis=1) + mixture.outlier
         return density / total[:, None], mixture.outlier / total
 
@@ -431,7 +435,7 @@ class _MixtureWeights:
         self.outlier = np.zeros(len(regression.outlier_likelihood))
 
     def add(self, grid: _PosteriorGrid, tau_index: int) -> None:
-        """Add the posterior weights of a grid of intercepts and slopes at one value of τ.
+        """Add the posterior weights of a grid of intercepts and slopes at one value of τ, the SD of the agents' deviations.
 
         The weights of the grid depend on the labels of all agents. To leave out an agent's own labels, each weight is divided by
         the likelihood of these labels.
@@ -444,28 +448,30 @@ class _MixtureWeights:
 
         # posterior weights without the agent's own labels: (n_intercepts, n_slopes, n_agents)
         normal_weight = np.zeros_like(interpolation.likelihood)
-        for share, weight in zip(_OUTLIER_SHARES, grid.weight[tau_index], strict=True):
+        for share, grid_weight in zip(_OUTLIER_SHARES, grid.weight[tau_index], strict=True):
             own_likelihood = regression.mix_with_outliers(interpolation.likelihood, share)
-            weight_without_own = weight[:, :, None] / own_likelihood
+            weight_without_own = grid_weight[:, :, None] / own_likelihood
             normal_weight += (1 - share) * weight_without_own
             self.outlier += share * weight_without_own.sum(axis=(0, 1))
 
-        # the mean lies between two grid points: divide the weight between them
-        lower_index = interpolation.lower.ravel()
-        upper_index = lower_index + len(self.outlier)  # the next grid point of the same agent
-        lower_weight = (normal_weight * (1 - interpolation.fraction)).ravel()
-        upper_weight = (normal_weight * interpolation.fraction).ravel()
-        shape, n_weights = self.normal.shape, self.normal.size
-        self.normal += np.bincount(lower_index, lower_weight, n_weights).reshape(shape)
-        self.normal += np.bincount(upper_index, upper_weight, n_weights).reshape(shape)
+        # The predicted mean lies between two grid points: divide the weight between them. The points are given by their indices
+        # in the flattened array of SDs, means and agents.
+        weight_at_lower = normal_weight * (1 - interpolation.fraction)
+        weight_at_upper = normal_weight * interpolation.fraction
+        for index, weight in ((interpolation.lower, weight_at_lower), (interpolation.upper, weight_at_upper)):
+            total_weight = np.bincount(index.ravel(), weight.ravel(), self.normal.size)
+            self.normal += total_weight.reshape(self.normal.shape)
 
 
 def _interpolate_slope(grid: _PosteriorGrid, slope: float) -> _PosteriorGrid:
     """Restrict a grid to the two slopes next to a given one, with weights that interpolate the density at it."""
-    lower = int(np.clip(np.searchsorted(grid.slopes, slope) - 1, 0, len(grid.slopes) - 2))
-    neighbours = slice(lower, lower + 2)
-    step = grid.slopes[lower + 1] - grid.slopes[lower]
-    fraction = (slope - grid.slopes[lower]) / step
+    index_above = np.searchsorted(grid.slopes, slope).clip(1, len(grid.slopes) - 1)
+    neighbours = [index_above - 1, index_above]
+    slope_below, slope_above = grid.slopes[neighbours]
+
+    # a weight is a density times the step between two slopes
+    step = slope_above - slope_below
+    fraction = (slope - slope_below) / step
     weight = grid.weight[..., neighbours] * np.array([1 - fraction, fraction]) / step
     return replace(grid, slopes=grid.slopes[neighbours], weight=weight)
 
@@ -528,14 +534,16 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     # the weights of all grids sum to 1
     log_grids = [_make_grid_with_log_weights(regression) for regression in regressions]
     max_log_weight = max(float(grid.weight.max()) for grid in log_grids)
-    total = sum(float(np.exp(grid.weight - max_log_weight).sum()) for grid in log_grids)
-    grids = [replace(grid, weight=np.exp(grid.weight - max_log_weight) / total) for grid in log_grids]
+    weights = [np.exp(grid.weight - max_log_weight) for grid in log_grids]
+    total = sum(float(weight.sum()) for weight in weights)
+    grids = [replace(grid, weight=weight / total) for grid, weight in zip(log_grids, weights, strict=True)]
     return RegressionPosterior(grids, finite_ability)
 
 
 def _compute_sd(x: Floats) -> float:
     """Compute the SD, or 1 if all values are equal or there are none."""
-    return (float(x.std()) if len(x) else 0.0) or 1.0
+    sd = float(x.std()) if len(x) else 0.0
+    return sd or 1.0
 
 
 def _standardize(x: Floats, reference: Floats) -> Floats:
@@ -579,8 +587,8 @@ def _make_normal_kernels(step: float) -> Floats:
 def _make_grid_with_log_weights(regression: _Regression) -> _PosteriorGrid:
     """Make a fine grid of intercepts and slopes around their posterior means, which are estimated on a coarse grid.
 
-    In contrast to a finished grid, `weight` contains the logarithms of the posterior weights. They can be normalized only when
-    the grids of all regressions are known.
+    The attribute `weight` of the result contains the logarithms of the posterior weights, which are not normalized: their sum
+    over all regressions is known only when each regression has a grid.
     """
     coarse_intercepts = np.linspace(-_INTERCEPT_LIMIT, _INTERCEPT_LIMIT, _N_COARSE_INTERCEPTS)
     coarse_slopes = np.zeros(1)
@@ -590,7 +598,7 @@ def _make_grid_with_log_weights(regression: _Regression) -> _PosteriorGrid:
     probability = np.exp(log_weight - log_weight.max())
     probability /= probability.sum()
 
-    # sum the probabilities over all axes except that of the intercepts (2) or of the slopes (3)
+    # the axes are τ, outlier shares, intercepts and slopes: sum over all except the intercepts, or except the slopes
     p_intercept = probability.sum(axis=(0, 1, 3))
     intercepts = _make_centred_grid(coarse_intercepts, p_intercept)
     slopes = coarse_slopes

@@ -94,8 +94,9 @@ class QualityEstimates:
         float array (n_agents,)
             Probabilities, which sum to 1.
         """
-        # P(k is best) = Σ_q p_k(q)·Π_{i≠k} P(q_i < q), where half of the probability of q itself counts as below q
-        p_below = np.cumsum(self.density, axis=1) - self.density / 2
+        # P(k is best) = Σ_g p_k(g)·Π_{i≠k} P(quality of i < g) over the grid points g. Half of the probability p_i(g) counts as
+        # below g.
+        p_below = np.cumsum(self.density, axis=1) - self.density / 2  # (n_agents, n_grid)
         log_p_below = np.log(np.maximum(p_below, 1e-300))
         log_p_others_below = log_p_below.sum(axis=0) - log_p_below
         p_best = (self.density * np.exp(log_p_others_below)).sum(axis=1)
@@ -115,15 +116,17 @@ class QualityEstimates:
             Smallest δ such that, with the probability `level`, no agent's quality exceeds the quality of the selected agent by
             more than δ.
         """
-        cdf_of_others = np.delete(np.cumsum(self.density, axis=1), agent, axis=0)
+        cdf = np.cumsum(self.density, axis=1)  # P(quality ≤ grid point) of each agent
+        cdf_of_others = np.delete(cdf, agent, axis=0)
 
         # bisection for the smallest δ with P(no other quality exceeds the selected one by more than δ) ≥ level
         low, high = 0.0, 1.0
         for _ in range(_N_BISECTIONS):
             delta = (low + high) / 2
-            p_by_agent = np.array([np.interp(self.grid + delta, self.grid, cdf) for cdf in cdf_of_others])
-            p_no_agent_exceeds = self.density[agent] @ p_by_agent.prod(axis=0)
-            if p_no_agent_exceeds >= self.level:
+            # P(other quality ≤ selected quality + δ), by other agent (rows) and selected quality (columns, the grid)
+            p_within = np.array([np.interp(self.grid + delta, self.grid, other_cdf) for other_cdf in cdf_of_others])
+            p_all_within = self.density[agent] @ p_within.prod(axis=0)
+            if p_all_within >= self.level:
                 high = delta
             else:
                 low = delta
@@ -232,7 +235,7 @@ def quality_from_labels(
         return _estimate_from_labels(labels, level)
     estimates = _fit_regression(labels, ability, std_error, level)
     residuals = LabelResiduals.from_quality(agent, item, value, estimates.quality)
-    if residuals.n_pairs == 0:
+    if residuals.n_ordered_pairs == 0:
         return estimates
 
     correlation = residuals.correlation_beyond_chance()
@@ -316,10 +319,10 @@ def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates
     """
     mean, n_labels = labels.mean, labels.n
     is_labelled = n_labels > 0
-    n_positive = mean * n_labels
-    intervals = [proportion(n_yes, n, level=level) for n_yes, n in zip(n_positive, n_labels, strict=True)]
+    label_sum = mean * n_labels
+    wilson_intervals = [proportion(total, n, level=level) for total, n in zip(label_sum, n_labels, strict=True)]
 
-    # if quality q is uniform, its logit has the density q·(1 − q)
+    # posterior on the grid of logits: if quality q is uniform, its logit has the density q·(1 − q)
     logits = logit_grid(_GRID_STEP)
     prior = expit(logits) * expit(-logits)
     density = _compute_binomial_likelihood(mean, n_labels, _GRID_STEP) * prior
@@ -327,8 +330,8 @@ def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates
     unknown = np.full(len(mean), np.nan)
     return QualityEstimates(
         quality=np.where(is_labelled, mean, np.nan),
-        low=np.array([interval.low for interval in intervals]),
-        high=np.array([interval.high for interval in intervals]),
+        low=np.array([interval.low for interval in wilson_intervals]),
+        high=np.array([interval.high for interval in wilson_intervals]),
         label_weight=np.where(is_labelled, 1.0, 0.0),
         p_outlier=unknown,
         predicted=unknown,
@@ -341,9 +344,9 @@ def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates
 
 
 def _widen_intervals(estimates: QualityEstimates, shared_variance: float) -> QualityEstimates:
-    """Widen the intervals of quality by an error that the label means of all agents share.
+    """Widen the intervals of quality by the error that arises because the labelled items may be easy or difficult for all agents.
 
-    The shared error has the variance shared_variance·q·(1 − q) for an agent of quality q.
+    All agents share this error, which has the variance shared_variance·q·(1 − q) for an agent of quality q.
 
     estimates : estimates with intervals that do not contain the shared error
     shared_variance : factor of q·(1 − q) in the variance of the shared error
@@ -390,12 +393,12 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
     posterior = fit_regressions(likelihood, ability, std_error)
     q = expit(likelihood.logits)
 
-    # posterior of each agent: prediction times the likelihood of its own labels
-    on_line, p_off_line = posterior.predict()
-    off_line = p_off_line[:, None] * likelihood.uniform
-    prior = on_line + off_line
+    # posterior of each agent: prediction times the likelihood of its own labels; the quality of an outlier is uniform
+    from_regression, prior_p_outlier = posterior.predict()
+    as_outlier = prior_p_outlier[:, None] * likelihood.uniform
+    prior = from_regression + as_outlier
     density = prior * likelihood.value
-    p_outlier = (off_line * likelihood.value).sum(axis=1) / density.sum(axis=1)
+    p_outlier = (as_outlier * likelihood.value).sum(axis=1) / density.sum(axis=1)
     density /= density.sum(axis=1, keepdims=True)
 
     # point estimates: the same with the slope at its posterior median
@@ -422,7 +425,7 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
         high=high,
         label_weight=n_effective / (n_effective + _compute_equivalent_labels(prior, q)),
         p_outlier=p_outlier,
-        predicted=(on_line @ q) / on_line.sum(axis=1),
+        predicted=(from_regression @ q) / from_regression.sum(axis=1),
         regression=line,
         item_variance_share=0.0,
         density=density,
@@ -434,11 +437,12 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
 def _compute_posterior_means(posterior: RegressionPosterior, likelihood: LabelLikelihood) -> Floats:
     """Compute the posterior mean of each agent's quality: float array (n_agents,).
 
-    The prior of an agent is the prediction of its quality from its ability and the labels of the other agents. Its own labels
-    enter through their likelihood.
+    The prior of an agent is predicted from its ability and the labels of the other agents. It is a mixture of the distribution
+    from the regression on ability and, with the probability that the agent is an outlier, a uniform distribution of quality.
+    Its own labels enter through their likelihood.
     """
-    on_line, p_off_line = posterior.predict()
-    prior = on_line + p_off_line[:, None] * likelihood.uniform
+    from_regression, p_outlier = posterior.predict()
+    prior = from_regression + p_outlier[:, None] * likelihood.uniform
     density = prior * likelihood.value
     return np.asarray((density @ expit(likelihood.logits)) / density.sum(axis=1))
 

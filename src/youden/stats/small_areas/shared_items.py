@@ -69,8 +69,8 @@ class LabelResiduals:
         return np.bincount(self.item_index)
 
     @property
-    def n_pairs(self) -> float:
-        """Number of ordered pairs of labels on one item."""
+    def n_ordered_pairs(self) -> float:
+        """Number of ordered pairs of labels on one item: each pair of labels counts twice."""
         return float((self.n_by_item * (self.n_by_item - 1)).sum())
 
     def correlation_beyond_chance(self) -> float:
@@ -91,10 +91,11 @@ class LabelResiduals:
         standardized = self.value / self.sd
         product_sum = self._sum_products(standardized)
 
-        # without correlation, a pair adds 2·product to the sum, with the variance 4; n_pairs counts it twice, hence 2 for each
-        std_error = np.sqrt(2 * self.n_pairs)
+        # A product of uncorrelated residuals has the variance 1. It is in the sum twice, for both orders, and thus adds the
+        # variance 4 per pair, which is 2 per ordered pair.
+        std_error = np.sqrt(2 * self.n_ordered_pairs)
         sum_beyond_chance = product_sum - _CHANCE_ERRORS * std_error
-        n_products = self.n_pairs + 2 * _PRIOR_ITEM_PAIRS
+        n_products = self.n_ordered_pairs + 2 * _PRIOR_ITEM_PAIRS
         return float(np.clip(sum_beyond_chance / n_products, 0, _MAX_CORRELATION))
 
     def predict_from_others(self, correlation: float) -> tuple[Floats, Floats]:
@@ -125,7 +126,10 @@ class LabelResiduals:
         return predicted, np.asarray(unexplained_share)
 
     def shared_variance(self, relative_variance: float) -> float:
-        """Estimate the variance of an error that all label means share: the labelled items may be easier than other items.
+        """Estimate the variance of the mean of all labels that arises because labels on one item are correlated.
+
+        If the labelled items happen to be easy, the labels of all agents are too high. This error has the variance
+        v·q·(1 − q) for an agent of quality q, with the same factor v for all agents.
 
         Parameters
         ----------
@@ -135,16 +139,14 @@ class LabelResiduals:
         Returns
         -------
         float
-            Variance as a multiple of q·(1 − q), with q the quality of an agent.
+            The factor v.
 
         Notes
         -----
-        Two labels on one item have a covariance, two labels on different items have none. The variance is this covariance, in
-        units of q·(1 − q), times the share of all pairs of labels whose two labels are on one item.
-
-        The covariance is estimated by a ratio of sums over pairs of labels, because a mean of ratios is biased towards 0.
-        It is then averaged with a usual value of 0.25, or half of `relative_variance` if this is smaller. The weight of the
-        estimate is the effective number of items; the weight of the usual value is 20. The result is limited to at least the
+        v = c·Σ_j n_j(n_j − 1)/N², with n_j of the N labels on item j, and the covariance c·q·(1 − q) of two labels on one item.
+        c is estimated by a ratio of sums over pairs of labels, because a mean of ratios is biased towards 0. It is then
+        averaged with a usual value of 0.25, or half of `relative_variance` if this is smaller. The weight of the estimate is
+        the effective number of items, N²/Σ_j n_j²; the weight of the usual value is 20. The mean is limited to at least the
         usual value and at most 0.8.
         """
         usual_covariance = min(_USUAL_COVARIANCE, _MAX_SHARE * relative_variance)
@@ -158,7 +160,7 @@ class LabelResiduals:
         weighted_mean = weighted_sum / (n_effective_items - 1 + _PRIOR_ITEMS)
         covariance = max(usual_covariance, min(_MAX_CORRELATION, weighted_mean))
 
-        share_of_pairs_on_one_item = self.n_pairs / n_labels**2
+        share_of_pairs_on_one_item = self.n_ordered_pairs / n_labels**2
         return covariance * share_of_pairs_on_one_item
 
     def _sum_products(self, x: Floats) -> float:
