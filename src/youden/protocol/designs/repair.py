@@ -144,24 +144,26 @@ def draw_comparisons(
     # one number per comparison (item, first, second)
     code = np.ravel_multi_index((item[cell], agent[cell], partner), shape)
     if pairs == "unordered":
-        code = _draw_pair_orders(code, shape, rng)
+        code = _keep_one_order_of_pairs(code, shape, rng)
     item, first, second = np.unravel_index(code, shape)
     return Trials.paired(item.astype(np.int32), first.astype(np.int32), second.astype(np.int32))
 
 
-def _draw_pair_orders(code: Positions, shape: tuple[int, int, int], rng: np.random.Generator) -> Positions:
+def _keep_one_order_of_pairs(
+    comparison_code: Positions, shape: tuple[int, int, int], rng: np.random.Generator
+) -> Positions:
     """Keep one comparison of each pair of agents on an item, and draw the order of the two agents at random.
 
     If two agents were drawn as partners of each other, there is a comparison in each of the two orders. Only one of the two is
     kept.
 
-    code : int64 array, positions of comparisons in a flattened table with the axes item, first agent and second agent
-    shape : shape of this table, (n_items, n_agents, n_agents)
+    comparison_code : int64 array, comparisons as flat indices (`numpy.ravel_multi_index`) of item, first and second agent
+    shape : (n_items, n_agents, n_agents)
 
-    Returns the positions of the remaining comparisons, int64 array.
+    Returns the codes of the remaining comparisons, int64 array.
     """
     # with the lower agent first, both orders of a pair have the same code
-    item, first, second = np.unravel_index(code, shape)
+    item, first, second = np.unravel_index(comparison_code, shape)
     lower, higher = np.minimum(first, second), np.maximum(first, second)
     distinct_codes = np.unique(np.ravel_multi_index((item, lower, higher), shape))
 
@@ -202,11 +204,14 @@ def _draw_partners(
     is_partner[np.arange(n_cells), agent] = False  # an agent is not compared with itself
     if n_partners is not None and n_partners < n_agents - 1:
         # draw the agents with the smallest random keys; agents that may not be drawn have an infinite key
-        key = np.where(is_partner, rng.random(is_partner.shape, dtype=np.float32), np.inf)
+        key = rng.random(is_partner.shape, dtype=np.float32)
+        key[~is_partner] = np.inf
         drawn_agents = np.argpartition(key, n_partners - 1, axis=1)[:, :n_partners]
         is_drawn = np.zeros_like(is_partner)
         np.put_along_axis(is_drawn, drawn_agents, True, axis=1)
-        is_partner &= is_drawn  # a cell with fewer possible partners has also drawn some with infinite keys
+
+        # if a cell has fewer than n_partners possible partners, agents with infinite keys were also drawn: remove them
+        is_partner &= is_drawn
     cell, partner = np.nonzero(is_partner)
     return cell, partner
 
