@@ -147,8 +147,8 @@ def _correlate_with_length(folder: RunFolder, pool: PoolSummary, iter_trials: Ro
     n_trials : number of trials of the run
     """
     answers = None
-    with suppress(YoudenError):  # without the pool, only this correlation is left out
-        if n_trials <= MAX_TRIALS and folder.has("config.yaml"):
+    if n_trials <= MAX_TRIALS and folder.has("config.yaml"):
+        with suppress(YoudenError):  # without the pool, only this correlation is left out
             answers = read_answer_lengths(folder, pool, iter_trials)
     if answers is None:
         return float("nan")

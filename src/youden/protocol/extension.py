@@ -162,8 +162,7 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     pool : Pool
         Pool of the plan, with the new agents after the old ones.
     calls : int, optional
-        Number of calls to add, of both trial types. Default: as many trials per new agent as the anchors have on
-        average.
+        Number of calls to add, of both trial types. Default: as many trials per new agent as the anchors have on average.
 
     Returns
     -------
@@ -536,8 +535,7 @@ class _PlanExtender:
     def _load_block_design(self) -> BlockDesign:
         """Load the design that drew the plan, and check that it draws its trials in blocks.
 
-        An extension of a plan continues the sequence of blocks that its design draws. A plan without blocks has no such
-        sequence.
+        An extension of a plan continues the sequence of blocks that its design draws. A plan without blocks has no such sequence.
 
         Raises PlanError [extend-cell-design] if the design or the plan has no blocks.
         """

@@ -108,8 +108,7 @@ class PlanSize(NamedTuple):
     is_matched : bool, default False
         Whether the plan has one independent trial per paired one (independent trials of the rule "matched").
     n_independent : int, optional
-        Number of independent trials if they are not matched. Default: 7 to 10% of the calls, a multiple of the number
-        of agents.
+        Number of independent trials if they are not matched. Default: 7 to 10% of the calls, a multiple of the number of agents.
     is_preference : bool, default False
         Whether the run asks for preferences, whose dense design has no independent trials.
     """
@@ -133,9 +132,8 @@ class PlanSize(NamedTuple):
     def calls(self, trials_per_agent: float) -> int:
         """Return the number of calls, paired and independent, for a mean number of paired trials per agent.
 
-        A paired trial counts for both of its agents. If the plan is matched, there are as many independent calls as
-        paired calls. Otherwise, the number of independent calls is `n_independent`. If `n_independent` is None, it is 7 to 10%
-        of all calls.
+        A paired trial counts for both of its agents. If the plan is matched, there are as many independent calls as paired calls.
+        Otherwise, the number of independent calls is `n_independent`. If `n_independent` is None, it is 7 to 10% of all calls.
 
         trials_per_agent : mean number of paired trials per agent
         """
@@ -430,6 +428,7 @@ def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> P
     n_paired, budget = _count_self_trials(pool, requested)
     trials = _draw_all_self_trials(pool, n_paired, seed)
     calls_option = None if requested is None else requested.plain  # as the user wrote it, such as "50/agent"
+    n_calls = len(trials) if budget is None else budget
     plan = Plan(
         trials=trials,
         split=draw_split(pool.present, fraction=0.0, seed=seed),
@@ -440,7 +439,7 @@ def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> P
         pool_digest=pool.digest,
         agent_ids=tuple(agent.id for agent in pool.agents),
         item_ids=tuple(item.id for item in pool.items),
-        request=PlanRequest(budget=budget or len(trials)),
+        request=PlanRequest(budget=n_calls),
         characters=count_characters(pool, trials),
         notes=(*filter(None, [note_empty_responses(pool)]), _explain_self_trials(pool)),
         source=pool,
@@ -572,9 +571,8 @@ def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> D
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     seed : seed of the plan
 
-    Raises PlanError if the design draws no trial: [nothing-shared] if no item has two eligible agents, [plan-empty] if the
-    number of calls is too small. Errors of the design are passed on, with the ids of agents and items in place of their
-    positions.
+    Raises PlanError if the design draws no trial: [nothing-shared] if no item has two eligible agents, [plan-empty] if the number
+    of calls is too small. Errors of the design are passed on, with the ids of agents and items in place of their positions.
     """
     try:
         drawn = design.draw(eligible, stream("trials", seed))

@@ -35,10 +35,9 @@ _ROUNDING_ERROR = 1e-9
 def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return how many calls of a budget are independent trials by the rule "pooled": 7 to 10%, in whole passes.
 
-    An independent trial compares responses to different items, which estimates the false-positive rate; a paired trial
-    compares responses to the same item. In a pass, each agent appears once as the first and once as the second agent of an
-    independent trial, so that all agents have the same number of independent trials. The fraction grows with the number
-    of calls per agent.
+    An independent trial compares responses to different items, which estimates the false-positive rate; a paired trial compares
+    responses to the same item. In a pass, each agent appears once as the first and once as the second agent of an independent
+    trial, so that all agents have the same number of independent trials. The fraction grows with the number of calls per agent.
 
     n_calls : budget: total number of calls, for paired and for independent trials
     n_agents : number of agents
@@ -110,12 +109,12 @@ def _count_possible_trials(eligible: Bools) -> int:
 
 
 def has_free_calls(plan: Plan) -> bool:
-    """Return whether a plan was made for a judge whose calls cost nothing, so that pooled trials do not count."""
+    """Return whether a plan was made for a judge whose calls cost nothing, so that independent trials use no budget."""
     return plan.request.free_independent and has_default_independent_count(plan)
 
 
 def has_default_independent_count(plan: Plan) -> bool:
-    """Return whether the number of a plan's pooled independent trials was left to the default, so that extensions add more."""
+    """Return whether a plan pools its independent trials and has the default number of them, so that extensions add more."""
     is_default = plan.independent == "pooled" and plan.request.independent in (None, "pooled")
     return is_default and plan.question == "information"
 

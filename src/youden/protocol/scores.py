@@ -104,12 +104,12 @@ def _sum_independent_answers(verdicts: Verdicts) -> IndependentRates:
     Returns one row per comparison, with the sum and the number of its answers.
     """
     plan = verdicts.plan
-    counts = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
-    trials = plan.trials.take(counts)
+    is_used = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
+    trials = plan.trials.take(is_used)
 
     codes = _number_comparisons(trials, plan)
     _, first_trials, row = np.unique(codes, return_index=True, return_inverse=True)
-    total = np.bincount(row, weights=verdicts.answer[counts], minlength=len(first_trials))
+    total = np.bincount(row, weights=verdicts.answer[is_used], minlength=len(first_trials))
     n_answers = np.bincount(row, minlength=len(first_trials))
     comparisons = trials.take(first_trials)  # one trial of each comparison
     return IndependentRates(
@@ -300,7 +300,7 @@ def _compute_matched_fpr(rates: Rates, answer_sums: IndependentRates, is_include
 def _compute_scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole) -> Scores:
     """Compute the score of each cell, an agent on an item: the mean of TPR − FPR over its comparisons.
 
-    difference : float array (n_rows,), TPR − FPR of each row of `rates`; NaN for rows that do not count
+    difference : float array (n_rows,), TPR − FPR of each row of `rates`; NaN for rows that are left out
     kind : "symmetric" to average the comparisons in which the agent's text comes first or second, "row" to average
         only those in which it comes first
     role : "train" for the cells for training, "holdout" for the held-out ones
@@ -318,7 +318,7 @@ def _compute_scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: 
 def _average_by_cell(rates: Rates, difference: Floats, kind: ScoreKind) -> ScoredCells:
     """Average TPR − FPR over the comparisons of each cell, an agent on an item. Held-out cells are included.
 
-    difference : float array (n_rows,), TPR − FPR of each row of `rates`; NaN for rows that do not count
+    difference : float array (n_rows,), TPR − FPR of each row of `rates`; NaN for rows that are left out
     kind : "symmetric" if a row counts for the cells of both texts, "row" if it counts for the cell of the first text
 
     Returns the mean of each cell that has a comparison, and the number of its paired trials.

@@ -68,8 +68,7 @@ def with_self_trials(plan: Plan, pool: Pool, n_paired: int) -> Plan:
     Parameters
     ----------
     plan : Plan
-        Plan that compares agents, without self-trials. If it has self-trials already, they are added again; this is not
-        checked.
+        Plan that compares agents, without self-trials. If it has self-trials already, they are added again; this is not checked.
     pool : Pool
         Its pool.
     n_paired : int

@@ -77,9 +77,8 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
     Raises
     ------
     PlanError
-        [calls-invalid]: if `calls` is not a budget; [subsample-calls]: if it exceeds the trials of the plan;
-        [subsample-few]: if agents get fewer than 4 paired trials; [plan-no-pool], [plan-other-pool]: if the plan's pool
-        cannot be read.
+        [calls-invalid]: if `calls` is not a budget; [subsample-calls]: if it exceeds the trials of the plan; [subsample-few]: if
+        agents get fewer than 4 paired trials; [plan-no-pool], [plan-other-pool]: if the plan's pool cannot be read.
 
     Notes
     -----
@@ -273,8 +272,7 @@ def _sample_evenly(
 ) -> Positions:
     """Draw n trials of a plan one at a time, so that agents and items are drawn about equally often.
 
-    Each draw takes the agent that was drawn least often, then the partner drawn least often, then the item drawn
-    least often.
+    Each draw takes the agent that was drawn least often, then the partner drawn least often, then the item drawn least often.
 
     rows : int array, rows of the trials to draw from
     n : number of trials to draw

@@ -46,9 +46,8 @@ class CellDesign(TrialDesign, ABC):
     Attributes
     ----------
     n_paired : int or None
-        Maximum number of paired calls. If the design's own options set no sampling fraction, the largest one that
-        fits is used. If even the smallest choice of cells does not fit with all partners, each cell gets as many
-        partners as fit.
+        Maximum number of paired calls. If the design's own options set no sampling fraction, the largest one that fits is used.
+        If even the smallest choice of cells does not fit with all partners, each cell gets as many partners as fit.
     pairs : {"ordered", "unordered"}, default "ordered"
         Whether pairs may be judged in both orders.
     d_core : int, default 3
@@ -208,8 +207,7 @@ class CellDesign(TrialDesign, ABC):
         Returns
         -------
         tuple of str
-            One note or none. The number of partners is not checked if the option `partners` is set, or if `pairs` is
-            "unordered".
+            One note or none. The number of partners is not checked if the option `partners` is set, or if `pairs` is "unordered".
         """
         if self.partners is not None or self.pairs == "unordered":
             return ()
@@ -266,21 +264,12 @@ class CellDesign(TrialDesign, ABC):
         If the budget is too small, the number of cells is reduced first. The number of partners is limited only if even the
         smallest choice of cells exceeds the budget when each cell is compared with all partners.
 
-        Parameters
-        ----------
-        eligible : bool array (n_agents, n_items)
-            Cells (agent, item) that may be chosen.
-        rng : numpy.random.Generator
-            Source of all random numbers.
-        budget : int
-            Maximum number of paired calls.
+        eligible : bool array (n_agents, n_items), cells (agent, item) that may be chosen
+        rng : source of all random numbers
+        budget : maximum number of paired calls
 
-        Returns
-        -------
-        chosen : bool array (n_agents, n_items)
-            The chosen cells; the smallest possible choice if even this exceeds the budget.
-        n_partners : int or None
-            Maximum number of partners of each cell; None for all.
+        Returns the chosen cells, bool array (n_agents, n_items), which are the smallest possible choice if even this exceeds the
+        budget; and the maximum number of partners of each cell, None for all.
         """
         self._check_eligible(eligible)
         random_key = rng.random(eligible.shape)
@@ -366,8 +355,7 @@ class Row(_LineDesign):
     Attributes
     ----------
     alpha : float in (0, 1], optional
-        Fraction of the eligible items of each agent. Default: the largest one that fits the budget; 1/3
-        without a budget.
+        Fraction of the eligible items of each agent. Default: the largest one that fits the budget; 1/3 without a budget.
 
     Notes
     -----
@@ -401,8 +389,7 @@ class Column(_LineDesign):
     Attributes
     ----------
     beta : float in (0, 1], optional
-        Fraction of the eligible agents on each item. Default: the largest one that fits the budget; 1/3
-        without a budget.
+        Fraction of the eligible agents on each item. Default: the largest one that fits the budget; 1/3 without a budget.
 
     Notes
     -----

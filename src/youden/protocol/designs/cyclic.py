@@ -92,8 +92,7 @@ class Cyclic(TrialDesign):
         Raises
         ------
         PlanError
-            [budget-cyclic]: if the budget does not cover two blocks; [nothing-shared]: if no item has two eligible
-            agents.
+            [budget-cyclic]: if the budget does not cover two blocks; [nothing-shared]: if no item has two eligible agents.
         """
         n_agents, n_items = eligible.shape
         n_ordered_pairs = n_agents * (n_agents - 1) * n_items  # a design without a budget uses all of them
@@ -125,8 +124,7 @@ class Cyclic(TrialDesign):
         Yields
         ------
         Trials
-            Paired trials of one block, in which each agent that is eligible on its item appears once first and once
-            second.
+            Paired trials of one block, in which each agent that is eligible on its item appears once first and once second.
 
         Raises
         ------

@@ -101,28 +101,17 @@ def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None,
 def draw_comparisons(
     chosen: Bools, eligible: Bools, *, n_partners: int | None, pairs: PairRule, rng: np.random.Generator
 ) -> Trials:
-    """Compare each chosen cell with its partners, which are other agents on the same item.
+    """Compare each chosen cell (agent, item) with its partners, which are other agents on the same item.
 
-    Parameters
-    ----------
-    chosen : bool array (n_agents, n_items)
-        Cells to compare; all of them are eligible.
-    eligible : bool array (n_agents, n_items)
-        Cells that may be partners.
-    n_partners : int or None
-        Number of random partners of each chosen cell, or all if there are fewer; None for all.
-    pairs : {"ordered", "unordered"}
-        "ordered": the judge reads the text of the chosen cell first. If two chosen cells are partners of each other, they
-        are compared in both orders. "unordered": each pair is compared once, in a random order, which serves both
-        cells.
-    rng : numpy.random.Generator
-        Source of all random numbers.
+    chosen : bool array (n_agents, n_items), cells to compare; all of them are eligible
+    eligible : bool array (n_agents, n_items), cells that may be partners
+    n_partners : number of random partners of each chosen cell, or all if there are fewer; None for all
+    pairs : "ordered" if the judge reads the text of the chosen cell first. If two chosen cells are partners of each other, they
+        are compared in both orders. "unordered" if each pair is compared once, in a random order, which serves both cells.
+    rng : source of all random numbers
 
-    Returns
-    -------
-    Trials
-        Paired trials, sorted by item; then by first and second agent if "ordered", or by the lower and the higher agent
-        of the pair if "unordered".
+    Returns paired trials, sorted by item; then by first and second agent if "ordered", or by the lower and the higher agent of
+    the pair if "unordered".
     """
     n_agents, n_items = chosen.shape
     shape = (n_items, n_agents, n_agents)
@@ -180,23 +169,12 @@ def _draw_partners(
 ) -> tuple[Positions, Positions]:
     """Draw partners for some cells (agent, item): other agents with which to compare each agent on its item.
 
-    Parameters
-    ----------
-    item, agent : int array (n_cells,)
-        The cells.
-    eligible : bool array (n_agents, n_items)
-        Cells that may be partners.
-    n_partners : int or None
-        Maximum number of partners of each cell; None for all.
-    rng : numpy.random.Generator
-        Source of all random numbers.
+    item, agent : int arrays (n_cells,), the cells
+    eligible : bool array (n_agents, n_items), cells that may be partners
+    n_partners : maximum number of partners of each cell; None for all
+    rng : source of all random numbers
 
-    Returns
-    -------
-    cell : int array (n_pairs,)
-        Position of the cell in `item` and `agent`.
-    partner : int array (n_pairs,)
-        Position of the partner's agent.
+    Returns two int arrays (n_pairs,): the position of each cell in `item` and `agent`, and the agent that is its partner.
     """
     # one row per cell, one column per agent
     is_partner = eligible.T[item]
@@ -267,8 +245,7 @@ def check_degrees(cells: Bools, *, d: int, design: str, remedies: tuple[str, str
     Raises
     ------
     StarvedError
-        [d-core]: if an item or agent has fewer than d cells, for the one with the fewest cells; items are checked
-        first.
+        [d-core]: if an item or agent has fewer than d cells, for the one with the fewest cells; items are checked first.
     """
     agent_remedy, item_remedy = remedies
     _check_side(cells.sum(axis=0), "item", d=d, design=design, remedy=item_remedy)
