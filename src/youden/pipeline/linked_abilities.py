@@ -275,9 +275,9 @@ def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
     # an analysis before each step of the search
     analyses: list[InterimAnalysis] = []
     n_steps_before_search = len(steps) - _count_search_steps(steps)
-    for n_steps_done in range(n_steps_before_search, len(steps)):
+    search_steps = steps[n_steps_before_search:]
+    for n_steps_done, next_step in enumerate(search_steps, start=n_steps_before_search):
         abilities_so_far = estimate(select_trials_after_steps(trials, n_steps_done))
-        next_step = steps[n_steps_done]
         analysis = analyse_extended_run(abilities_so_far, top=top, max_regret=next_step.max_regret, previous=analyses)
         analyses.append(analysis)
 

@@ -56,8 +56,8 @@ def _make_answer_columns(mean_vote: Floats, jury_reason: Codes) -> dict[str, NDA
     hard_answer = np.where(is_missing, np.nan, mean_vote >= 0.5)
 
     failed = MISSING_REASONS.index("failed")
-    reason_if_missing = np.maximum(jury_reason, failed)
-    missing_reason = np.where(is_missing, reason_if_missing, 0).astype(np.int8)
+    missing_reason = np.maximum(jury_reason, failed).astype(np.int8)
+    missing_reason[~is_missing] = 0
     return {"answer": mean_vote, "hard_answer": hard_answer, "missing_reason": missing_reason}
 
 

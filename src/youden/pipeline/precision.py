@@ -72,16 +72,17 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     abilities = estimate_abilities(verdicts)
     influence = _compute_block_influence(verdicts, abilities.mean_answer)
 
-    # components without the variance of the false-positive rates
+    # an ability is a mean answer minus a false-positive rate, and its variance is the sum of the variances of the two
+    ability_variance = np.diag(abilities.covariance.covariance)
     rate_variance = abilities.rate_variance
-    variance_without_rates = np.diag(abilities.covariance.covariance) - rate_variance
-    components = estimate_components(influence, variance_without_rates)
+    components = estimate_components(influence, ability_variance - rate_variance)
     if not adds_independent(verdicts.plan):
         return components._replace(constant=rate_variance)
 
-    # variance of a rate per trial; the variance of n trials together is 1/n of it
+    # the residual variance is per trial: n trials together have 1/n of it
     n_trials = influence.n_trials.sum(axis=1)
-    residual = components.residual + rate_variance * n_trials
+    rate_variance_per_trial = rate_variance * n_trials
+    residual = components.residual + rate_variance_per_trial
     return components._replace(residual=residual, constant=np.zeros_like(residual))
 
 

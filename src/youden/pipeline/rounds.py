@@ -325,7 +325,8 @@ def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
     sampled_agents = np.flatnonzero(next_round.active)
     n_trials = _count_independent_trials(plan, len(next_round.trials), n_sampled=len(sampled_agents))
 
-    if len(sampled_agents) == plan.n_agents:
+    samples_all = len(sampled_agents) == plan.n_agents
+    if samples_all:
         planned = plan.trials.take(plan.trial_type == INDEPENDENT)
         return draw_pooled_trials(eligible, n_trials, rng, planned=planned)
     all_agents = np.arange(plan.n_agents)

@@ -134,7 +134,7 @@ def _make_lost_answers_error(n_missing: int, folder: Path, previous_name: str, n
 
 
 def _count_missing_answers(config: RunConfig, previous_location: str, plan: Plan, judge: JudgeConfig) -> int:
-    """Count the answers of a judge to a plan that are in the store which the run used before, but not in the store in `config`.
+    """Count the answers of a judge to a plan that only the run's previous store has, and not the store in `config`.
 
     previous_location : path or URL of the store that the run used before
     """

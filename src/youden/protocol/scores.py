@@ -379,7 +379,8 @@ class IndexedCells(NamedTuple):
 def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> IndexedCells:
     """Find the distinct cells (agent, item) of trials, and the position of each trial's cells among them.
 
-    The distinct cells are sorted by item, then by agent.
+    With the positions, values of trials can be summed by cell, for example by `numpy.bincount`. The distinct cells are sorted by
+    item, then by agent.
 
     item : int32 array (n_trials,), item of each trial
     agents : int32 arrays (n_trials,), one or several columns of agents, such as the first and the second agents
