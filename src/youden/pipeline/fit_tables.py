@@ -106,11 +106,11 @@ def fit_judged(
     metadata = verdicts.metadata
     run = folder.path.resolve().name
     over_judges = target == ITEMS_AND_JUDGES
-    parts = open_verdict_chunks(verdicts, plan)
+    verdict_chunks = open_verdict_chunks(verdicts, plan)
 
     def read_rows() -> Iterator[Mapping[str, NDArray[Any]]]:
         """Return the trials in chunks of columns, read again at each call."""
-        return (part.unread_copy() for part in parts)
+        return (chunk.unread_copy() for chunk in verdict_chunks)
 
     # for the target "items-and-judges", each answer is the mean of the judges' votes
     rows: Rows = partial(iter_averaged_chunks, read_rows) if over_judges else read_rows

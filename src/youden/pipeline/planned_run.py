@@ -225,8 +225,8 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
     """
     if config.trials_from is not None:
         other_run = RunFolder(Path(config.trials_from))
-        source = other_run.read_plan().with_pool(pools[-1])
-        return _select_trials(config, source, earlier=earlier)
+        plan_of_other_run = other_run.read_plan().with_pool(pools[-1])
+        return _select_trials(config, plan_of_other_run, earlier=earlier)
 
     design, options = config.effective_design
     plan = make_plan(
@@ -480,10 +480,10 @@ def _takes_more_trials(config: RunConfig, plan: Plan) -> bool:
 
 def is_part_of(plan: Plan, run: RunFolder) -> bool:
     """Return whether `plan` has trials of the plan of `run`, as it is now or as it was before an extension."""
-    source = run.read_plan()
-    n_steps = len(get_extensions(source).steps)
-    states = (plan_after_extensions(source, n) for n in range(n_steps + 1))
-    return any(state.digest[:12] == plan.options.get("trials_from") for state in states)
+    plan_of_run = run.read_plan()
+    n_steps = len(get_extensions(plan_of_run).steps)
+    possible_plans = (plan_after_extensions(plan_of_run, n) for n in range(n_steps + 1))
+    return any(possible_plan.digest[:12] == plan.options.get("trials_from") for possible_plan in possible_plans)
 
 
 def _is_same_step(planned: Extended, requested: ExtensionStep, pool: Pool, plan: Plan) -> bool:

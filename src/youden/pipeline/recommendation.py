@@ -374,16 +374,16 @@ def read_recommendation(folder: RunFolder) -> Recommendation:
     RunFolderError
         If a file is missing or damaged.
     """
-    facts = folder.read_facts()
-    recommendation = facts.recommendation
+    run_facts = folder.read_facts()
+    recommendation = run_facts.recommendation
     calibration = folder.find_calibration()
     if calibration is not None and calibration.outcome == "no-go" and calibration.pool == folder.read_pool().digest:
         recommendation = _with_caution(recommendation, FAILED_CALIBRATION)
     quality = folder.find_quality()
     if quality is not None:
         recommendation = recommend_by_labels(recommendation, quality)
-    if facts.partial is not None:
-        recommendation = replace(recommendation, text=f"{facts.partial.text} {recommendation.text}")
+    if run_facts.partial is not None:
+        recommendation = replace(recommendation, text=f"{run_facts.partial.text} {recommendation.text}")
     return recommendation
 
 

@@ -147,9 +147,9 @@ def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
     if saved.request_hash is None:
         return {}
 
-    rows = np.flatnonzero(saved.answered & (saved.request_hash != b""))
-    hashes = [request_hash.decode() for request_hash in saved.request_hash[rows].tolist()]
-    row_by_hash = dict(zip(hashes, rows.tolist(), strict=True))
+    rows_with_hash = np.flatnonzero(saved.answered & (saved.request_hash != b""))
+    hashes = [request_hash.decode() for request_hash in saved.request_hash[rows_with_hash].tolist()]
+    row_by_hash = dict(zip(hashes, rows_with_hash.tolist(), strict=True))
 
     # remove the answers that the store holds
     distinct_hashes = list(row_by_hash)
@@ -203,15 +203,15 @@ def _combine_trial_columns(saved: Verdicts, saved_row: Positions, new: Verdicts 
     Returns an array (n_trials,) for each column name in `_PER_TRIAL`.
     """
     is_saved = saved_row >= 0
-    columns = {}
+    combined_columns = {}
     for name in _PER_TRIAL:
         saved_column = getattr(saved, name)
         column = np.empty(len(saved_row), dtype=saved_column.dtype)
         column[is_saved] = saved_column[saved_row[is_saved]]
         if new is not None:
             column[~is_saved] = getattr(new, name)
-        columns[name] = column
-    return columns
+        combined_columns[name] = column
+    return combined_columns
 
 
 def _find_model_of_each_answer(

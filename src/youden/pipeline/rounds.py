@@ -240,18 +240,18 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
         return judge_plan(plan)
 
     round_planner = _make_round_planner(plan, target=target)
-    result = judge_plan(plan)
+    verdicts = judge_plan(plan)
     while True:
-        rounds = result.plan.rounds or rounds
-        next_round = round_planner(result, rounds)
+        rounds = verdicts.plan.rounds or rounds
+        next_round = round_planner(verdicts, rounds)
         if next_round.stop_reason is not None:
             note = _describe_stop(plan, next_round.stop_reason, next_round.detail, n_analyses=len(rounds.starts))
-            return _with_stop_note(result, plan, note)
+            return _with_stop_note(verdicts, plan, note)
 
-        independent = _draw_independent_trials(result.plan, next_round)
+        independent = _draw_independent_trials(verdicts.plan, next_round)
         trials = Trials.concat([next_round.trials, independent])
-        longer_plan = with_round(result.plan, rounds, trials, active=next_round.active)
-        result = judge_plan(longer_plan)
+        longer_plan = with_round(verdicts.plan, rounds, trials, active=next_round.active)
+        verdicts = judge_plan(longer_plan)
 
 
 def _with_stop_note(result: Verdicts, plan: Plan, note: str) -> Verdicts:

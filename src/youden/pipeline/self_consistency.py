@@ -69,12 +69,12 @@ def estimate_self_abilities(trials: TrialsByItem, request: EstimationRequest) ->
 
 def _estimate_from_self_trials(trials: TrialsByItem) -> SelfConsistency:
     """Estimate J = TPR − FPR of each agent from the self-trials of a run."""
-    columns = trials.read_self_trials()
+    self_trials = trials.read_self_trials()
     return estimate_self_consistency(
-        columns["first"],
-        columns["item"],
-        columns["other_item"],
-        columns["answer"],
+        self_trials["first"],
+        self_trials["item"],
+        self_trials["other_item"],
+        self_trials["answer"],
         n_agents=trials.plan.n_agents,
         n_items=trials.plan.n_items,
     )
@@ -92,14 +92,14 @@ def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
     index = pd.Index(trials.plan.agent_ids, name="agent")
     if trials.plan.is_self_plan or not trials.has_self_trials:
         return pd.DataFrame(index=index)
-    result = _estimate_from_self_trials(trials)
-    half_width = result.covariance.half_width(LEVEL)
-    columns = {
-        "self_consistency": result.value,
-        "self_consistency_low": np.clip(result.value - half_width, -1, 1),
-        "self_consistency_high": np.clip(result.value + half_width, -1, 1),
+    self_consistency = _estimate_from_self_trials(trials)
+    half_width = self_consistency.covariance.half_width(LEVEL)
+    interval_columns = {
+        "self_consistency": self_consistency.value,
+        "self_consistency_low": np.clip(self_consistency.value - half_width, -1, 1),
+        "self_consistency_high": np.clip(self_consistency.value + half_width, -1, 1),
     }
-    return pd.DataFrame(columns, index=index)
+    return pd.DataFrame(interval_columns, index=index)
 
 
 def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:

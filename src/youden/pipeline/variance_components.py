@@ -57,9 +57,9 @@ def build_variance_table(variance: VarianceFacts) -> Table:
     ]
     total = sum(interval_variances) or 1.0
 
-    rows = [_format_component(component, total) for component in variance.components]
+    table_rows = [_format_component(component, total) for component in variance.components]
     number_headers = ["SD in an ability", "95%", "share", "interval if doubled"]
-    return make_table(f"{variance.run}: variance components of an ability", ["component"], number_headers, rows)
+    return make_table(f"{variance.run}: variance components of an ability", ["component"], number_headers, table_rows)
 
 
 def write_variance_components(folder: RunFolder, result: Verdicts, run: str) -> None:
@@ -265,7 +265,7 @@ def _list_interval_components(
         residual.high * components.residual_factor + partner_variance,
     )
 
-    facts = [
+    interval_components = [
         ComponentFacts(item_title, item_component, width_change_if_doubled=_compute_width_ratio(total / 2, total)),
         ComponentFacts(
             "responses: which one an agent gave",
@@ -283,10 +283,10 @@ def _list_interval_components(
     if rate_variance > 0:
         rate_component = _without_interval(rate_variance)
         ratio = _compute_width_ratio(total - rate_variance / 2, total)
-        facts.append(
+        interval_components.append(
             ComponentFacts("independent calls: false-positive rates", rate_component, width_change_if_doubled=ratio)
         )
-    return facts
+    return interval_components
 
 
 PART_OF_CALLS = "of these"

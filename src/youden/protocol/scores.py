@@ -36,20 +36,20 @@ def compute_rates(verdicts: Verdicts) -> Rates:
     """
     plan = verdicts.plan
     # rows are the pairs of paired trials; matched independent trials have no other pairs
-    rows = plan.trial_type == PAIRED
+    is_used = plan.trial_type == PAIRED
     if plan.independent == "matched":
-        rows |= plan.trial_type == INDEPENDENT
+        is_used |= plan.trial_type == INDEPENDENT
 
     # one number per item and ordered pair, and the row of the result that each trial belongs to
     shape = (plan.n_items, plan.n_agents, plan.n_agents)
-    pair_codes = np.ravel_multi_index((plan.item[rows], plan.first[rows], plan.second[rows]), shape)
+    pair_codes = np.ravel_multi_index((plan.item[is_used], plan.first[is_used], plan.second[is_used]), shape)
     distinct_codes, row = np.unique(pair_codes, return_inverse=True)
     item, first, second = np.unravel_index(distinct_codes, shape)
     n_rows = len(distinct_codes)
 
-    answer = verdicts.answer[rows]
-    answered = verdicts.answered[rows]
-    is_paired = plan.trial_type[rows] == PAIRED
+    answer = verdicts.answer[is_used]
+    answered = verdicts.answered[is_used]
+    is_paired = plan.trial_type[is_used] == PAIRED
     paired = _sum_answers(row, answer, is_paired & answered, n_rows)
     independent = _sum_answers(row, answer, ~is_paired & answered, n_rows)
     n_missing = np.bincount(row[~answered], minlength=n_rows)
