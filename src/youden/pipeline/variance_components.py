@@ -296,9 +296,8 @@ PART_OF_CALLS = "of these"
 def _list_judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
     """List the variance of the judge's answers to the same two texts, in the same order and in the other order.
 
-    The names of the two components are "of these the judge, asked again" and "of these the judge, asked in the other order". Both
-    are part of the variance of the calls. They are marked as not in the intervals, so that the total variance of the intervals
-    does not count them twice.
+    The names are "of these the judge, asked again" and "of these the judge, asked in the other order". Both are part of the
+    variance of the calls. They are marked as not in the intervals, so that the total of the intervals counts them only once.
 
     components : factors of the variance components of the run
     result : answers of the run
@@ -368,11 +367,7 @@ def _compute_width_ratio(new_variance: float, variance: float) -> float:
 
 
 def _summarize_components(
-    interval_components: Sequence[ComponentFacts],
-    error_variance: float,
-    judges: JudgeSpread | None,
-    *,
-    n_items: int,
+    interval_components: Sequence[ComponentFacts], error_variance: float, judges: JudgeSpread | None, *, n_items: int
 ) -> str:
     """State in one sentence which component of the variance is the largest, and how more data would narrow the intervals.
 
@@ -391,8 +386,7 @@ def _summarize_components(
 
     item_component, response_component, call_component, *_ = interval_components
     largest = max(item_component, response_component, call_component, key=_get_variance)
-    total = error_variance or 1.0  # without any error, the share is 0
-    share = _get_variance(largest) / total
+    share = _get_variance(largest) / (error_variance or 1.0)  # 0 without any error
     call_gain = _compute_gain_if_doubled(call_component)
     if largest is call_component:
         return (
@@ -444,11 +438,8 @@ def _format_component(component: ComponentFacts, total: float) -> list[str]:
 def _format_share(component: ComponentFacts, total: float) -> str:
     """Format the share of a source in the variance from which the intervals of the abilities are computed, such as "35%".
 
-    The variance of the calls, the answers of the judge, is also divided into parts. The share of a part is in parentheses, such
-    as "(12%)", because the line of the calls already contains it. The text is "not in it" for sources that the intervals do not
-    include.
-
-    total : sum of the variances that the intervals include
+    The share of a part of the calls, the answers of the judge, is in parentheses, such as "(12%)", because the line of the calls
+    already contains it. The text is "not in it" for other sources that the intervals do not include.
     """
     share = f"{_get_variance(component) / total:.0%}"
     if component.name.startswith(PART_OF_CALLS):
