@@ -4,10 +4,9 @@ Every estimator estimates mean answers to paired trials, from which each agent's
 Abilities carry the covariance of their distances from the average agent. All estimators share the steps that use it:
 pairwise differences, the selection of the best agents, and the ranking table.
 
-Complete block designs use means of trials instead of the additive fit with block effects, because the intervals of the
-means cover TPR − FPR in .936 to .983 of the draws for these items (those of the fit: .900 to .994), and are 1 to 6%
-narrower for items like these, although the errors of the fit are up to 7% smaller in plans of few calls
-(`python benchmarks/estimators.py`).
+Complete block designs use means of trials instead of the additive fit with block effects, because the intervals of the means
+cover TPR − FPR in .936 to .983 of the draws for these items (those of the fit: .900 to .994), and are 1 to 6% narrower for items
+like these, although the errors of the fit are up to 7% smaller in plans of few calls (`python benchmarks/estimators.py`).
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class ItemInfluence(NamedTuple):
     share: Floats
 
     def to_matrices(self, items: slice, n_agents: int) -> ItemMatrices:
-        """Return the influence and the shares of consecutive items as two matrices.
+        """Return the influence of consecutive items on the abilities, and their shares of each agent's trials, as two matrices.
 
         items : slice from the first item to the one after the last, with start and stop and without a step
         n_agents : number of rows of the matrices
@@ -81,26 +80,26 @@ class ItemInfluence(NamedTuple):
     def from_fit(cls, fit: TrialFit | TrialMeans) -> ItemInfluence:
         """Collect the influence of each item on the ability of each agent that has a trial on it.
 
-        The influence of an item is its contribution to the estimation error of the ability, in units of ability. Only the
-        agent's own trials contribute; the effects of the other agents are taken as known. The share of an item is the fraction
-        of the agent's trials that are on the item.
+        The influence of an item is its contribution to the estimation error of the ability, in units of ability. Only the direct
+        influence is collected, by the agent's own trials; the effects of the other agents are taken as known. The share of an
+        item is the fraction of the agent's trials that are on the item.
 
-        fit : abilities of the agents, with the influence of each item
+        fit : abilities of the agents, with the influence of each item; a weight is a number of trials
         """
-        columns_by_chunk = []  # agent, item, influence and weight of the observed cells
+        columns_by_chunk = []  # agent, item, influence and number of trials of the observed cells
         n_items = 0
         for chunk in fit.influence_chunks():
             cells = CellIndex.from_mask(chunk.weight > 0)
             item = cells.item + np.int32(n_items)  # a chunk numbers its items from 0
             influence = chunk.direct_influence[cells.agent, cells.item]
-            weight = chunk.weight[cells.agent, cells.item]
-            columns_by_chunk.append((cells.agent, item, influence, weight))
+            n_trials = chunk.weight[cells.agent, cells.item]
+            columns_by_chunk.append((cells.agent, item, influence, n_trials))
             n_items += chunk.weight.shape[1]
 
-        agent, item, influence, weight = map(np.concatenate, zip(*columns_by_chunk, strict=True))
-        weight_by_agent = fit.weight
-        cells_of_all_chunks = CellIndex(agent, item, len(weight_by_agent), n_items)
-        share = weight / weight_by_agent[agent]
+        agent, item, influence, n_trials = map(np.concatenate, zip(*columns_by_chunk, strict=True))
+        n_trials_by_agent = fit.weight
+        cells_of_all_chunks = CellIndex(agent, item, len(n_trials_by_agent), n_items)
+        share = n_trials / n_trials_by_agent[agent]
         return cls(cells_of_all_chunks, influence, share)
 
 
@@ -303,8 +302,8 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
     """Estimate each agent's ability as its mean answer to paired trials minus its false-positive rate.
 
     The false-positive rate of an agent is estimated from its independent trials. All rates are 0 if the plan has no independent
-    trials. Three kinds of trials do not count: trials of held-out cells (agent, item); probes, whose texts were chosen because
-    they are similar; and follow-ups, which were added later for agents that agree often.
+    trials. Only training trials are used (`Plan.is_training`). They do not include trials of held-out cells (agent, item),
+    probes, whose texts were chosen because they are similar, and follow-ups, which were added later for agents that agree often.
 
     verdicts : answers to the plan, which may have any design
     target : population that the intervals refer to
@@ -316,15 +315,15 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
     """
     plan = verdicts.plan
     is_paired = plan.is_training & (plan.trial_type == PAIRED)
-    counts = is_paired & verdicts.answered
-    if not counts.any():
+    is_answered = is_paired & verdicts.answered
+    if not is_answered.any():
         raise make_no_answers_error(int(is_paired.sum()))
 
     trials = TrialsByItem.from_verdicts(verdicts)
     mean_answers = _average_answers(trials, EstimationRequest(target, with_rates=False))
 
     # the covariance of means can be estimated only from trials in blocks
-    all_have_blocks = (plan.block[counts] >= 0).all()
+    all_have_blocks = (plan.block[is_answered] >= 0).all()
     if not all_have_blocks:
         mean_answers = mean_answers._replace(
             covariance=unknown_covariance(plan.n_agents),
@@ -358,8 +357,8 @@ def _average_answers(trials: TrialsByItem, request: EstimationRequest) -> Abilit
     Trials of held-out cells (agent, item) are left out. The false-positive rate of an agent is the mean answer to its
     independent trials, which show responses to different items. It is subtracted from the mean if `request.with_rates` is True.
 
-    request : options of the estimate. If `with_items` is True, the influence of the items on the abilities is computed, except
-        for the target "these-items", whose intervals do not depend on it.
+    request : options of the estimate. If `with_items` is True, the influence of the items on the abilities is computed. It is not
+        computed for the target "these-items", because the items are then fixed and do not contribute to the errors.
     """
     target = request.target
     items_are_fixed = target == "these-items"
@@ -399,8 +398,8 @@ MAX_UNANSWERED_FRACTION = 0.05
 def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
     """Estimate each agent's ability as the mean answer of its trials in blocks.
 
-    A block is the trials of one item in which each agent appears once first and once second. The means are comparable
-    only if each block contains all agents, so no cell (agent, item) may be held out.
+    A block is a set of trials of one item, in which each agent appears once as the first and once as the second agent of a pair.
+    The means are comparable only if each block contains all agents, so no cell (agent, item) may be held out.
 
     request : target of the intervals, and whether to subtract false-positive rates and to compute the influence of items
 
@@ -437,7 +436,8 @@ class _BlockCounts(NamedTuple):
 def _count_trials_in_blocks(trials: TrialsByItem) -> _BlockCounts | None:
     """Count the planned and the answered paired trials of each agent.
 
-    A block without any answer is left out. All agents then lack the same trials, so no agent gains an advantage.
+    A block is a set of trials of one item, in which each agent appears once first and once second. The planned trials of a block
+    without any answer are not counted: all agents then lack the same trials, so no agent gains an advantage.
 
     Returns None if there is no paired trial, or if a paired trial belongs to no block.
     """

@@ -140,8 +140,9 @@ def convert_fit_to_abilities(
     covariance = fit.covariance
     method = "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
     if target == "these-items":
-        # finite population correction: the answered trials are a part of all possible trials on these items
-        covariance = covariance.with_scaled_ability_variances(fit.fpc)
+        # intervals for all possible trials on these items are narrower, because part of these trials was answered
+        finite_population_factor = fit.fpc
+        covariance = covariance.with_scaled_ability_variances(finite_population_factor)
         method = f"{method}, finite population"
 
     item_influence = None
@@ -149,12 +150,13 @@ def convert_fit_to_abilities(
         item_influence = ItemInfluence.from_fit(fit)
 
     # agents with trials can all be compared: they form component 0; −1 marks an agent without trials
+    n_trials = fit.weight.astype(np.int32)  # each trial has the weight 1
     component = np.zeros(len(fit.weight), dtype=np.int32)
     component[fit.weight == 0] = -1
     return Abilities(
         ability=np.clip(fit.ability + mean_score, -1, 1),
         covariance=covariance,
-        n_trials=fit.weight.astype(np.int32),
+        n_trials=n_trials,
         rates=rates,
         ranking=ADDITIVE_FIT,
         method=method,
@@ -172,8 +174,7 @@ def pair_answers(rates: Rates, *, has_own_rates: bool | None = None) -> ChunkSou
     rates : Rates
         Rates of pairs of agents on items.
     has_own_rates : bool, optional
-        Whether each pair's FPR was estimated from independent trials of this pair. By default, it is
-        taken from `rates`.
+        Whether each pair's FPR was estimated from independent trials of this pair. By default, it is taken from `rates`.
 
     Returns
     -------

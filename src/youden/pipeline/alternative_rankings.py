@@ -408,6 +408,7 @@ class PairedAnswers(NamedTuple):
             of its pair. The sums with follow-up trials are None if the run has no follow-up trials.
         """
         n_agents = trials.plan.n_agents
+        # each call of this function reads the trials again, and converts the rates of pairs to answers
         iter_chunks = partial(iter_answers, trials.iter_rates)
         if totals is None:
             totals = PairTotals.from_chunks(iter_chunks(), n_agents)
@@ -497,12 +498,12 @@ def _weight_groups_as_one_partner(group: Ids) -> PartnerWeights:
 
 
 def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: PartnerWeights) -> Abilities:
-    """Estimate abilities with other weights of the partners, the agents that an agent is compared with.
+    """Estimate abilities as if the comparisons with some partners had more weight. A partner is the other agent of a comparison.
 
     The additive model is fitted to all answers twice, with weighted and with equally weighted partners. The two fits give the
     abilities t_i(weighted) and t_i(equal) of agent i. The new ability of the agent is θ_i + t_i(weighted) − t_i(equal). Its
-    standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)). The correlations between abilities are taken from the
-    weighted fit.
+    standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)): the ratio accounts for the estimator of θ_i, which may be more
+    precise than the fits. The correlations between abilities are taken from the weighted fit.
 
     answers : answers of the run, from which `abilities` were estimated
     abilities : abilities θ_i with equally weighted partners, by any estimator

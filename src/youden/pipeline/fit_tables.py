@@ -106,11 +106,11 @@ def fit_judged(
     metadata = verdicts.metadata
     run = folder.path.resolve().name
     over_judges = target == ITEMS_AND_JUDGES
-    parts = open_verdict_chunks(verdicts, plan)
+    verdict_chunks = open_verdict_chunks(verdicts, plan)
 
     def read_rows() -> Iterator[Mapping[str, NDArray[Any]]]:
         """Return the trials in chunks of columns, read again at each call."""
-        return (part.unread_copy() for part in parts)
+        return (chunk.unread_copy() for chunk in verdict_chunks)
 
     # for the target "items-and-judges", each answer is the mean of the judges' votes
     rows: Rows = partial(iter_averaged_chunks, read_rows) if over_judges else read_rows
@@ -192,22 +192,16 @@ def _fit_imported_rates(rates: Rates, pool: PoolSummary, settings: FitSettings) 
     pool : agents and items of the run, and notes about the import, which become findings
     settings : items that the intervals refer to, and agents that are weighted together in alternative rankings
     """
-    # a judged run is read in chunks of items; here, one chunk has all items, and no cell is held out of it
-    all_items = RateChunk(start=0, rates=rates, training_rates=rates)
-
-    def iter_rates() -> list[RateChunk]:
-        return [all_items]
-
+    # the rates of a judged run are read in chunks of items; imported rates are one chunk, in which no cell is held out
+    chunks = [RateChunk(start=0, rates=rates, training_rates=rates)]
     no_independent_trials = IndependentTotals(rates.n_agents, rates.n_items)
-    sums = ChunkSums(iter_rates(), rates, no_independent_trials)
-    answers = PairedAnswers(partial(iter_answers, iter_rates), sums.pairs.totals)
-    model = ClippedLinear().fit(sums.symmetric)
+    sums = ChunkSums(chunks, rates, no_independent_trials)
     return FitResult(
-        sums,
-        answers,
-        model,
-        fit_rates(rates, target=settings.target),
-        measure_judge_from_differences(iter_rates(), n_items=rates.n_items),
+        sums=sums,
+        answers=PairedAnswers(partial(iter_answers, lambda: chunks), sums.pairs.totals),
+        model=ClippedLinear().fit(sums.symmetric),
+        abilities=fit_rates(rates, target=settings.target),
+        judge=measure_judge_from_differences(chunks, n_items=rates.n_items),
         calls=None,
         warnings=[Finding("import", note) for note in pool.notes],
         rules=settings.rules,
@@ -253,35 +247,19 @@ class FitResult:
     ) -> None:
         """Compute all tables, in the same way for all kinds of runs.
 
-        Parameters
-        ----------
-        sums : ChunkSums
-            Sums of the run's rates.
-        answers : PairedAnswers
-            Answers to the paired trials.
-        model : ClippedLinear
-            Model fitted to the symmetric scores.
-        abilities : Abilities
-            Abilities of the plain ranking.
-        judge : JudgeRates
-            TPR, FPR and Youden's J of the judge.
-        calls : CallFacts or None
-            Numbers of calls and their cost; None for an imported run.
-        warnings : sequence of Finding
-            Findings so far.
-        rules : PartnerRules
-            Rules of the alternative rankings, and which ranking is the main one.
-        groups : mapping of str to (str or None)
-            Group of each agent; only displayed, never used in a fit.
-        extension : ExtensionFacts, optional
-            Changes by the last extension.
-        self_consistency : DataFrame, optional
-            Columns of self-consistency by agent, which the ranking includes.
+        sums : sums of the run's rates
+        answers : answers to the paired trials
+        model : model fitted to the symmetric scores
+        abilities : abilities of the plain ranking
+        judge : TPR, FPR and Youden's J of the judge
+        calls : numbers of calls and their cost; None for an imported run
+        warnings : findings so far
+        rules : rules of the alternative rankings, and which ranking is the main one
+        groups : group of each agent, None for an agent without a group; only displayed, never used in a fit
+        extension : changes by the last extension; None if the run was not extended
+        self_consistency : columns of self-consistency by agent, which the ranking includes; None if it was not measured
 
-        Raises
-        ------
-        StatisticsError
-            If the main ranking cannot be made.
+        Raises StatisticsError if the main ranking cannot be made.
         """
         scores, agent_ids = sums.symmetric, sums.symmetric.agent_ids
         self.symmetric, self.row, self.holdout = scores, sums.row, sums.holdout
@@ -494,9 +472,10 @@ def measure_curl_by_link(scores_by_kind: Mapping[ScoreKind, Scores]) -> CurlByLi
     """Measure the curl of scores, their deviation from additivity, on the scale of each link function.
 
     The curl of two agents i, i' on two items j, j' is |s_ij − s_i'j − s_ij' + s_i'j'|. It is 0 if scores are sums of an effect
-    of the agent and an effect of the item. The link functions are identity, probit and logit.
+    of the agent and an effect of the item. It is measured after the scores were transformed by the link functions identity,
+    probit and logit.
 
-    scores_by_kind : scores, with the key "symmetric" or "row"
+    scores_by_kind : scores, with the key "symmetric" (mean of both orders of the texts) or "row" (the agent's text comes first)
     """
     facts_by_kind: dict[ScoreKind, dict[str, LinkFacts]] = {}
     missing_reasons: dict[ScoreKind, str] = {}
@@ -508,7 +487,7 @@ def measure_curl_by_link(scores_by_kind: Mapping[ScoreKind, Scores]) -> CurlByLi
             facts_by_kind[kind] = {}
             missing_reasons[kind] = str(error)
         else:
-            facts_by_kind[kind] = curl.table()
+            facts_by_kind[kind] = curl.table()  # has one entry per link function
             if kind == "symmetric":
                 curves = curl.curves()
     return CurlByLink(facts_by_kind, missing_reasons, curves)

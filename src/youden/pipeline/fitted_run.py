@@ -99,12 +99,13 @@ def check_fit(folder: RunFolder) -> None:
     verdicts = folder.open_judged_files().verdicts
     n_judged = len(verdicts) - verdicts.metadata.n_pending
 
-    # the signature of a fit has the first characters of the plan's digest, the number of its calls ("calls") and, for an
-    # unfinished run, the number of judged calls ("done")
-    fitted = folder.read_signature().parts
-    is_same_plan = verdicts.metadata.plan_digest.startswith(str(fitted.get("plan")))
-    n_judged_when_fitted = fitted.get("done", fitted.get("calls"))
-    if not is_same_plan or n_judged_when_fitted != n_judged:
+    # the signature of a fit has the first characters of the plan's digest, the number of its calls and, for an unfinished run,
+    # the number of judged calls
+    signature = folder.read_signature().parts
+    digest_start, n_planned_then = str(signature.get("plan")), signature.get("calls")
+    n_judged_then = signature.get("done", n_planned_then)
+    is_same_plan = verdicts.metadata.plan_digest.startswith(digest_start)
+    if not is_same_plan or n_judged_then != n_judged:
         raise RunFolderError(
             f"The ranking in {folder.path} belongs to an earlier plan or to earlier answers. "
             f"Run `youden fit {folder.path}` to fit the run again.",

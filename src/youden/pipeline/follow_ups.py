@@ -60,10 +60,9 @@ def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, in
 def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -> Verdicts:
     """Judge further trials, the follow-ups, of groups of agents that agree very often, but have too few answers to be flagged.
 
-    A group is flagged if it agrees more than all groups of independent agents in recorded data sets, because its agents may
-    copy from each other. Follow-ups compare the pairs of an undecided group on new items. They are planned from the verdicts
-    without follow-ups. A group is therefore tested only twice, once without and once with follow-ups. An interrupted run draws
-    the same trials when it resumes.
+    The agents of a flagged group may copy from each other: they agree more often than any group of independent agents in recorded
+    data sets. Follow-ups compare the pairs of an undecided group on new items. They are planned from the verdicts without
+    follow-ups, so each group is tested only twice, and an interrupted run draws the same trials when it resumes.
 
     result : verdicts of the run so far; follow-ups among them are replaced
     judge_plan : function that returns the verdicts of a plan

@@ -69,11 +69,11 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
 def _estimate_by_round(trials: TrialsByItem, target: Target, mean_answer: float, last_round: int) -> Abilities | None:
     """Estimate abilities from the answers of a search up to one of its rounds.
 
-    The effects of the agents are estimated by an additive fit. An ability is the effect of the agent, plus the mean answer of the
-    average agent, minus the false-positive rate of the agent.
+    The effects of the agents, which have the mean 0, are estimated by an additive fit. The mean answer of an agent is its effect
+    plus `mean_answer`. Its ability is this mean answer, minus its false-positive rate.
 
     target : population that the intervals refer to
-    mean_answer : mean answer of the average agent
+    mean_answer : mean answer over all agents
     last_round : number of the last round whose answers are used, from 0
 
     Returns None if the answers do not link all agents, directly or through other agents.
@@ -86,8 +86,8 @@ def _estimate_by_round(trials: TrialsByItem, target: Target, mean_answer: float,
 
     independent_totals = trials.false_positives_until(last_round)
     rates = independent_totals.estimate_rates(items_vary=target != "these-items")
-    mean_answers = convert_fit_to_abilities(fit, mean_answer, rates, target, with_items=True)
-    abilities = mean_answers.with_rates_subtracted()
+    abilities_before_rates = convert_fit_to_abilities(fit, mean_answer, rates, target, with_items=True)
+    abilities = abilities_before_rates.with_rates_subtracted()
     return abilities._replace(method=describe_method(abilities.method, rates))
 
 
@@ -103,9 +103,8 @@ def analyse_rounds(
         returns None if these answers do not link all agents.
 
     Returns the abilities after the last round with the state of the search, or None if `estimate` returned None for any of the
-    analysed rounds. If an agent is sampled again because its estimate is high, this estimate is too high on average. The
-    fraction `BIAS_FRACTION` of this expected selection bias is subtracted, but never so much that another agent would be
-    selected.
+    analysed rounds. If an agent is sampled again because its estimate is high, this estimate is too high on average. The fraction
+    `BIAS_FRACTION` of this expected selection bias is subtracted, but never so much that another agent would be selected.
     """
     plan = trials.plan
     design = get_adaptive_design(plan)
@@ -203,7 +202,8 @@ class _RoundSummary(NamedTuple):
 def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
     """Count the paired trials of each round of a search, and find the agents that each round sampled.
 
-    The search consists of the trials in blocks. The `step` of such a trial is the number of its round, from 0.
+    The search consists of the trials in blocks. The `step` of such a trial is the number of its round, from 0. In later rounds, a
+    block compares some agents, the sampled ones, with a common partner. Its trials count for the sampled agents only.
     """
     n_rounds = _count_rounds(trials)
     n_trials = np.zeros(n_rounds, dtype=np.int64)
@@ -212,7 +212,7 @@ def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
         search_trials = chunk.where(chunk.block >= 0)
         n_trials += np.bincount(search_trials.step, minlength=n_rounds)
 
-        # a round samples the agents that its trials count for; trials do not count for the common partner of a block
+        # a round samples the agents that its trials count for
         for_first = search_trials.where(search_trials.counts_for_first)
         is_active[for_first.step, for_first.first] = True
         for_second = search_trials.where(search_trials.counts_for_second)

@@ -174,7 +174,7 @@ def _estimate_extended_covariance(
         anchor_influence,
         n_anchors=n_anchors,
         block_weight=np.nan_to_num(block_weight),
-        linked_weight=np.nan_to_num(linked_weight),
+        linking_weight=np.nan_to_num(linked_weight),
     )
     covariance = _estimate_covariance(partial(iter_influence, anchors_by_blocks_only=False), n_total, n_anchors)
     focused = np.flatnonzero(n_linked[:n_anchors] > 0)
@@ -221,20 +221,20 @@ def _iter_item_influence(
     *,
     n_anchors: int,
     block_weight: Floats,
-    linked_weight: Floats,
+    linking_weight: Floats,
     anchors_by_blocks_only: bool,
 ) -> Iterator[ItemMatrices]:
     """Yield the influence of each item on all abilities, and its share of the trials of each agent, in chunks of items.
 
-    The influence of an item is its contribution to the estimation error of an ability. Influence and share are weighted means
-    of two estimates: one from complete blocks, which compare the anchors with each other, and one from linking trials, which
-    compare an agent with an anchor.
+    The influence of an item is its contribution to the estimation error of an ability. There are two kinds of trials: complete
+    blocks compare the anchors with each other, and linking trials compare an agent with an anchor. The influence of an item is
+    the weighted mean of its influence by both kinds, and so is its share.
 
     iter_linked_influence : function that yields, for each chunk of items, their positions, and two float arrays (n_agents,
         n_items): influence and shares by linking trials
     anchor_influence : influence and shares of the items by complete blocks
     n_anchors : number of anchors, which are the first agents
-    block_weight, linked_weight : float arrays (n_agents,), weights of complete blocks and of linking trials
+    block_weight, linking_weight : float arrays (n_agents,), weights of complete blocks and of linking trials
     anchors_by_blocks_only : whether to leave out the linking trials of the anchors; the linking trials of other agents are
         always used
     """
@@ -242,13 +242,14 @@ def _iter_item_influence(
     if anchors_by_blocks_only:
         is_anchor = np.arange(n_agents) < n_anchors
         block_weight = np.where(is_anchor, 1.0, block_weight)
-        linked_weight = np.where(is_anchor, 0.0, linked_weight)
+        linking_weight = np.where(is_anchor, 0.0, linking_weight)
 
-    block_factor, linked_factor = block_weight[:, np.newaxis], linked_weight[:, np.newaxis]
-    for items, linked_influence, linked_share in iter_linked_influence():
+    # one weight per row of the matrices
+    block_factor, linking_factor = block_weight[:, np.newaxis], linking_weight[:, np.newaxis]
+    for items, linking_influence, linking_share in iter_linked_influence():
         by_blocks = anchor_influence.to_matrices(items, n_agents)  # 0 for agents that are not anchors
-        influence = block_factor * by_blocks.influence + linked_factor * linked_influence
-        share = block_factor * by_blocks.share + linked_factor * linked_share
+        influence = block_factor * by_blocks.influence + linking_factor * linking_influence
+        share = block_factor * by_blocks.share + linking_factor * linking_share
         yield ItemMatrices(influence, share)
 
 
@@ -257,7 +258,8 @@ def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
 
     A run is extended in steps. The last step is a search if it sets `top`, the number of best agents to find. A search with a
     maximum regret can have several steps, and is analysed before each step and after the last one. A search without a maximum
-    regret has only the last step, and is analysed once, after this step.
+    regret has only the last step, and is analysed once, after this step. For example, if the last two of three steps are a search
+    with a maximum regret, it is analysed after the steps 1, 2 and 3.
 
     trials : all trials of the run
     estimate : function that estimates abilities from the trials of the run, or from its trials after an earlier step
@@ -273,9 +275,9 @@ def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
     # an analysis before each step of the search
     analyses: list[InterimAnalysis] = []
     n_steps_before_search = len(steps) - _count_search_steps(steps)
-    for n_steps_done in range(n_steps_before_search, len(steps)):
+    search_steps = steps[n_steps_before_search:]
+    for n_steps_done, next_step in enumerate(search_steps, start=n_steps_before_search):
         abilities_so_far = estimate(select_trials_after_steps(trials, n_steps_done))
-        next_step = steps[n_steps_done]
         analysis = analyse_extended_run(abilities_so_far, top=top, max_regret=next_step.max_regret, previous=analyses)
         analyses.append(analysis)
 
@@ -303,8 +305,9 @@ def _estimate_covariance(
 ) -> CentredCovariance:
     """Estimate the covariance of abilities by the sandwich estimator, with items as clusters.
 
-    The covariance of two abilities is the sum over items of the product of the item's influences on the two abilities.
-    Abilities are measured from the mean of the anchors.
+    The covariance of two abilities is the sum over items of the product of the item's influences on the two abilities. It is
+    corrected for items with a large share of an agent's trials. The variance of an agent with few items is shrunk towards the
+    variance that its number of trials lets one expect. Abilities are measured from the mean of the anchors.
 
     iter_influence : function that yields two float arrays (n_agents, n_items) for each chunk of items: the influence of each
         item on each ability, and the fraction of the agent's trials that are on the item
@@ -318,12 +321,12 @@ def _estimate_covariance(
         n_items_by_agent += (share > 0).sum(axis=1)
         sum_of_squared_shares += (share**2).sum(axis=1)
 
-    variance_by_n_trials = 1 / np.maximum(n_trials, 1)  # the variance of a mean is proportional to 1/n
+    expected_variance = 1 / np.maximum(n_trials, 1)  # up to a factor: the variance of a mean is proportional to 1/n
     return covariance_of_chunks(
         iter_influence(),
         n_clusters=n_items_by_agent,
         share_squares=sum_of_squared_shares,
-        relative_variance=variance_by_n_trials,
+        relative_variance=expected_variance,
         anchors=np.arange(n_agents) < n_anchors,
     )
 
@@ -451,10 +454,10 @@ def link_agents(
 
 
 def make_anchor_answer_source(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> ChunkSource:
-    """Return a function that yields the answers to comparisons of two anchors.
+    """Return a function that yields the answers to comparisons of two anchors, the agents of the first plan.
 
-    Only trials in complete blocks are used. The function yields the answers in chunks of items, from the beginning each time it
-    is called.
+    Only trials that the design of the plan has drawn (role "main") are used. The function yields the answers in chunks of items,
+    from the beginning each time it is called.
 
     select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
         default
@@ -462,12 +465,12 @@ def make_anchor_answer_source(trials: TrialsByItem, *, select: ChunkFilter | Non
     n_anchors = get_extensions(trials.plan).anchors
 
     def iter_chunks() -> Iterator[PairChunk]:
-        """Yield the answered trials of two anchors in each chunk of items."""
+        """Yield, for each chunk of items, the answered trials that compare an anchor with another one."""
         for chunk in trials.iter_answered():
-            counts = (chunk.role == MAIN) & (chunk.first < n_anchors) & (chunk.second < n_anchors)
+            is_used = (chunk.role == MAIN) & (chunk.first < n_anchors) & (chunk.second < n_anchors)
             if select is not None:
-                counts &= select(chunk)
-            answers = chunk.where(counts)
+                is_used &= select(chunk)
+            answers = chunk.where(is_used)
             all_have_blocks = bool((answers.block >= 0).all())
             yield answers.to_pairs(by_block=all_have_blocks)
 
@@ -477,22 +480,21 @@ def make_anchor_answer_source(trials: TrialsByItem, *, select: ChunkFilter | Non
 def make_linking_answer_source(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> LinkingChunkSource:
     """Return a function that yields the answers to linking trials, which extensions of the run have added.
 
-    A linking trial measures an agent by a comparison with an anchor. A trial can also measure two
-    anchors. Its answer is then listed twice, once for each of them. The function yields the answers in chunks of items, from the
-    beginning each time it is called.
+    A linking trial compares an agent with an anchor (an agent of the first plan), and counts for the ability of this agent. A
+    trial of two anchors can count for both. Its answer is then listed twice, once for each of them. The function yields the
+    answers in chunks of items, from the beginning each time it is called.
 
-    select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
-        default
+    select : function that takes a chunk of trials and returns a bool array (n_trials,), whether each may be used; None to use all
     """
     n_anchors = get_extensions(trials.plan).anchors
 
     def iter_chunks() -> Iterator[LinkingChunk]:
         """Yield the answers to the linking trials in chunks of items, with the measured agent and its partner."""
         for chunk in trials.iter_answered():
-            counts = chunk.role == ANCHOR
+            is_used = chunk.role == ANCHOR
             if select is not None:
-                counts &= select(chunk)
-            yield _list_measured_agents(chunk.where(counts), n_anchors)
+                is_used &= select(chunk)
+            yield _list_measured_agents(chunk.where(is_used), n_anchors)
 
     return iter_chunks
 
@@ -500,13 +502,14 @@ def make_linking_answer_source(trials: TrialsByItem, *, select: ChunkFilter | No
 def _list_measured_agents(trials: ItemChunk, n_anchors: int) -> LinkingChunk:
     """List the answers to linking trials with the agent that each answer measures, and with its partner.
 
-    The partner is the anchor with which the agent is compared. Trials that measure their first agent come first, then trials
-    that measure their second agent. A trial that measures two anchors is in both parts of the list.
+    A linking trial compares an agent with an anchor, an agent of the first plan. It measures the ability of the agent, and the
+    anchor is the partner. Trials that measure their first agent come first, then trials that measure their second agent. A trial
+    that measures two anchors is in both parts of the list.
 
     trials : answered linking trials of a chunk of items
     n_anchors : number of anchors, which are the first agents
     """
-    # a trial measures an agent if it counts for the agent, and if the partner is an anchor (the first agents)
+    # a trial measures an agent if its answer counts for the agent's ability, and if the partner is an anchor
     measures_first = trials.counts_for_first & (trials.second < n_anchors)
     measures_second = trials.counts_for_second & (trials.first < n_anchors)
     for_first = trials.where(measures_first)

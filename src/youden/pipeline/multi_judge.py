@@ -1,8 +1,7 @@
 """Rank agents over several judges, and measure how far judges differ.
 
-The judges of a jury answer the same trials, and so do the judges of several runs of one plan. Both cases are
-treated equally: the answers of the judges are averaged, and the variance between judges is added to the covariance
-of the abilities.
+The judges of a jury answer the same trials, and so do the judges of several runs of one plan. Both cases are treated equally: the
+answers of the judges are averaged, and the variance between judges is added to the covariance of the abilities.
 """
 
 from __future__ import annotations
@@ -50,15 +49,15 @@ def _make_answer_columns(mean_vote: Floats, jury_reason: Codes) -> dict[str, NDA
     mean_vote : float array (n_trials,), mean votes of the judges in [0, 1], NaN if a vote is missing
     jury_reason : int8 array (n_trials,), reason why the jury has no answer, as index into `MISSING_REASONS`; 0 if it has one
 
-    If the mean vote is missing, a reason of the jury that comes after "failed" in `MISSING_REASONS` is kept. In all other
-    cases, for example if the jury has an answer, the reason is "failed".
+    A trial with a mean vote has no reason. A trial without one keeps the reason of the jury if this comes after "failed" in
+    `MISSING_REASONS`. If not, for example because the jury answered although a vote is missing, the reason is "failed".
     """
     is_missing = np.isnan(mean_vote)
     hard_answer = np.where(is_missing, np.nan, mean_vote >= 0.5)
 
     failed = MISSING_REASONS.index("failed")
-    reason_if_missing = np.maximum(jury_reason, failed)
-    missing_reason = np.where(is_missing, reason_if_missing, 0).astype(np.int8)
+    missing_reason = np.maximum(jury_reason, failed).astype(np.int8)
+    missing_reason[~is_missing] = 0
     return {"answer": mean_vote, "hard_answer": hard_answer, "missing_reason": missing_reason}
 
 
@@ -139,16 +138,17 @@ def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
     if answer_variance is None:
         return abilities
 
-    # variance of an agent's mean answer over all comparisons with the K − 1 other agents on J items
+    # variance of an agent's mean answer over all comparisons with the K − 1 other agents on J items, in both orders
     n_agents = trials.plan.n_agents
     n_comparisons = 2 * (n_agents - 1) * trials.plan.n_items
     variance_of_mean = answer_variance / n_comparisons
 
-    # Two agents share the fraction 1/(K − 1) of their comparisons. In the difference of their abilities, the shared ones
-    # cancel, so the remaining fraction (K − 2)/(K − 1) of the variance counts.
+    # Of the comparisons of an agent, the fraction 1/(K − 1) is with one other agent. The answers to these comparisons are part
+    # of both abilities, so they cancel in the difference, and the fraction (K − 2)/(K − 1) of the variance remains.
     fraction_not_shared = (n_agents - 2) / (n_agents - 1)
     std_error = np.sqrt(fraction_not_shared * variance_of_mean)
-    covariance = abilities.covariance.covariance + _compute_centred_covariance(std_error)
+    vote_covariance = _compute_centred_covariance(std_error)
+    covariance = abilities.covariance.covariance + vote_covariance
     return abilities._replace(
         covariance=CentredCovariance(covariance, abilities.covariance.df),
         method=f"{abilities.method}; variance of {trials.n_votes} votes on a comparison included",
@@ -194,8 +194,9 @@ def _estimate_answer_variance(trials: TrialsByItem) -> Floats | None:
 def with_jury_finding(result: Verdicts) -> Verdicts:
     """Add a finding with the effective number of judges to the verdicts of a jury.
 
-    The effective number is the number of independent judges that would give as much information as the jury. Verdicts of
-    a single judge, or of a jury in which one judge always answers the same, are returned unchanged.
+    The effective number is the number of independent judges that would give as much information as the jury. It is computed from
+    the training trials that all judges have answered. Verdicts of a single judge, or of a jury in which one judge always answers
+    the same, are returned unchanged.
 
     Returns verdicts with the finding, of the severity "note", as the last one of `warnings`.
     """
@@ -203,7 +204,8 @@ def with_jury_finding(result: Verdicts) -> Verdicts:
         return result
 
     has_all_votes = ~np.isnan(result.votes).any(axis=0)
-    votes = result.votes[:, has_all_votes & is_training_answer(result)]
+    is_used = has_all_votes & is_training_answer(result)
+    votes = result.votes[:, is_used]
     _, n_trials = votes.shape
     if n_trials < 2 or not votes.std(axis=1).all():  # a constant judge has no correlation with the others
         return result
@@ -322,25 +324,25 @@ def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
     there is a single judge.
     """
     has_all_votes = ~np.isnan(votes).any(axis=0)
-    counts = plan.is_training & has_all_votes
+    is_used = plan.is_training & has_all_votes
     mean_vote = votes.mean(axis=0)
-    rates = _estimate_rates_of_mean_vote(plan, mean_vote, counts)
+    rates = _estimate_rates_of_mean_vote(plan, mean_vote, is_used)
 
-    is_paired = counts & (plan.trial_type == PAIRED)
+    is_paired = is_used & (plan.trial_type == PAIRED)
     pairs = PairChunk.from_trials(plan.item, plan.first, plan.second, mean_vote, n_items=plan.n_items, rows=is_paired)
     all_votes = [(pairs, votes[:, is_paired])]  # a single chunk
     return _measure_spread(lambda: all_votes, covariance=None, n_agents=plan.n_agents, rates=rates)
 
 
-def _estimate_rates_of_mean_vote(plan: Plan, mean_vote: Floats, counts: Bools) -> AgentRates:
+def _estimate_rates_of_mean_vote(plan: Plan, mean_vote: Floats, is_used: Bools) -> AgentRates:
     """Estimate the false-positive rate of each agent from the mean votes of several judges.
 
     The rate is the mean vote on the agent's independent trials, which compare responses to different items.
 
     mean_vote : float array (n_trials,), mean votes on the trials of the plan
-    counts : bool array (n_trials,), trials that may be used; paired trials among them are ignored
+    is_used : bool array (n_trials,), trials that may be used; paired trials among them are ignored
     """
-    is_independent = counts & (plan.trial_type == INDEPENDENT)
+    is_independent = is_used & (plan.trial_type == INDEPENDENT)
     independent = plan.trials.take(is_independent)
     totals = IndependentTotals(plan.n_agents, plan.n_items)
     totals.add(
@@ -407,8 +409,8 @@ def _average_by_agent(
 ) -> TrialMeans:
     """Combine the votes on each trial into one number, and average these numbers over the trials of each agent.
 
-    For example, the mean of the votes on each trial gives the mean ability over judges. The covariance of the averages refers
-    to items like those of the trials.
+    For example, the mean of the votes on each trial gives the mean ability over judges. The covariance of the averages treats the
+    items of the trials as a sample from a larger population of similar items.
 
     iter_votes : function that returns chunks of trials with their votes, float array (n_judges, n_trials)
     combine : function that takes these votes and returns one number per trial, float array (n_trials,)
@@ -512,9 +514,8 @@ class JudgeSpread:
 class VoteSums:
     """Sums over trials from which the correlation of judges is computed; trials are added in chunks.
 
-    A constant may be subtracted from all votes of a judge, because it does not change covariances. The sums subtract the
-    judge's vote on the first trial. They are therefore exactly 0, without rounding errors, for a judge whose votes never
-    vary.
+    A constant may be subtracted from all votes of a judge, because it does not change covariances. The sums subtract the judge's
+    vote on the first trial. They are therefore exactly 0, without rounding errors, for a judge whose votes never vary.
     """
 
     def __init__(self) -> None:
@@ -536,7 +537,7 @@ class VoteSums:
             self._sum = np.zeros(n_judges)
             self._product_sum = np.zeros((n_judges, n_judges))
 
-        # votes relative to the first trial, see the docstring of the class
+        # subtract the votes on the first trial, so that the sums of a judge who always votes the same are exactly 0
         difference = votes - self._first_vote
         self._n_trials += votes.shape[1]
         self._sum = self._sum + difference.sum(axis=1)

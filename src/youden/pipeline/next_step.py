@@ -93,6 +93,9 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
 def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, usd_per_call: float | None) -> str:
     """Format how many more calls or items would make two agents significantly different, with price and command.
 
+    The needed data are forecast in blocks (trials of one item, two per agent), from which the number of calls follows. With a
+    focus, which is used in large pools, the new trials measure only the two agents.
+
     plan : plan of the run
     pair : ids of the two agents
     usd_per_call : price of a call in USD; the text has no price if it is None or 0
@@ -105,12 +108,11 @@ def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, us
         run = shlex.quote(str(folder.path))
         return f"about {needed.n_added:,} more items would separate {names}: `youden extend items {run} POOL`"
 
-    # in a large pool, the new trials measure only the two agents (--focus)
+    # a block has two trials of each measured agent; without a focus, each trial measures two agents
     has_focus = plan.n_agents > 2 * len(pair)
     n_measured = len(pair) if has_focus else plan.n_agents
-    # a block has two trials of each measured agent; without focus, each trial measures two agents
     n_paired_per_block = 2 * len(pair) if has_focus else plan.n_agents
-    n_paired = n_paired_per_block * needed.n_added
+    n_paired = n_paired_per_block * needed.n_added  # the unit of `n_added` is blocks
     n_calls = count_added_calls(plan, n_paired, n_scored=n_measured)
     command = ["youden", "extend", "calls", str(folder.path), str(n_calls)]
     if has_focus:
@@ -151,9 +153,11 @@ def _forecast_needed_data(folder: RunFolder, plan: Plan, pair: Sequence[str]) ->
     if not required_half_width > 0:  # the abilities are equal, or one is unknown (NaN)
         return None
 
+    # variance components give a better forecast than the present width, but reading them from a large plan takes long
     components = None if len(plan) > _MAX_TRIALS else read_variance_components(folder)
     if components is None:
-        return _forecast_data_by_scaling(squared_half_width / required_half_width**2, plan)
+        needed_growth = squared_half_width / required_half_width**2
+        return _forecast_data_by_scaling(needed_growth, plan)
 
     # the variances of a difference are sums over both agents
     positions = [plan.agent_ids.index(agent) for agent in pair]
@@ -207,8 +211,8 @@ def _read_ability_difference(folder: RunFolder, pair: Sequence[str]) -> tuple[fl
 def _forecast_data_by_components(components: AgentVariances, half_width: float, plan: Plan) -> _NeededData | None:
     """Forecast how much data must be added to a run so that an interval has a given half-width.
 
-    The result is a number of blocks of trials on the present items, because these need no new responses. It is a number of
-    items if all possible blocks on the present items are too few. At least a tenth of the present number is added.
+    The result is a number of blocks of trials on the present items if enough blocks are possible, because these need no new
+    responses. Otherwise, it is a number of items. At least a tenth of the present number is added.
 
     components : variance components of the estimate, arrays (1,)
     half_width : required half-width of its interval
@@ -216,8 +220,10 @@ def _forecast_data_by_components(components: AgentVariances, half_width: float, 
 
     Returns None if no number of items is enough.
     """
-    n_blocks = int((plan.trial_type == PAIRED).sum()) / plan.n_agents
+    n_blocks = int((plan.trial_type == PAIRED).sum()) / plan.n_agents  # a block has one paired trial per agent
     max_blocks = (plan.n_agents - 1) * plan.n_items
+
+    # all estimates (a fraction of 1) must reach the half-width; there is only one
     blocks_needed = find_min_blocks(components, half_width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
     if blocks_needed is not None and n_blocks < max_blocks:
         min_added_blocks = ceil(n_blocks / 10)

@@ -260,8 +260,7 @@ def collect_answers_on_ray(
 ) -> Verdicts:
     """Collect the answers to a run by workers on a Ray cluster; this process coordinates them and sends no request.
 
-    The plan and the pool are sent to the workers, so nodes need no files. API keys are read from the environment
-    of the workers.
+    The plan and the pool are sent to the workers, so nodes need no files. API keys are read from the environment of the workers.
 
     Parameters
     ----------

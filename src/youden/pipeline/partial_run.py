@@ -145,7 +145,7 @@ def _find_plan_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig) 
     options = JudgingOptions(stored_only=True, read_only=True)
     try:
         verdicts = collect_answers(planned_run, options, team=None)  # without worker processes
-    except AnswersMissingError as error:
+    except AnswersMissingError as error:  # the usual case: the last round is not judged completely
         return error.plan
     return verdicts.plan
 
@@ -156,18 +156,18 @@ def _read_answers_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfi
     The answers come from the store of the run. Answers that are no longer in the store are taken from the run's verdicts.parquet,
     if possible. The trials without an answer are pending in the result.
     """
-    # with these options, no requests are sent
-    options = JudgingOptions(
+    read_hashes = get_hash_reader(folder)  # the request hashes under which the store has the answers
+    options = JudgingOptions(  # with these options, no requests are sent
         stored_only=True,
         read_only=True,
         allows_pending=True,
         account=get_cost_account(config),
-        keys=get_hash_reader(folder),
+        keys=read_hashes,
     )
 
     def read_from_store(trials_to_read: Plan) -> Verdicts:
         reading = query_judge(trials_to_read, judge=judge, store=config.store_location, options=options)
         return run_until_stopped(reading)
 
-    read_from_store_or_file = reuse_saved_answers(read_from_store, folder, config.store_location, judge)
-    return read_from_store_or_file(plan)
+    read_with_saved_answers = reuse_saved_answers(read_from_store, folder, config.store_location, judge)
+    return read_with_saved_answers(plan)

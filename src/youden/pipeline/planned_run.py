@@ -93,24 +93,23 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 def find_run_plan(config: RunConfig, folder: RunFolder, pools: Sequence[Pool] | None = None) -> RunPlan:
     """Read the plan of a run from its folder and bring it up to date with the config, or draw a new plan if there is none.
 
-    A stored plan that fits the config gets the extensions that it lacks: steps that add agents, items, repeats or calls to a
-    judged run. A stored plan that is not judged yet is replaced by a new one in two cases. First, it does not fit the config.
-    Second, it was drawn for a judge whose calls cost nothing, but calls of the present judge cost money. A plan for a free
+    If the stored plan fits the config, extensions that the config lists and the plan lacks are added. Extensions are steps that
+    add agents, items, repeats or calls to a judged run. If the stored plan does not fit, it is replaced as long as it is not
+    judged. It is also replaced if it was drawn for a free judge and calls of the present judge cost money: a plan for a free
     judge has many independent trials, which would be expensive.
 
     config : config of the run
     folder : folder of the run, with or without a plan
     pools : result of `read_run_pools(config)`; None if the pools are to be read
 
-    Raises RunFolderError [run-mismatch] if the folder has answers to a plan that does not fit the config. Raises
-    RunFolderError [run-extended] if the stored plan has more extensions than the config. PoolError, PlanError or ConfigError
-    (such as [focus-invalid]) are raised if pool, plan and config do not fit each other, and StatisticsError [self-target] if
-    self-trials cannot estimate the target.
+    Raises RunFolderError [run-mismatch] if the folder has answers to a plan that does not fit the config, and [run-extended] if
+    the stored plan has more extensions than the config. Raises PoolError, PlanError or ConfigError (such as [focus-invalid]) if
+    pool, plan and config do not fit each other. Raises StatisticsError [self-target] if self-trials cannot estimate the target.
     """
     if pools is None:
         pools = read_run_pools(config)
     if not folder.has("plan.parquet"):
-        return RunPlan(_draw_plan(config, pools), None)
+        return RunPlan(_draw_plan(config, pools), stored_plan=None)
 
     stored_plan = _with_own_pool(folder.read_plan(), pools)
     _check_target(config, stored_plan)
@@ -119,7 +118,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder, pools: Sequence[Pool] | 
     differences = list(_describe_differences(config, stored_plan, pools))
     has_too_many_trials = has_free_calls(stored_plan) and not _has_free_judge(config)
     if not folder.is_judged and (differences or has_too_many_trials):
-        return RunPlan(_draw_plan(config, pools), None)
+        return RunPlan(_draw_plan(config, pools), stored_plan=None)
 
     if differences:
         first_pool = pools[0]
@@ -176,15 +175,15 @@ def _add_missing_steps(config: RunConfig, folder: RunFolder, stored_plan: Plan, 
 
 
 def _with_stopping_options(plan: Plan, config: RunConfig) -> Plan:
-    """Return a plan in rounds with the options of the config that decide when its rounds stop.
+    """Replace the options of a plan in rounds that decide when its rounds stop by those of the config.
 
     A run in rounds, such as a search for the best agents, can thus be continued to a new goal. Any other plan is unchanged.
     """
     if plan.design not in STOPPING_OPTIONS:
         return plan
-    _, new_options = config.effective_design
-    other_options = _without_options(plan.options, STOPPING_OPTIONS[plan.design])
-    return replace(plan, options={**other_options, **new_options})
+    _, config_options = config.effective_design
+    kept_options = _without_options(plan.options, STOPPING_OPTIONS[plan.design])
+    return replace(plan, options={**kept_options, **config_options})
 
 
 def _make_extended_error(folder: RunFolder, n_planned_steps: int) -> RunFolderError:
@@ -197,7 +196,8 @@ def _make_extended_error(folder: RunFolder, n_planned_steps: int) -> RunFolderEr
     """
     command = f"youden run {folder.file('config.yaml')}"
 
-    # the config in the folder does not list an unfinished extension, but describes it in `unfinished`
+    # The config in the folder describes an extension in `unfinished` until it is finished, and then lists it in `extensions`.
+    # If the plan has more extensions than this list, the last one is not finished.
     folder_config = folder.find_config()
     if folder_config and folder_config.unfinished and len(folder_config.extensions) < n_planned_steps:
         command = folder_config.unfinished.format_command(folder.path)
@@ -220,12 +220,13 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
     If the config names another run in `trials_from`, the plan is a selection of that run's trials.
 
     pools : pool of the first plan, and one for each extension
-    earlier : plan in the folder, if it selects fewer trials of the same other run
+    earlier : plan in the folder whose trials the new plan must contain, if both select trials of the same other run; None if
+        there is none
     """
     if config.trials_from is not None:
         other_run = RunFolder(Path(config.trials_from))
-        source = other_run.read_plan().with_pool(pools[-1])
-        return _select_trials(config, source, earlier=earlier)
+        plan_of_other_run = other_run.read_plan().with_pool(pools[-1])
+        return _select_trials(config, plan_of_other_run, earlier=earlier)
 
     design, options = config.effective_design
     plan = make_plan(
@@ -310,20 +311,24 @@ _PLANNED_CAP_FRACTION = 0.9
 def _estimate_affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mapping[str, Json]) -> int | None:
     """Estimate how many calls the cost cap pays for, up to the number of calls of the dense design.
 
-    Returns None if the config has no cost cap, if calls cost nothing, or if their price is unknown.
+    The price of a call is estimated from a plan of the default size.
+
+    Returns None if the config has no cost cap, if it does not pay for a call, if calls cost nothing, or if their price is
+    unknown.
     """
     judge = load_judge_of_run(config)
     if not config.max_cost or not judge.makes_calls:
         return None
-    pilot = make_plan(
+    default_plan = make_plan(
         pool, design=design, options=options, holdout_rule=config.holdout_rule, holdout=config.holdout, seed=config.seed
     )
-    cost = estimate(pilot, judge)
+    cost = estimate(default_plan, judge)
     if not cost.usd:
         return None
 
-    affordable = int(_PLANNED_CAP_FRACTION * config.max_cost * cost.calls / cost.usd)
-    return min(affordable, pilot.n_dense_calls) or None
+    n_affordable = int(_PLANNED_CAP_FRACTION * config.max_cost * cost.calls / cost.usd)
+    n_calls = min(n_affordable, default_plan.n_dense_calls)
+    return n_calls if n_calls > 0 else None
 
 
 def _extend_plan(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Pool]) -> Plan:
@@ -337,7 +342,7 @@ def _extend_plan(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Poo
     """
     for step, pool in zip(steps, pools, strict=True):
         if step.kind != "calls":
-            extend = _FUNCTION_BY_KIND[step.kind]
+            extend = _EXTEND_BY_KIND[step.kind]
             plan = extend(plan, pool, calls=step.calls)
         elif step.calls is not None:
             focus = tuple(_find_agent_position(agent, plan) for agent in step.focus)
@@ -345,7 +350,7 @@ def _extend_plan(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Poo
     return plan
 
 
-_FUNCTION_BY_KIND: Final = {"agents": add_agents, "items": add_items, "repeats": add_repeats}
+_EXTEND_BY_KIND: Final = {"agents": add_agents, "items": add_items, "repeats": add_repeats}
 
 
 def _find_agent_position(agent: str, plan: Plan) -> int:
@@ -366,10 +371,11 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     Yields one phrase per difference, such as "seed was 0 and is 1". An extension that only the plan has, or
     only the config, is not a difference.
     """
-    possible_pools = pools[:1]
-    if config.trials_from is not None:
-        possible_pools = pools  # the other run may have been extended before its trials were selected
-    if get_extensions(plan).pool not in {pool.digest for pool in possible_pools}:
+    # a selection of another run's trials may be made after an extension of that run, so it may begin with any of the pools
+    possible_pools = pools[:1] if config.trials_from is None else pools
+    possible_digests = [pool.digest for pool in possible_pools]
+    digest_of_first_pool = get_extensions(plan).pool
+    if digest_of_first_pool not in possible_digests:
         yield _OTHER_ORDER if _has_other_order(plan, pools[0]) else _POOL_CHANGED
 
     for name, planned_value, requested_value in _iter_planning_keys(config, plan):
@@ -378,9 +384,10 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     if config.trials_from is not None and not is_part_of(plan, RunFolder(Path(config.trials_from))):
         yield f"trials_from is {config.trials_from}, but the trials are not from that run"
 
-    # compare the extensions up to the end of the shorter list
-    common_steps = zip(get_extensions(plan).steps, config.extensions, pools[1:], strict=False)
-    for number, (planned, requested, pool) in enumerate(common_steps, 1):
+    # compare the extensions of the plan and of the config up to the end of the shorter list; each has its own pool
+    planned_extensions, pools_of_extensions = get_extensions(plan).steps, pools[1:]
+    common_extensions = zip(planned_extensions, config.extensions, pools_of_extensions, strict=False)
+    for number, (planned, requested, pool) in enumerate(common_extensions, 1):
         if not _is_same_step(planned, requested, pool, plan):
             yield f"extension number {number} differs"
 
@@ -402,8 +409,7 @@ def _without_options(options: Mapping[str, Any], removed_names: Collection[str])
 def _iter_planning_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
     """Yield each config key that decides which trials are planned, with its value in the plan and in the config.
 
-    A plan that selects trials of another run (`trials_from`) depends on fewer keys, because the other run determines its
-    design.
+    A plan that selects trials of another run (`trials_from`) depends on fewer keys, because the other run determines its design.
     """
     yield "trials_from", "trials_from" in plan.options, config.trials_from is not None
     if not _takes_more_trials(config, plan):
@@ -429,7 +435,7 @@ def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, obje
     yield "design", plan.design, requested_design
     yield "self_trials", plan.options.get("self_trials", 0), config.self_trials
 
-    # options of the design, without those that decide when a run in rounds stops
+    # the stopping options may differ, unless the designs differ; the plan's options contain some keys that are not of the design
     stopping_options: tuple[str, ...] = ()
     if requested_design == plan.design:
         stopping_options = STOPPING_OPTIONS.get(plan.design, ())
@@ -445,8 +451,8 @@ def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, obje
 def _get_requested_design(config: RunConfig, plan: Plan) -> str:
     """Return the name of the design that the config requests, for a comparison with the design of a stored plan.
 
-    The design "cyclic" gives a pool of one or two agents a plan of self-trials only, and such a plan is stored under the name
-    of another design. This name is returned if the config requests "cyclic" and the stored plan has only self-trials.
+    If a pool has one or two agents, the design "cyclic" makes a plan of self-trials. The stored plan then has the name of the
+    design for self-trials, which is returned in place of "cyclic".
 
     plan : stored plan
     """
@@ -474,10 +480,10 @@ def _takes_more_trials(config: RunConfig, plan: Plan) -> bool:
 
 def is_part_of(plan: Plan, run: RunFolder) -> bool:
     """Return whether `plan` has trials of the plan of `run`, as it is now or as it was before an extension."""
-    source = run.read_plan()
-    n_steps = len(get_extensions(source).steps)
-    states = (plan_after_extensions(source, n) for n in range(n_steps + 1))
-    return any(state.digest[:12] == plan.options.get("trials_from") for state in states)
+    plan_of_run = run.read_plan()
+    n_steps = len(get_extensions(plan_of_run).steps)
+    possible_plans = (plan_after_extensions(plan_of_run, n) for n in range(n_steps + 1))
+    return any(possible_plan.digest[:12] == plan.options.get("trials_from") for possible_plan in possible_plans)
 
 
 def _is_same_step(planned: Extended, requested: ExtensionStep, pool: Pool, plan: Plan) -> bool:
@@ -498,14 +504,13 @@ def _format_setting(value: object) -> str:
 def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> None:
     """Check that a folder does not contain complete answers to another plan or of another judge.
 
-    Answers to the plan that was in the folder before are accepted, because the run extends this plan. The answers of an
-    unfinished run are also accepted.
+    Answers to the stored plan are accepted if the run extends this plan. The answers of an unfinished run are also accepted.
 
     run_plan : plan of the run and plan in the folder, as returned by `find_run_plan`
     judge : judge of the run
 
-    Raises RunFolderError [run-mismatch] if the folder has these answers, or an imported run. Raises RunFolderError
-    [run-foreign] if the folder has no run, but contains files that the run would replace.
+    Raises RunFolderError [run-mismatch] if the folder has complete answers to another plan or of another judge, or an imported
+    run. Raises RunFolderError [run-foreign] if the folder has no run, but contains files that the run would replace.
     """
     if not folder.is_judged:
         if folder.has("rates.parquet") and not folder.has("plan.parquet"):
@@ -513,12 +518,14 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
         check_no_foreign_files(folder)
         return
 
-    # If the stored plan is the plan of the run, older answers are accepted: an earlier command stopped before it replaced them.
-    # If the run extends the stored plan, the answers must belong to one of the two plans.
-    new_digest = run_plan.plan.digest
-    old_digest = None if run_plan.stored_plan is None else run_plan.stored_plan.digest
-    answered_digest = folder.read_judged_plan_digest()
-    if new_digest != old_digest and answered_digest not in (new_digest, old_digest):
+    # if the plan is stored already, any answers are accepted: an earlier command stopped before it replaced older ones
+    run_digest = run_plan.plan.digest
+    stored_digest = None if run_plan.stored_plan is None else run_plan.stored_plan.digest
+    is_stored = run_digest == stored_digest
+
+    # if not, the answers must belong to the plan of the run, or to the stored plan that it extends
+    judged_digest = folder.read_judged_plan_digest()
+    if not is_stored and judged_digest not in (run_digest, stored_digest):
         raise _make_mismatch_error(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
     _check_same_judge(folder, judge)
 
@@ -529,16 +536,16 @@ def _check_same_judge(folder: RunFolder, judge: JudgeConfig) -> None:
     folder : folder of a run with complete answers
     judge : judge of the present config
 
-    Raises RunFolderError [run-mismatch] if another judge made the answers. If the two judges differ only in the key `decision`,
-    the message recommends to change this key. It decides whether an answer is read from the text of a reply or from
-    log-probabilities.
+    Raises RunFolderError [run-mismatch] if another judge made the answers. The key `decision` of a judge decides whether an
+    answer is read from the text of a reply or from log-probabilities. If the judges differ only in this key, the message
+    recommends to change the key.
     """
     recorded_judge = folder.read_recorded_judge()
     if is_same_judge(recorded_judge, judge):
         return
 
     decision = recorded_judge.get("decision")
-    if judge.makes_calls and decision in MAX_TOKENS:
+    if judge.makes_calls and decision in MAX_TOKENS:  # has an entry for each valid value of the key
         with_recorded_decision = judge.with_changes({"decision": decision})
         if is_same_judge(recorded_judge, with_recorded_decision):
             remedy = f"Set `decision: {decision}` in the judge's config to continue this run, or set {_NEW_NAME}"
@@ -613,8 +620,8 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored_plan: Plan, 
     stored_plan : plan in the folder
     pool : present pool of the config
 
-    Returns sentences without a full stop at the end. Returns "" if the run was extended before, or if the pool differs in
-    another way.
+    Returns two sentences without a full stop at the end, such as "2 agents were added to its pool. Run `youden extend agents …`
+    to add them to the run, …". Returns "" if the run was extended before, or if the pool differs in another way.
     """
     was_extended = bool(config.extensions or get_extensions(stored_plan).steps)
     old_pool = _find_original_pool(stored_plan, pool)
@@ -631,7 +638,8 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored_plan: Plan, 
     cost = ""
     with suppress(YoudenError):  # no cost if the judge cannot be loaded, or the plan cannot be extended
         joined_pool = JOIN_BY_KIND[kind](old_pool, pool)
-        extended = _FUNCTION_BY_KIND[kind](plan_without_follow_ups(stored_plan), joined_pool)
+        extend = _EXTEND_BY_KIND[kind]
+        extended = extend(plan_without_follow_ups(stored_plan), joined_pool)
         cost = _format_added_cost(load_judge_of_run(config), stored_plan.with_pool(old_pool), extended)
     command = shlex.join(["youden", "extend", kind, str(folder.path), config.pool])
     additions = format_count(n_added, kind.removesuffix("s"), "was", "were")

@@ -1,7 +1,6 @@
 """Forecast the precision of a run at more and at fewer calls, and the calls or items that a requested precision takes.
 
-Forecasts use the variance components of the run's own answers if it has any, and otherwise those of four
-reference data sets.
+Forecasts use the variance components of the run's own answers if it has any, and otherwise those of four reference data sets.
 """
 
 from __future__ import annotations
@@ -64,25 +63,26 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     A block is a set of trials of one item in which each agent appears once as the first and once as the second text.
 
     Returns three float arrays (n_agents,): the agent × item variance, the residual variance of one trial, and the constant
-    variance, which more paired trials do not reduce. The false-positive rates are estimated, so their errors also have a
-    variance. If later extensions of the plan add independent trials, which reduce this variance, it counts as residual
-    variance. Otherwise, it is the constant variance.
+    variance, which more paired trials do not reduce. The rate variance, which the estimated false-positive rates add to an
+    ability, is part of the residual variance if extensions of the plan add independent trials, because these reduce it. If they
+    add none, the rate variance is the constant variance.
 
     Raises StatisticsError if the answers cannot be fitted, for example [trial-none] if there are none.
     """
     abilities = estimate_abilities(verdicts)
     influence = _compute_block_influence(verdicts, abilities.mean_answer)
 
-    # components without the variance of the false-positive rates
+    # an ability is a mean answer minus a false-positive rate, and its variance is the sum of the variances of the two
+    ability_variance = np.diag(abilities.covariance.covariance)
     rate_variance = abilities.rate_variance
-    variance_without_rates = np.diag(abilities.covariance.covariance) - rate_variance
-    components = estimate_components(influence, variance_without_rates)
+    components = estimate_components(influence, ability_variance - rate_variance)
     if not adds_independent(verdicts.plan):
         return components._replace(constant=rate_variance)
 
-    # variance of a rate per trial; the variance of n trials together is 1/n of it
+    # the residual variance is per trial: n trials together have 1/n of it
     n_trials = influence.n_trials.sum(axis=1)
-    residual = components.residual + rate_variance * n_trials
+    rate_variance_per_trial = rate_variance * n_trials
+    residual = components.residual + rate_variance_per_trial
     return components._replace(residual=residual, constant=np.zeros_like(residual))
 
 
@@ -95,13 +95,13 @@ def _compute_block_influence(verdicts: Verdicts, mean_answer: Floats) -> Influen
     """
     plan = verdicts.plan
     is_in_block = plan.block >= 0  # −1 for trials outside of blocks
-    counts = is_in_block & verdicts.answered
-    weight = plan.trials.weight_first[counts]  # a trial in a complete block has the same weight for both of its agents
+    is_used = is_in_block & verdicts.answered
+    weight = plan.trials.weight_first[is_used]  # a trial in a complete block has the same weight for both of its agents
     return compute_item_influence(
-        plan.first[counts],
-        plan.second[counts],
-        plan.item[counts],
-        verdicts.answer[counts],
+        plan.first[is_used],
+        plan.second[is_used],
+        plan.item[is_used],
+        verdicts.answer[is_used],
         ability=mean_answer,
         first_weight=weight,
         second_weight=weight,
@@ -239,7 +239,9 @@ class PrecisionForecast:
         self.source = OWN_ANSWERS if components else f"{self.domains}, by {kind} answers; this run has no answers yet"
 
     def _set_half_widths(self, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
-        """Set `half_width` at half, one and two times the plan's trials, as far as the items allow so many trials.
+        """Forecast the half-width of the intervals for half, one and two times the plan's trials, and set `half_width`.
+
+        A multiple is left out if the items do not allow so many trials.
 
         components : variance components of the agents from the run's own answers; None to use reference data
         kind : kind of the judge's answers, which selects the reference data
@@ -252,7 +254,8 @@ class PrecisionForecast:
                 widths_by_agent = half_widths(components, n_blocks, plan.n_items)
                 self.half_width[multiple] = summarize_range(widths_by_agent.mean(keepdims=True))
             elif is_possible:
-                rate_variance = _forecast_rate_variance(plan, multiple)
+                # the reference data do not contain the variance of the estimated false-positive rates
+                rate_variance = _forecast_rate_variance(plan, call_multiple=multiple)
                 widths_by_data_set = _forecast_half_widths(
                     prior_components(kind), rate_variance, n_blocks, plan.n_items
                 )
@@ -266,9 +269,9 @@ class PrecisionForecast:
 
         kind : kind of the judge's answers, which selects the reference data
 
-        Returns None if the plan has no pooled independent trials, which estimate the rates.
+        Returns None if the plan has no independent trials of the role "pooled", from which the rates are estimated.
         """
-        rate_variance = _forecast_rate_variance(plan, multiple=1.0)
+        rate_variance = _forecast_rate_variance(plan, call_multiple=1.0)
         if not rate_variance:
             return None
 
@@ -296,22 +299,23 @@ class PrecisionForecast:
     def _set_trials_or_items_needed(
         self, half_width: float, plan: Plan, components: AgentVariances | None, kind: AnswerKind
     ) -> None:
-        """Set `trials_needed`, the number of trials per agent that give the half-width.
+        """Set `trials_needed`, the number of trials per agent that give the half-width, with its range.
 
-        If no number of trials on these items is enough, `items_needed` is set instead.
+        The mean is for variances as usual in the reference data. The range begins with variances that give narrower intervals,
+        and ends with variances that give wider ones. If no number of trials on these items is enough, `items_needed` is set
+        instead.
 
         half_width : half-width of the intervals that the fraction `HALF_WIDTH_FRACTION` of the agents must reach
         components : variance components of the agents from the run's own answers; None to use reference data
         kind : kind of the judge's answers, which selects the reference data
         """
+        # a reference data set is represented by one agent, whose half-width is exceeded by 10% of the agents: if this agent
+        # reaches the half-width, 90% of the agents do
+        fraction = 1.0 if components is None else HALF_WIDTH_FRACTION
         cases = _list_forecast_cases(components, kind)
-        fraction = HALF_WIDTH_FRACTION
-        if components is None:
-            # each data set is represented by the one agent whose half-width is at this quantile of all agents
-            fraction = 1.0
 
         count_trials = partial(_count_trials_needed, half_width=half_width, fraction=fraction, plan=plan)
-        n_trials = count_trials(cases.usual)
+        n_trials = count_trials(cases.usual)  # inf if no number is enough
         is_reached = np.isfinite(n_trials)
         if is_reached.any():
             mean = float(n_trials[is_reached].mean())
@@ -337,14 +341,15 @@ class PrecisionForecast:
         """
         data_sets = _split_by_data_set(components)
         smallest_bounds = np.array([min_regret_bound(data_set, plan.n_items) for data_set in data_sets])
-        bound_range = summarize_range(smallest_bounds)
-        self.lowest_bound = widen_half_widths(bound_range)
+        range_of_data_sets = summarize_range(smallest_bounds)
+        self.lowest_bound = widen_half_widths(range_of_data_sets)  # a bound varies between pools as a half-width does
 
         # a regret bound is proportional to 1/√items, so four times as many items halve it
         bound_ratio = float(smallest_bounds.mean()) / max_regret
         self.search_items = ceil(plan.n_items * bound_ratio**2)
 
-        self.search_calls = (n_pilot_calls, _forecast_max_search_calls(max_regret, components, plan))
+        max_calls = _forecast_max_search_calls(max_regret, components, plan)
+        self.search_calls = (n_pilot_calls, max_calls)
 
     def count_calls(self, trials_per_agent: float) -> float:
         """Count the paired and independent calls of the plan if each agent has `trials_per_agent` paired trials.
@@ -355,13 +360,14 @@ class PrecisionForecast:
 
     @property
     def regret_bound(self) -> RegretByAllocation | None:
-        """Upper confidence bound on the regret, how much worse the selected agent is than the best one; None without `regret`.
+        """Upper confidence bound on the regret: how much worse the selected agent is than the best one.
 
-        The bound holds for the plan's own number of trials.
+        The bound is for the plan's own number of trials. It is None if `regret` has no forecast for this number.
         """
+        has_forecast = 1.0 in self.regret  # the keys are multiples of the plan's trials
         uniform = expected_regret_bound(self.trials, search=False)
         search = expected_regret_bound(self.trials, search=True)
-        if 1.0 not in self.regret or uniform is None or search is None:
+        if not has_forecast or uniform is None or search is None:
             return None
         return RegretByAllocation(uniform, search)
 
@@ -374,8 +380,8 @@ class PrecisionForecast:
         """Return the forecast in the form of the output of `youden run --json`.
 
         The keys are the names of attributes. `half_width` has the multiples of the plan's trials as keys, such as "0.5".
-        The further key `reach` holds the list [`max_regret`, `lowest_bound`, `search_items`, `search_calls`] of a search for
-        the best agents. `reach` is None for a plan without a maximum regret.
+        The further key `reach` states what a search for the best agents can reach, as the list [`max_regret`, `lowest_bound`,
+        `search_items`, `search_calls`] of attributes. It is None for a plan without a maximum regret.
         """
         attribute_names = (
             "n_independent",
@@ -398,10 +404,10 @@ class PrecisionForecast:
             attributes[name] = attribute
 
         half_width: Json = {f"{multiple:g}": width._asdict() for multiple, width in self.half_width.items()}
-        reach: Json = None
+        search_forecast: Json = None
         if self.max_regret is not None:
-            reach = [self.max_regret, list(self.lowest_bound), self.search_items, list(self.search_calls)]
-        return {"trials": self.trials, "half_width": half_width, **attributes, "reach": reach}
+            search_forecast = [self.max_regret, list(self.lowest_bound), self.search_items, list(self.search_calls)]
+        return {"trials": self.trials, "half_width": half_width, **attributes, "reach": search_forecast}
 
 
 class _ForecastCases(NamedTuple):
@@ -418,7 +424,7 @@ class _ForecastCases(NamedTuple):
 
 
 def _list_forecast_cases(components: AgentVariances | None, kind: AnswerKind) -> _ForecastCases:
-    """List the variance components that serve to forecast how many trials give a half-width.
+    """List the variance components that give narrow, usual and wide intervals, for a forecast of the number of trials.
 
     components : variance components of the agents from the run's own answers; None to use reference data
     kind : kind of the judge's answers, which selects the reference data
@@ -426,6 +432,7 @@ def _list_forecast_cases(components: AgentVariances | None, kind: AnswerKind) ->
     if components is not None:
         return _ForecastCases(narrow=[components], usual=[components], wide=[components])
 
+    # of each data set, the agent whose interval is wider than those of 90% of the agents: if it is narrow enough, so are they
     prior = components_at_quantile(HALF_WIDTH_FRACTION, kind)
     return _ForecastCases(
         narrow=_split_by_data_set(prior, width_factor=1 / WIDTH_FACTOR),
@@ -488,17 +495,17 @@ def _forecast_half_widths(prior: AgentVariances, rate_variance: float, n_blocks:
     return half_widths(with_rates, n_blocks, n_items)
 
 
-def _forecast_rate_variance(plan: Plan, multiple: float) -> float:
+def _forecast_rate_variance(plan: Plan, *, call_multiple: float) -> float:
     """Forecast the variance that the estimated false-positive rates add to an ability.
 
-    The rates are estimated from the pooled independent trials, which show responses to two different items. Each of these
-    trials counts for the rates of both of its agents.
+    The rates are estimated from the independent trials of the role "pooled", which show responses of two random agents to two
+    different items. Each of these trials counts for the rates of both of its agents.
 
-    multiple : number of calls, as a multiple of those of the plan
+    call_multiple : number of calls, as a multiple of those of the plan
 
-    Returns 0 for fewer than 3 agents, and for a plan without pooled independent trials.
+    Returns 0 for fewer than 3 agents, and for a plan without independent trials of this role.
     """
-    n_pooled = multiple * int((plan.role == POOLED).sum())
+    n_pooled = call_multiple * int((plan.role == POOLED).sum())
     if plan.independent == "matched" or not n_pooled or plan.n_agents < 3:
         return 0.0
 
@@ -549,19 +556,20 @@ def read_variance_components(folder: RunFolder) -> AgentVariances | None:
 def check_width_attainable(plan: Plan) -> None:
     """Raise PlanError [width-items] if a plan has too few items for the requested half-width of its intervals.
 
-    The check is lenient: it assumes half of the smallest agent × item variance in the reference data sets, and no residual
-    variance of the trials.
+    The agent × item variance states how much the score of an agent varies between items. The check is lenient: it assumes half of
+    the smallest agent × item variance in the reference data sets, and no residual variance of the trials.
     """
     half_width = get_width_design(plan).half_width
     smallest_variance = min(data_set.agent_item for data_set in REFERENCE_DATA["graded"])
     assumed_variances = AgentVariances(agent_item=np.array([smallest_variance / 2]), residual=np.zeros(1))
+    all_agents = 1.0  # fraction of the agents that must reach the half-width; the variances are of one agent
     n_blocks = find_min_blocks(
-        assumed_variances, half_width, fraction=1.0, n_items=plan.n_items, max_blocks=plan.n_items
+        assumed_variances, half_width, fraction=all_agents, n_items=plan.n_items, max_blocks=plan.n_items
     )
     if n_blocks is not None:
         return
 
-    n_items = find_min_items(assumed_variances, half_width, fraction=1.0, n_agents=plan.n_agents)
+    n_items = find_min_items(assumed_variances, half_width, fraction=all_agents, n_agents=plan.n_agents)
     if n_items is None:
         advice = "Set a larger half-width: no number of items gives this one."
     else:
@@ -637,9 +645,10 @@ def format_forecast(forecast: PrecisionForecast, *, usd_per_call: float | None =
 def _compare_allocations(
     regret_by_multiple: dict[float, RegretByAllocation], bound: RegretByAllocation
 ) -> Iterator[str]:
-    """Yield two sentences, one about sampling all agents equally and one about a search for the best agent.
+    """Yield two notes, one about sampling all agents equally and one about a search for the best agent.
 
     The regret is the ability of the best agent minus that of the selected one. The regret bound is its upper confidence bound.
+    Both are stated in comparisons of 100: an ability of 0.04 is 4 of 100 comparisons.
 
     regret_by_multiple : expected regret at multiples of the plan's trials; the key 1.0 is for the plan itself
     bound : regret bound at the plan's own number of trials

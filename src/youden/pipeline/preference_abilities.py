@@ -102,12 +102,14 @@ def estimate_preferences(trials: TrialsByItem, request: EstimationRequest) -> Ab
     request : options of the estimation. Only `previous_search` has an effect: its analyses of the search are not repeated. The
         intervals always refer to items like those of the run.
 
+    Returns the abilities, or None if the answers after a round of a search do not link all agents.
+
     Raises StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
     """
     plan = trials.plan
     is_search_in_rounds = plan.design == Adaptive.name
     if not is_search_in_rounds:
-        return analyse_extended_search(trials, _fit_abilities)
+        return analyse_extended_search(trials, _fit_abilities)  # estimates abilities only, if no extension is a search
 
     def estimate_until(last_round: int) -> Abilities:
         """Estimate abilities by the answers of the rounds up to `last_round`."""

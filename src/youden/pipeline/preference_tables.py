@@ -58,10 +58,10 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
     """
     plan, verdicts = judged
     metadata = verdicts.metadata
-    parts = open_verdict_chunks(verdicts, plan)
+    verdict_chunks = open_verdict_chunks(verdicts, plan)
 
     def read_rows() -> Iterator[Mapping[str, NDArray[Any]]]:
-        return (part.unread_copy() for part in parts)
+        return (chunk.unread_copy() for chunk in verdict_chunks)
 
     # calls and their cost
     counts = CallCounts(plan, metadata.measured)
@@ -90,7 +90,7 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
     )
     differences, message = summary.differences, summary.component_message
     best = differences.unique_best
-    facts = RunFacts(
+    run_facts = RunFacts(
         version=FACTS_VERSION,
         ranking=abilities.ranking,
         interval=abilities.method,
@@ -119,20 +119,20 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
     )
 
     # signature of the fit; imported battles may differ in their answers only
-    source = describe_judged_run(
+    run_description = describe_judged_run(
         plan, metadata.judge, metadata.models, digest=metadata.plan_digest, n_trials=len(verdicts)
     )
     answers_digest = sha256(preferences.answer.tobytes()).hexdigest()
-    source["answers"] = answers_digest[:12]
+    run_description["answers"] = answers_digest[:12]
 
     table = build_ranking_table(abilities, plan.agent_ids, differences=differences, groups=pool.groups)
     with folder.replace_fit_files() as fit_folder:
         fit_folder.write_ranking(table)
         fit_folder.write_items(_build_item_table(preferences, plan.item_ids))
-        fit_folder.write_facts(facts)
-        fit_folder.write_signature(sign_fit(facts, source))
+        fit_folder.write_facts(run_facts)
+        fit_folder.write_signature(sign_fit(run_facts, run_description))
         fit_folder.write_ranking_json(folder.path.resolve().name)
-    return PreferenceResult(table, facts)
+    return PreferenceResult(table, run_facts)
 
 
 def _correlate_with_length(folder: RunFolder, pool: PoolSummary, iter_trials: Rows, *, n_trials: int) -> float:
@@ -147,8 +147,8 @@ def _correlate_with_length(folder: RunFolder, pool: PoolSummary, iter_trials: Ro
     n_trials : number of trials of the run
     """
     answers = None
-    with suppress(YoudenError):  # without the pool, only this correlation is left out
-        if n_trials <= MAX_TRIALS and folder.has("config.yaml"):
+    if n_trials <= MAX_TRIALS and folder.has("config.yaml"):
+        with suppress(YoudenError):  # without the pool, only this correlation is left out
             answers = read_answer_lengths(folder, pool, iter_trials)
     if answers is None:
         return float("nan")

@@ -82,9 +82,8 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     Returns
     -------
     DataFrame
-        One row per agent of the plan, with the columns of `ranking.csv`. `ability`, `low`, `high` and `std_error` are in
-        units of the answers; abilities are in [−1, 1]. They are NaN for an agent without an answered paired trial, which comes
-        last.
+        One row per agent of the plan, with the columns of `ranking.csv`. `ability`, `low`, `high` and `std_error` are in units of
+        the answers; abilities are in [−1, 1]. They are NaN for an agent without an answered paired trial, which comes last.
 
         - `low` and `high` are the bounds of a 95% interval around `ability`. Its width and `std_error` refer to the
           agent's distance from the average agent.
@@ -261,8 +260,7 @@ class AbilityEstimator(NamedTuple):
     applies_to : callable
         Returns whether the estimator is meant for a plan.
     estimate : callable
-        Returns the abilities of the agents by the trials of such a plan, or None if these trials do not
-        allow the estimator.
+        Returns the abilities of the agents by the trials of such a plan, or None if these trials do not allow the estimator.
     """
 
     applies_to: Callable[[Plan], bool]
@@ -375,10 +373,10 @@ def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-l
     anchor_trials = select_first_plan(trials)
     n_first_items = get_extensions(trials.plan).items
     request = EstimationRequest(target, with_items=True, with_rates=False)
-    mean_answers = estimate_trial_abilities(anchor_trials, request)
-    if mean_answers is not None:
-        return shift_to_mean_on_first_items(mean_answers, anchor_trials, n_first_items)
-    return fit_trials(anchor_trials, request, n_first=n_first_items)
+    mean_answers = estimate_trial_abilities(anchor_trials, request)  # None if not all trials are in complete blocks
+    if mean_answers is None:
+        return fit_trials(anchor_trials, request, n_first=n_first_items)
+    return shift_to_mean_on_first_items(mean_answers, anchor_trials, n_first_items)
 
 
 def _estimate_abilities_by_method(
@@ -404,7 +402,8 @@ def _estimate_abilities_by_method(
             f"The method of a ranking is unknown: got {method!r}. Pass one of: {', '.join(get_args(RankMethod))}.",
             slug="rank-method",
         )
-    # the votes of a jury matter only for targets to which the variance of its votes is added
+    # Intervals for these items alone, or for other judges, include the variance of a jury's votes. Intervals for items like these
+    # include it already, because they are computed from the variation between items.
     adds_vote_variance = target != "items-like-these"
     if target == ITEMS_AND_JUDGES:
         verdicts = average_judges(verdicts)

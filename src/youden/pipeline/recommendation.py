@@ -188,10 +188,10 @@ def _format_names(form: RecommendationForm, agents: Sequence[str]) -> str:
 
 
 def _format_recognition(choice: ChoiceFacts) -> str:
-    """State how often the judge recognizes the responses of the selected agents and of the next agent, beyond chance.
+    """State the abilities of the selected agents and of the next agent, as numbers of 100 comparisons.
 
-    For example, an ability of 0.61 is stated as 61 of 100 comparisons. If several agents are selected, the lowest of
-    their abilities is stated.
+    An ability is how often the judge recognizes that a response belongs to an item, beyond chance: 0.61 is stated as 61 of 100
+    comparisons. If several agents are selected, the lowest of their abilities is stated.
     """
     # `choice.abilities` has the selected agents, best first, and then the best other agent, if there is one
     n_selected = len(choice.agents)
@@ -200,11 +200,11 @@ def _format_recognition(choice: ChoiceFacts) -> str:
     lowest_of_selected = abilities[n_selected - 1]
     best_of_others = abilities[n_selected:]
 
-    numbers = format_recognitions(lowest_of_selected, *best_of_others)
+    selected_number, *next_numbers = format_recognitions(lowest_of_selected, *best_of_others)
     selection = f"{names[0]} in" if n_selected == 1 else "each in at least"
-    text = f"The judge recognizes the responses of {selection} {numbers[0]} of 100 comparisons beyond chance"
-    if best_of_others:
-        text += f", those of {names[-1]} in {numbers[-1]}"
+    text = f"The judge recognizes the responses of {selection} {selected_number} of 100 comparisons beyond chance"
+    if next_numbers:
+        text += f", those of {names[-1]} in {next_numbers[0]}"
     return text
 
 
@@ -223,8 +223,8 @@ def _name_selection(choice: ChoiceFacts) -> str:
 def _format_regret_bound(choice: ChoiceFacts) -> str:
     """State the regret bound in words, as part of a sentence.
 
-    The regret bound is an upper confidence bound on how much better than the selected agents any other agent is. For example,
-    a difference of abilities of 0.04 is stated as 4 of 100 comparisons.
+    The regret is how much better the best other agent is than the selected agents, and the bound is its upper confidence bound.
+    For example, a difference of abilities of 0.04 is stated as 4 of 100 comparisons.
     """
     n_comparisons = format_recognition_difference(choice.regret_bound)
     bound = f"{n_comparisons} of 100 comparisons ({choice.level:.0%} confidence)"
@@ -255,19 +255,23 @@ def _with_caution(recommendation: Recommendation, caution: str) -> Recommendatio
     if recommendation.form == "none" or not recommendation.text.startswith(names):
         return recommendation
 
-    # the new reason follows earlier ones, and the remedy comes last
-    old_reasons = recommendation.caution.removesuffix(CAUTION_REMEDY)
-    reasons = f"{old_reasons}, and {caution}" if old_reasons else caution
-    new_caution = f"{reasons}{CAUTION_REMEDY}"
-
-    evidence = recommendation.text.removeprefix(names).removeprefix(f", {recommendation.caution}")
+    # the evidence follows the names and the present caution, if there is one
+    evidence = recommendation.text.removeprefix(names)
+    if not recommendation.caution:
+        new_caution = f"{caution}{CAUTION_REMEDY}"
+    else:
+        evidence = evidence.removeprefix(f", {recommendation.caution}")
+        earlier_reasons = recommendation.caution.removesuffix(CAUTION_REMEDY)
+        new_caution = f"{earlier_reasons}, and {caution}{CAUTION_REMEDY}"
     return replace(recommendation, text=f"{names}, {new_caution}{evidence}", caution=new_caution)
 
 
 def recommend_from_abilities(
     choice: ChoiceFacts | None, signal: JudgeSignalFacts, abilities: Abilities, *, warnings: Sequence[Finding] = ()
 ) -> Recommendation:
-    """Decide which agents a run recommends by its abilities: the selected ones, all candidates, or none.
+    """Decide from the abilities of a run which agents it recommends: the selected ones, all candidates, or none.
+
+    The attribute `decided_by` states what the abilities measure: "agreement" of the agents, or "preference" of the judge.
 
     choice : selection of the best agents; None if some agents cannot be compared
     signal : tests whether the judge discriminates (Youden's J is above 0), and whether the abilities differ
@@ -322,17 +326,17 @@ def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpre
     Parameters
     ----------
     results : sequence of Verdicts
-        Answers of each judge. Only the trials of the first judge's run count. The other runs may contain them in another
-        order. A trial counts as missing if a judge did not answer it.
+        Answers of each judge. Only the trials of the first judge's run are used; the other runs may list them in another order.
+        A trial is missing if a judge did not answer it.
     judge_spread : JudgeSpread
         Mean abilities over these judges, with their covariance.
 
     Returns
     -------
     Recommendation
-        Recommended agents or candidates. No agent is recommended if Youden's J (true-positive minus false-positive rate) of the
-        judges' mean answers is unknown or not significantly above 0, if some agents cannot be compared, or if the abilities do
-        not differ significantly.
+        Recommended agents or candidates. No agent is recommended in three cases. First, Youden's J (true-positive minus
+        false-positive rate) of the judges' mean answers is unknown or not significantly above 0. Second, some agents cannot be
+        compared. Third, the abilities do not differ significantly.
     """
     # selection of the best agents; None if some agents cannot be compared
     agent_ids = results[0].plan.agent_ids
@@ -351,7 +355,7 @@ def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpre
 
 
 def read_recommendation(folder: RunFolder) -> Recommendation:
-    """Read the recommendation of a run, and add what the calibration of its judge and the labels show about it.
+    """Read the recommendation of a run, and add a warning from the judge's calibration and the result by labels, if any.
 
     Parameters
     ----------
@@ -370,16 +374,16 @@ def read_recommendation(folder: RunFolder) -> Recommendation:
     RunFolderError
         If a file is missing or damaged.
     """
-    facts = folder.read_facts()
-    recommendation = facts.recommendation
+    run_facts = folder.read_facts()
+    recommendation = run_facts.recommendation
     calibration = folder.find_calibration()
     if calibration is not None and calibration.outcome == "no-go" and calibration.pool == folder.read_pool().digest:
         recommendation = _with_caution(recommendation, FAILED_CALIBRATION)
     quality = folder.find_quality()
     if quality is not None:
         recommendation = recommend_by_labels(recommendation, quality)
-    if facts.partial is not None:
-        recommendation = replace(recommendation, text=f"{facts.partial.text} {recommendation.text}")
+    if run_facts.partial is not None:
+        recommendation = replace(recommendation, text=f"{run_facts.partial.text} {recommendation.text}")
     return recommendation
 
 

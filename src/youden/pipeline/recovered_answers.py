@@ -34,24 +34,15 @@ def reuse_saved_answers(
 ) -> Callable[[Plan], Verdicts]:
     """Wrap a function that judges plans, so that it reuses answers which only the run's folder holds.
 
-    Parameters
-    ----------
-    judge_plan : callable
-        Returns the verdicts of a plan, from the store if it holds them, otherwise by requests. It is called only for the
-        trials whose answers are not reused.
-    folder : RunFolder
-        Folder of the run.
-    store : str
-        Path or URL of the run's store.
-    judge : JudgeConfig
-        Judge of the run.
+    judge_plan : function that returns the verdicts of a plan, from the store if it holds them, otherwise by requests. It is
+        called only for the trials whose answers are not reused.
+    folder : folder of the run
+    store : path or URL of the run's store
+    judge : judge of the run
 
-    Returns
-    -------
-    callable
-        Function that returns the verdicts of a plan; `judge_plan` itself if the store has all answers of the folder, or the
-        folder has none. The answers of a single judge are reused by request hash, for any plan. The answers of a jury are
-        reused only for the plan in the folder, and only if the store has none of them.
+    Returns a function that returns the verdicts of a plan; `judge_plan` itself if the store has all answers of the folder, or the
+    folder has none. The answers of a single judge are reused by request hash, for any plan. The answers of a jury are reused only
+    for the plan in the folder, and only if the store has none of them.
     """
     saved = _read_reusable_verdicts(folder, judge)
     if saved is None:
@@ -60,8 +51,8 @@ def reuse_saved_answers(
     # a jury: all answers of the folder, or none
     read_hashes = get_hash_reader(folder)
     if judge.judges:
-        hashes_of_judges = (read_hashes(member.questions(), saved.plan) for member in judge.judges)
-        if not _has_no_answers(store, hashes_of_judges):
+        row_keys_by_judge = (read_hashes(member.questions(), saved.plan) for member in judge.judges)
+        if _has_any_answer(store, row_keys_by_judge):
             return judge_plan
         return lambda plan: saved if plan.digest == saved.plan.digest else judge_plan(plan)
 
@@ -98,14 +89,15 @@ def _judge_or_reuse(
     store : name of the store, for a warning
     """
     # for each trial, the row of `saved` with its answer; −1 if the answer does not come from the folder
-    row_by_trial = [lost_rows.get(request_hash, -1) for _, request_hash in iter_hashes(plan)]
-    saved_row = np.array(row_by_trial, dtype=np.int64)
-    other_trials = np.flatnonzero(saved_row < 0)
-    if len(other_trials) == len(saved_row):
+    saved_row_by_trial = np.array(
+        [lost_rows.get(request_hash, -1) for _, request_hash in iter_hashes(plan)], dtype=np.int64
+    )
+    trials_to_judge = np.flatnonzero(saved_row_by_trial < 0)
+    if len(trials_to_judge) == len(plan):
         return judge_plan(plan)
 
-    new = judge_plan(select_trials(plan, other_trials)) if len(other_trials) else None
-    return _combine_answers(plan, saved, saved_row, new, store=store)
+    new = judge_plan(select_trials(plan, trials_to_judge)) if len(trials_to_judge) else None
+    return _combine_answers(plan, saved, saved_row_by_trial, new, store=store)
 
 
 def _read_reusable_verdicts(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
@@ -128,20 +120,20 @@ def _read_reusable_verdicts(folder: RunFolder, judge: JudgeConfig) -> Verdicts |
     return verdicts if is_reusable else None
 
 
-def _has_no_answers(path: str, hashes_of_judges: Iterable[Iterator[RowKey]]) -> bool:
-    """Return whether the store has no answer of any judge of a jury.
+def _has_any_answer(path: str, row_keys_by_judge: Iterable[Iterator[RowKey]]) -> bool:
+    """Return whether the store has an answer of any judge of a jury.
 
     Only the first `_CHUNK` requests to each judge are checked.
 
     path : path or URL of the store
-    hashes_of_judges : for each judge, the rows of its trials with their request hashes
+    row_keys_by_judge : for each judge, an iterator over pairs (row of the trial, request hash)
     """
     with open_store(path, read_only=True) as store:
-        for row_hashes in hashes_of_judges:
-            first_hashes = [request_hash for _, request_hash in islice(row_hashes, _CHUNK)]
+        for row_keys in row_keys_by_judge:
+            first_hashes = [request_hash for _, request_hash in islice(row_keys, _CHUNK)]
             if store.answers(first_hashes):
-                return False
-    return True
+                return True
+    return False
 
 
 def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
@@ -155,9 +147,9 @@ def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
     if saved.request_hash is None:
         return {}
 
-    rows = np.flatnonzero(saved.answered & (saved.request_hash != b""))
-    hashes = [request_hash.decode() for request_hash in saved.request_hash[rows].tolist()]
-    row_by_hash = dict(zip(hashes, rows.tolist(), strict=True))
+    rows_with_hash = np.flatnonzero(saved.answered & (saved.request_hash != b""))
+    hashes = [request_hash.decode() for request_hash in saved.request_hash[rows_with_hash].tolist()]
+    row_by_hash = dict(zip(hashes, rows_with_hash.tolist(), strict=True))
 
     # remove the answers that the store holds
     distinct_hashes = list(row_by_hash)
@@ -176,7 +168,8 @@ def _combine_answers(
 
     Saved answers come from the verdicts.parquet of the run, and new ones from its store or from requests. The settings of the
     judge and the other warnings are copied from `new`, or from `saved` if there are no new answers. The names of the models
-    that answered are taken from both.
+    that answered are taken from both: `models` has the models of the answers, and the setting "response_models" has all models
+    that the provider reported.
 
     saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
     new : answers to the trials whose `saved_row` is −1, in their order; None if all answers are saved
@@ -186,7 +179,7 @@ def _combine_answers(
     columns = _combine_trial_columns(saved, saved_row, new)
     models = tuple(dict.fromkeys((*saved.models, *latest.models)))
     if saved.response_model is not None or latest.response_model is not None:
-        columns["response_model"] = _find_answering_models(models, saved, saved_row, new)
+        columns["response_model"] = _find_model_of_each_answer(models, saved, saved_row, new)
 
     reported_models = {*_get_reported_models(saved), *_get_reported_models(latest)}
     judge: dict[str, Json] = {**latest.judge, "response_models": [*sorted(reported_models)]}
@@ -210,18 +203,20 @@ def _combine_trial_columns(saved: Verdicts, saved_row: Positions, new: Verdicts 
     Returns an array (n_trials,) for each column name in `_PER_TRIAL`.
     """
     is_saved = saved_row >= 0
-    columns = {}
+    combined_columns = {}
     for name in _PER_TRIAL:
         saved_column = getattr(saved, name)
         column = np.empty(len(saved_row), dtype=saved_column.dtype)
         column[is_saved] = saved_column[saved_row[is_saved]]
         if new is not None:
             column[~is_saved] = getattr(new, name)
-        columns[name] = column
-    return columns
+        combined_columns[name] = column
+    return combined_columns
 
 
-def _find_answering_models(models: tuple[str, ...], saved: Verdicts, saved_row: Positions, new: Verdicts | None) -> Ids:
+def _find_model_of_each_answer(
+    models: tuple[str, ...], saved: Verdicts, saved_row: Positions, new: Verdicts | None
+) -> Ids:
     """Find which model gave each answer.
 
     models : names of all models; those of `saved` come first, in the same order
@@ -237,10 +232,10 @@ def _find_answering_models(models: tuple[str, ...], saved: Verdicts, saved_row: 
 
     # `new` numbers its own models, and has −1 for an unknown one
     if new is not None and new.response_model is not None:
-        new_position = model_position[~is_saved]
+        new_trials = np.flatnonzero(~is_saved)
         for number, name in enumerate(new.models):
-            new_position[new.response_model == number] = models.index(name)
-        model_position[~is_saved] = new_position
+            trials_of_model = new_trials[new.response_model == number]
+            model_position[trials_of_model] = models.index(name)
     return model_position
 
 

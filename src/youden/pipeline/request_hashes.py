@@ -7,7 +7,7 @@ hashes are computed again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -77,20 +77,20 @@ def _has_valid_hash_file(folder: RunFolder, questions: Questions, plan: Plan, lo
 
 
 def get_hash_reader(folder: RunFolder) -> KeySource:
-    """Return a function that takes the questions to a judge and a plan, and yields the row and the request hash of each trial.
+    """Return a function that yields the row and the request hash of each trial of a plan, for the requests to a judge.
 
-    The hashes are read from the run folder if it has a file for the plan and the judge. Otherwise, they are computed from
-    the requests, which takes longer.
+    The request hash is the key under which a store has the answer. The function has two arguments: the questions to the judge and
+    the plan. It reads the hashes from the run folder if this has a file for the plan and the judge. Otherwise, it computes them
+    from the requests, which takes longer.
     """
 
     def read_or_compute(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:
         """Yield the row and the request hash of each trial of a plan, from row `start` on."""
-        if not (_is_worth_storing(plan) and _get_hash_file_path(folder, questions).exists()):
-            return iter_keys(questions, plan, start=start)
-        try:
-            return _iter_numbered_hashes(_open_hash_file(folder, questions, plan), start)
-        except RunFolderError:
-            return iter_keys(questions, plan, start=start)
+        if _is_worth_storing(plan) and _get_hash_file_path(folder, questions).exists():
+            with suppress(RunFolderError):  # the hashes are computed if the file is not valid
+                hash_file = _open_hash_file(folder, questions, plan)
+                return _iter_numbered_hashes(hash_file, start)
+        return iter_keys(questions, plan, start=start)
 
     return read_or_compute
 
@@ -143,13 +143,11 @@ def write_hashes(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> N
     schema = with_table_metadata(_SCHEMA, metadata)
     options: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
     with atomic_write(path) as temporary, pq.ParquetWriter(temporary, schema, **options) as writer:
-        while joined_hashes := "".join(islice(remaining_hashes, CHUNK_ROWS)):
-            hash_bytes = bytes.fromhex(joined_hashes)
-            n_hashes = len(hash_bytes) // KEY_BYTES
-
+        while chunk := list(islice(remaining_hashes, CHUNK_ROWS)):
             # the first buffer would mark missing values, but there are none; the second one has the bytes of all values
+            hash_bytes = bytes.fromhex("".join(chunk))
             buffers = [None, pa.py_buffer(hash_bytes)]
-            column = pa.Array.from_buffers(pa.binary(KEY_BYTES), n_hashes, buffers)
+            column = pa.Array.from_buffers(pa.binary(KEY_BYTES), len(chunk), buffers)
             writer.write_batch(pa.record_batch([column], schema=schema))
 
 

@@ -58,25 +58,15 @@ def plan_round_for_half_width(
 ) -> NextRound:
     """Plan the next round of a design that samples all agents until their intervals are narrow enough.
 
-    Parameters
-    ----------
-    result : Verdicts
-        Answers to the plan so far.
-    design : FixedWidth
-        The design, with the half-width that 90% of the agents are to reach.
-    abilities : Abilities
-        Abilities that were estimated from `result`.
-    eligible : bool array (n_agents, n_items)
-        Cells (agent, item) whose responses may be compared.
-    rng : Generator
-        Random generator with the seed of the first round. It first repeats the draws of the earlier rounds, so that an
+    result : answers to the plan so far
+    design : the design, with the half-width that 90% of the agents are to reach
+    abilities : abilities that were estimated from `result`
+    eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be compared
+    rng : random generator with the seed of the first round. It first repeats the draws of the earlier rounds, so that an
         interrupted run plans the same blocks when it resumes.
 
-    Returns
-    -------
-    NextRound
-        The trials of the round, or no trials and the reason to stop. The reason is "narrow" if the half-width is reached,
-        "items" if no number of calls on these items reaches it, and "budget" if no calls are left.
+    Returns the trials of the round, or no trials and the reason to stop. The reason is "narrow" if the half-width is reached,
+    "items" if no number of calls on these items reaches it, and "budget" if no calls are left.
     """
     plan = result.plan
     half_width = half_width_quantile(abilities.covariance.half_width(LEVEL), HALF_WIDTH_FRACTION)
@@ -89,10 +79,10 @@ def plan_round_for_half_width(
     if n_needed is None:
         return _make_last_round(plan, "items", _format_items_needed(components, design.half_width, plan.n_agents))
 
-    n_blocks = int(plan.block.max()) + 1  # blocks are numbered from 0
-    n_after_round = n_blocks + _choose_round_size(n_blocks, n_needed)
-    n_trials_in_blocks = int((plan.block >= 0).sum())
-    trials = design.draw_blocks(eligible, rng, n_done=n_blocks, n_spent=n_trials_in_blocks, until=n_after_round)
+    n_blocks_done = int(plan.block.max()) + 1  # blocks are numbered from 0
+    n_calls_spent = int((plan.block >= 0).sum())
+    n_blocks_after_round = n_blocks_done + _choose_round_size(n_blocks_done, n_needed)
+    trials = design.draw_blocks(eligible, rng, n_done=n_blocks_done, n_spent=n_calls_spent, until=n_blocks_after_round)
     if not len(trials):
         return _make_last_round(plan, "budget")
     return NextRound(trials, _select_all_agents(plan), stop_reason=None)
@@ -110,18 +100,21 @@ def _make_last_round(plan: Plan, reason: RoundStop, detail: str = "") -> NextRou
 
 
 def _find_needed_blocks(
-    components: AgentVariances, requested: float, present: float, plan: Plan, *, n_items: int
+    components: AgentVariances, requested: float, current: float, plan: Plan, *, n_items: int
 ) -> int | None:
     """Find the number of blocks (trials of one item, two per agent) that give the intervals the requested half-width.
 
+    If the variances give no such number, they decide what to do: the number of blocks is doubled if there are too few blocks for
+    reliable variances, and a slightly larger half-width is the goal if the items almost allow the requested one.
+
     components : variance components of the agents
     requested : requested half-width
-    present : half-width of the intervals so far
+    current : half-width of the intervals so far
     plan : plan so far
     n_items : number of items that can be used
 
     Returns None if the run should stop, because all possible blocks on these items do not give the requested half-width, or
-    because the present one is close to it.
+    because the current one is close to it.
     """
     n_blocks = int(plan.block.max()) + 1  # blocks are numbered from 0
     max_blocks = (plan.n_agents - 1) * n_items
@@ -139,7 +132,7 @@ def _find_needed_blocks(
     widths_with_all_blocks = half_widths(components, max_blocks, n_items)
     smallest = half_width_quantile(widths_with_all_blocks, HALF_WIDTH_FRACTION)
     close_to_requested = (1 + NEAR_FRACTION) * requested
-    if smallest > UNATTAINABLE_FACTOR * requested or present <= close_to_requested:
+    if smallest > UNATTAINABLE_FACTOR * requested or current <= close_to_requested:
         return None
 
     # these items almost allow the half-width, so aim at a slightly larger one
@@ -170,28 +163,15 @@ def find_search_allocation(
     """Find the agents that the next round of a search samples, and the number of its blocks.
 
     The regret is how much worse the selected agents are than the best ones. The search ends when the upper confidence bound on
-    the regret is at most `max_regret`. The round samples the agents whose uncertain abilities keep the bound above
-    `max_regret`.
+    the regret is at most `max_regret`. The round samples the agents whose uncertain abilities keep the bound above `max_regret`.
 
-    Parameters
-    ----------
-    result : Verdicts
-        Answers to the plan so far.
-    abilities, differences : Abilities, Differences
-        Abilities that were estimated from `result`, and their pairwise differences.
-    max_regret : float
-        Regret that the search accepts.
+    result : answers to the plan so far
+    abilities, differences : abilities that were estimated from `result`, and their pairwise differences
+    max_regret : regret that the search accepts. The caller must end the search if the bound is already at most this regret.
 
-    Returns
-    -------
-    dict
-        Keyword arguments of `Adaptive.next_round`: `active`, bool array (n_agents,), and `n_blocks`, int, at least 1.
-        Empty if some agents cannot be compared, or if there was no interim analysis; `next_round` then selects agents and
-        blocks itself.
-
-    Notes
-    -----
-    The caller must end the search if the bound is already at most `max_regret`.
+    Returns keyword arguments of `Adaptive.next_round`: `active`, bool array (n_agents,), and `n_blocks`, int, at least 1. There
+    are none if some agents cannot be compared, or if there was no interim analysis; `next_round` then selects agents and blocks
+    itself.
     """
     plan = result.plan
     search = abilities.search
@@ -260,18 +240,18 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
         return judge_plan(plan)
 
     round_planner = _make_round_planner(plan, target=target)
-    result = judge_plan(plan)
+    verdicts = judge_plan(plan)
     while True:
-        rounds = result.plan.rounds or rounds
-        next_round = round_planner(result, rounds)
+        rounds = verdicts.plan.rounds or rounds
+        next_round = round_planner(verdicts, rounds)
         if next_round.stop_reason is not None:
             note = _describe_stop(plan, next_round.stop_reason, next_round.detail, n_analyses=len(rounds.starts))
-            return _with_stop_note(result, plan, note)
+            return _with_stop_note(verdicts, plan, note)
 
-        independent = _draw_independent_trials(result.plan, next_round)
+        independent = _draw_independent_trials(verdicts.plan, next_round)
         trials = Trials.concat([next_round.trials, independent])
-        longer_plan = with_round(result.plan, rounds, trials, active=next_round.active)
-        result = judge_plan(longer_plan)
+        longer_plan = with_round(verdicts.plan, rounds, trials, active=next_round.active)
+        verdicts = judge_plan(longer_plan)
 
 
 def _with_stop_note(result: Verdicts, plan: Plan, note: str) -> Verdicts:
@@ -305,9 +285,9 @@ def _describe_stop(plan: Plan, stop_reason: str, detail: str, *, n_analyses: int
 def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> int:
     """Compute how many independent trials, which estimate false-positive rates, are added in a round.
 
-    A budget consists of calls for paired trials and of calls for independent trials. A round that takes, for example, a fifth
-    of the remaining paired calls also takes a fifth of the remaining independent calls. Without a budget, or if calls cost
-    nothing, `count_added_independent` gives the number.
+    A budget consists of calls for paired trials (`plan.rounds.n_paired`) and of calls for independent trials (the rest). A round
+    that takes, for example, a fifth of the remaining paired calls also takes a fifth of the remaining independent calls. Without
+    a budget, or if calls cost nothing, `count_added_independent` gives the number.
 
     plan : plan so far
     n_paired : number of paired trials of the round
@@ -322,7 +302,8 @@ def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> i
     # calls that are left after the earlier rounds
     n_paired_before = int((plan.trial_type == PAIRED).sum())
     n_independent_before = len(plan) - n_paired_before
-    independent_left = budget - max_paired - n_independent_before
+    max_independent = budget - max_paired
+    independent_left = max_independent - n_independent_before
     paired_left = max(max_paired - n_paired_before, 1)
 
     proportional_share = independent_left * n_paired // paired_left
@@ -332,7 +313,8 @@ def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> i
 def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
     """Draw the independent trials (comparisons of responses to different items) for the agents that a round samples.
 
-    The result is empty for a plan with matched independent trials, which are drawn together with the paired trials.
+    A round that samples only some agents compares them with random agents; these trials count for the sampled agents only. The
+    result is empty for a plan with matched independent trials, which are drawn together with the paired trials.
     """
     if plan.independent == "matched":
         return Trials.concat([])
@@ -343,7 +325,8 @@ def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
     sampled_agents = np.flatnonzero(next_round.active)
     n_trials = _count_independent_trials(plan, len(next_round.trials), n_sampled=len(sampled_agents))
 
-    if len(sampled_agents) == plan.n_agents:
+    samples_all = len(sampled_agents) == plan.n_agents
+    if samples_all:
         planned = plan.trials.take(plan.trial_type == INDEPENDENT)
         return draw_pooled_trials(eligible, n_trials, rng, planned=planned)
     all_agents = np.arange(plan.n_agents)
@@ -353,9 +336,9 @@ def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
 def _format_unreached_goal(plan: Plan) -> str:
     """State in a phrase what a plan in rounds did not achieve before its budget was spent.
 
-    A plan for a requested half-width did not make all intervals narrow enough. A search did not show that the selected agents
-    are better than all others. A search with a maximum regret did not show that the regret of the selected agents is at most
-    this maximum.
+    The goal depends on the design. A design with a requested half-width samples all agents until their intervals are narrow
+    enough. A search samples the contenders until the selected agents are significantly better than all others or, with a maximum
+    regret, until their regret is at most this maximum.
     """
     if plan.design == FixedWidth.name:
         return " before intervals were as narrow as requested"
@@ -374,8 +357,8 @@ RoundPlanner = Callable[[Verdicts, Rounds], NextRound]
 def _make_round_planner(plan: Plan, *, target: Target) -> RoundPlanner:
     """Return the function that plans the next round from the verdicts so far.
 
-    Each round restarts the random stream of the first one and skips earlier draws. An interrupted run therefore plans the
-    same rounds when it resumes.
+    Each round restarts the random stream of the first one, and the design then skips the blocks of earlier rounds
+    (`draw_blocks`). An interrupted run therefore plans the same rounds when it resumes.
 
     plan : plan with its first round, by a search for the best agents or by a design with a requested half-width
     target : population that the intervals refer to

@@ -58,9 +58,11 @@ def _find_previous_store(config: RunConfig) -> str | None:
     if previous_config is None or _is_same_store(previous_config, config):
         return None
 
+    # a deleted file is not an error if the new store is a file, too
     previous_file = previous_config.store_file
-    is_file_lost = previous_file is not None and config.store_file is not None and not previous_file.is_file()
-    return None if is_file_lost else previous_config.store_location
+    if previous_file is not None and config.store_file is not None and not previous_file.is_file():
+        return None
+    return previous_config.store_location
 
 
 def _is_same_store(first_config: RunConfig, second_config: RunConfig) -> bool:
@@ -132,21 +134,21 @@ def _make_lost_answers_error(n_missing: int, folder: Path, previous_name: str, n
 
 
 def _count_missing_answers(config: RunConfig, previous_location: str, plan: Plan, judge: JudgeConfig) -> int:
-    """Count the answers of a judge to a plan that are in the store which the run used before, but not in the store in `config`.
+    """Count the answers of a judge to a plan that only the run's previous store has, and not the store in `config`.
 
     previous_location : path or URL of the store that the run used before
     """
     read_hashes = get_hash_reader(RunFolder(config.folder))
     hashes = (request_hash for _, request_hash in read_hashes(judge.questions(), plan))
     new_file = config.store_file
-    new_store_exists = new_file is None or new_file.is_file()  # a store without a file is a database
+    new_store_exists = new_file is None or new_file.is_file()  # a store without a file is a database, and exists
     n_missing = 0
     with open_store(previous_location, read_only=True) as previous_store:
         while chunk := list(islice(hashes, _CHUNK)):
             distinct_hashes = list(dict.fromkeys(chunk))
             in_previous_store = set(previous_store.answers(distinct_hashes))
             in_new_store: set[str] = set()
-            if in_previous_store and new_store_exists:
+            if in_previous_store and new_store_exists:  # open the new store only if there is something to find
                 with open_store(config.store_location, read_only=True) as new_store:
                     in_new_store.update(new_store.answers(list(in_previous_store)))
             n_missing += len(in_previous_store - in_new_store)

@@ -93,9 +93,8 @@ class Audit:
     source : str
         Name of the table.
     ranking : DataFrame
-        One row per model, best first, with the columns of `ranking.csv`. `ability` is the mean score over items like
-        these, `low`, `high` and `std_error` are its 95% interval and standard error, and `n_trials` is the number of
-        items with a score.
+        One row per model, best first, with the columns of `ranking.csv`. `ability` is the mean score over items like these,
+        `low`, `high` and `std_error` are its 95% interval and standard error, and `n_trials` is the number of items with a score.
     differences : Differences
         Differences of all pairs of models in the order of the ranking, row minus column, in the unit of the table.
     items : DataFrame

@@ -69,12 +69,12 @@ def estimate_self_abilities(trials: TrialsByItem, request: EstimationRequest) ->
 
 def _estimate_from_self_trials(trials: TrialsByItem) -> SelfConsistency:
     """Estimate J = TPR − FPR of each agent from the self-trials of a run."""
-    columns = trials.read_self_trials()
+    self_trials = trials.read_self_trials()
     return estimate_self_consistency(
-        columns["first"],
-        columns["item"],
-        columns["other_item"],
-        columns["answer"],
+        self_trials["first"],
+        self_trials["item"],
+        self_trials["other_item"],
+        self_trials["answer"],
         n_agents=trials.plan.n_agents,
         n_items=trials.plan.n_items,
     )
@@ -92,23 +92,23 @@ def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
     index = pd.Index(trials.plan.agent_ids, name="agent")
     if trials.plan.is_self_plan or not trials.has_self_trials:
         return pd.DataFrame(index=index)
-    result = _estimate_from_self_trials(trials)
-    half_width = result.covariance.half_width(LEVEL)
-    columns = {
-        "self_consistency": result.value,
-        "self_consistency_low": np.clip(result.value - half_width, -1, 1),
-        "self_consistency_high": np.clip(result.value + half_width, -1, 1),
+    self_consistency = _estimate_from_self_trials(trials)
+    half_width = self_consistency.covariance.half_width(LEVEL)
+    interval_columns = {
+        "self_consistency": self_consistency.value,
+        "self_consistency_low": np.clip(self_consistency.value - half_width, -1, 1),
+        "self_consistency_high": np.clip(self_consistency.value + half_width, -1, 1),
     }
-    return pd.DataFrame(columns, index=index)
+    return pd.DataFrame(interval_columns, index=index)
 
 
 def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
     """Yield a note on agents that are consistent but have a low ability, and one on agents of low self-consistency.
 
-    Self-consistency measures how much more often two responses of one agent match if they are to the same item. An agent is
-    inconsistent if the 95% interval of its self-consistency is below the mean self-consistency of all agents. The first note
-    names an agent if it meets three conditions: the agent is not inconsistent, its ability is significantly below the mean, and
-    the interval of its ability lies below the interval of its self-consistency.
+    Self-consistency is the rate at which two responses of one agent to the same item match, minus the rate for responses to
+    different items. An agent is inconsistent if the 95% interval of its self-consistency is below the mean self-consistency of
+    all agents. The first note names an agent if it meets three conditions: the agent is not inconsistent, its ability is
+    significantly below the mean, and the interval of its ability lies below the interval of its self-consistency.
 
     ranking : ranking table; without the columns of `tabulate_self_consistency`, there are no notes
     """
@@ -118,15 +118,15 @@ def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
     is_inconsistent = ranking["self_consistency_high"] < ranking["self_consistency"].mean()
     has_low_ability = ranking["high"] < ranking["ability"].mean()
     has_higher_consistency = ranking["self_consistency_low"] > ranking["high"]
-    is_alone = has_low_ability & has_higher_consistency & ~is_inconsistent
-    lone_agents = tuple(ranking["agent"][is_alone])
-    if lone_agents:
+    is_uncorroborated = has_low_ability & has_higher_consistency & ~is_inconsistent
+    uncorroborated = tuple(ranking["agent"][is_uncorroborated])
+    if uncorroborated:
         message = (
-            f"High self-consistency and low ability of {', '.join(lone_agents)}: stable, but not corroborated by peers. Two "
+            f"High self-consistency and low ability of {', '.join(uncorroborated)}: stable, but not corroborated by peers. Two "
             "responses of one agent to an item match more often than responses of different agents. The agent may repeat its "
             "mistakes, or be alone in being correct."
         )
-        yield Finding("not-corroborated", message, severity="note", agents=lone_agents)
+        yield Finding("not-corroborated", message, severity="note", agents=uncorroborated)
 
     inconsistent_agents = tuple(ranking["agent"][is_inconsistent])
     if inconsistent_agents:

@@ -101,9 +101,9 @@ def iter_length_warnings(
 ) -> Iterator[Finding]:
     """Yield a warning if the judge seems to compare lengths of texts, and one if the ranking follows the length of responses.
 
-    The judge seems to compare lengths if these explain much of the variance of its answers. This is not checked if the run has
-    more than `MAX_TRIALS` trials, or if its pool cannot be read or has changed. The ranking is not checked if the pool has no
-    lengths.
+    The judge seems to compare lengths if these explain much of the variance of its answers. This check is skipped if the run has
+    more than `MAX_TRIALS` trials, or if its pool cannot be read or has changed. The check of the ranking is skipped if the pool
+    has no lengths.
 
     folder : folder of the run
     pool : agents and items of the run, with the mean length of each agent's responses
@@ -111,9 +111,9 @@ def iter_length_warnings(
     ability : float array (n_agents,), abilities of the main ranking; NaN for agents without one
     n_trials : number of trials of the run
     """
-    explained_share = np.nan
-    with suppress(YoudenError):  # the pool is gone or damaged
-        if n_trials <= MAX_TRIALS and folder.has("config.yaml"):
+    explained_share = 0.0
+    if n_trials <= MAX_TRIALS and folder.has("config.yaml"):
+        with suppress(YoudenError):  # the pool cannot be read or has changed
             explained_share = _compute_explained_share(folder, pool, iter_trials)
 
     if explained_share >= MAX_SHARE:
@@ -177,17 +177,17 @@ def _find_answer_lengths(trials: Mapping[str, NDArray[Any]], texts: Pool) -> Ans
     trials : columns of the trials, by name
     texts : pool with the texts
     """
-    counts = (trials["missing_reason"] == 0) & ~np.isin(trials["role"], (PROBE, SELF))
-    is_paired = trials["trial_type"][counts] == PAIRED
-    first_item = trials["item"][counts]
-    second_item = np.where(is_paired, first_item, trials["other_item"][counts])
+    is_used = (trials["missing_reason"] == 0) & ~np.isin(trials["role"], (PROBE, SELF))
+    is_paired = trials["trial_type"][is_used] == PAIRED
+    first_item = trials["item"][is_used]
+    second_item = np.where(is_paired, first_item, trials["other_item"][is_used])
 
     # the table of lengths has one row per agent and response, and one column per item
     first_row = _find_rows_of_texts(trials["first"], trials.get("first_repeat"), texts.n_agents)
     second_row = _find_rows_of_texts(trials["second"], trials.get("second_repeat"), texts.n_agents)
-    first_length = texts.all_lengths[first_row[counts], first_item]
-    second_length = texts.all_lengths[second_row[counts], second_item]
-    return AnswerLengths(trials["answer"][counts], first_length, second_length, is_paired)
+    first_length = texts.all_lengths[first_row[is_used], first_item]
+    second_length = texts.all_lengths[second_row[is_used], second_item]
+    return AnswerLengths(trials["answer"][is_used], first_length, second_length, is_paired)
 
 
 def _find_rows_of_texts(agent: Positions, response_number: Positions | None, n_agents: int) -> Positions:

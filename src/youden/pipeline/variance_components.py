@@ -46,9 +46,9 @@ def build_variance_table(variance: VarianceFacts) -> Table:
     Returns
     -------
     Table
-        Standard deviation of an ability that is due to the source, its 95% interval, and its share of the variance on which
-        the intervals of the abilities are based. The last column is the factor by which the width of these intervals changes
-        if twice as much is sampled, for example twice as many items.
+        Standard deviation of an ability that is due to the source, its 95% interval, and its share of the variance from which
+        the confidence intervals of the abilities are computed. The last column states how doubling the sample, for example the
+        number of items, would change the width of these intervals. It is a factor: "× 0.80" means 20% narrower.
     """
     interval_variances = [
         component.ability_variance.value
@@ -57,9 +57,9 @@ def build_variance_table(variance: VarianceFacts) -> Table:
     ]
     total = sum(interval_variances) or 1.0
 
-    rows = [_format_component(component, total) for component in variance.components]
+    table_rows = [_format_component(component, total) for component in variance.components]
     number_headers = ["SD in an ability", "95%", "share", "interval if doubled"]
-    return make_table(f"{variance.run}: variance components of an ability", ["component"], number_headers, rows)
+    return make_table(f"{variance.run}: variance components of an ability", ["component"], number_headers, table_rows)
 
 
 def write_variance_components(folder: RunFolder, result: Verdicts, run: str) -> None:
@@ -265,7 +265,7 @@ def _list_interval_components(
         residual.high * components.residual_factor + partner_variance,
     )
 
-    facts = [
+    interval_components = [
         ComponentFacts(item_title, item_component, width_change_if_doubled=_compute_width_ratio(total / 2, total)),
         ComponentFacts(
             "responses: which one an agent gave",
@@ -283,10 +283,10 @@ def _list_interval_components(
     if rate_variance > 0:
         rate_component = _without_interval(rate_variance)
         ratio = _compute_width_ratio(total - rate_variance / 2, total)
-        facts.append(
+        interval_components.append(
             ComponentFacts("independent calls: false-positive rates", rate_component, width_change_if_doubled=ratio)
         )
-    return facts
+    return interval_components
 
 
 PART_OF_CALLS = "of these"
@@ -296,7 +296,8 @@ PART_OF_CALLS = "of these"
 def _list_judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
     """List the variance of the judge's answers to the same two texts, in the same order and in the other order.
 
-    Both are part of the variance of the calls. They are marked as not in the intervals, so that no sum counts them twice.
+    The names are "of these the judge, asked again" and "of these the judge, asked in the other order". Both are part of the
+    variance of the calls. They are marked as not in the intervals, so that the total of the intervals counts them only once.
 
     components : factors of the variance components of the run
     result : answers of the run
@@ -366,17 +367,13 @@ def _compute_width_ratio(new_variance: float, variance: float) -> float:
 
 
 def _summarize_components(
-    in_interval: Sequence[ComponentFacts],
-    error_variance: float,
-    judges: JudgeSpread | None,
-    *,
-    n_items: int,
+    interval_components: Sequence[ComponentFacts], error_variance: float, judges: JudgeSpread | None, *, n_items: int
 ) -> str:
     """State in one sentence which component of the variance is the largest, and how more data would narrow the intervals.
 
     If judges differ by more than agents do, the sentence states that instead.
 
-    in_interval : components that the intervals include; the first three are those of items, responses and calls
+    interval_components : components that the intervals include; the first three are those of items, responses and calls
     error_variance : sum of the components that the intervals include
     judges : variance between judges; None if it is unknown
     n_items : number of items of the run
@@ -387,9 +384,9 @@ def _summarize_components(
             f"agents do, ± {judges.agent_variance**0.5:.3f}."
         )
 
-    item_component, response_component, call_component = in_interval[:3]
+    item_component, response_component, call_component, *_ = interval_components
     largest = max(item_component, response_component, call_component, key=_get_variance)
-    share = _get_variance(largest) / (error_variance or 1.0)
+    share = _get_variance(largest) / (error_variance or 1.0)  # 0 without any error
     call_gain = _compute_gain_if_doubled(call_component)
     if largest is call_component:
         return (
@@ -439,10 +436,10 @@ def _format_component(component: ComponentFacts, total: float) -> list[str]:
 
 
 def _format_share(component: ComponentFacts, total: float) -> str:
-    """Format the share of a source in the variance that the intervals include.
+    """Format the share of a source in the variance from which the intervals of the abilities are computed, such as "35%".
 
-    The share is in parentheses if it is part of the share of the calls. The text is "not in it" for other sources that the
-    intervals do not include.
+    The share of a part of the calls, the answers of the judge, is in parentheses, such as "(12%)", because the line of the calls
+    already contains it. The text is "not in it" for other sources that the intervals do not include.
     """
     share = f"{_get_variance(component) / total:.0%}"
     if component.name.startswith(PART_OF_CALLS):

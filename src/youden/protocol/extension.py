@@ -27,7 +27,7 @@ from youden.protocol.pooled_trials import (
     count_added_paired,
     draw_pooled_trials,
     draw_scored_trials,
-    has_default_number,
+    has_default_independent_count,
 )
 from youden.streams import Stream, stream
 from youden.text.sentences import format_count
@@ -162,8 +162,7 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     pool : Pool
         Pool of the plan, with the new agents after the old ones.
     calls : int, optional
-        Number of calls to add, of both trial types. Default: as many trials per new agent as the anchors have on
-        average.
+        Number of calls to add, of both trial types. Default: as many trials per new agent as the anchors have on average.
 
     Returns
     -------
@@ -330,9 +329,10 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
 
     # by default, a new response of a cell gets as many paired calls as an earlier one
     n_planned_paired = int((plan.trial_type == PAIRED).sum())
-    n_planned_repeats = _count_responses_per_cell(plan.trials)
-    calls_per_repeat = n_planned_paired / n_planned_repeats
-    default_paired = int(calls_per_repeat * (pool.repeats - n_planned_repeats))
+    n_earlier_responses = _count_responses_per_cell(plan.trials)
+    n_new_responses = pool.repeats - n_earlier_responses
+    calls_per_response = n_planned_paired / n_earlier_responses
+    default_paired = int(calls_per_response * n_new_responses)
     n_paired = extender.count_paired_calls(calls, default=default_paired, n_scored=pool.n_agents)
 
     drawn = extender.draw_complete_blocks(n_paired, extender.count_items_by_set())
@@ -410,7 +410,10 @@ class _PlanExtender:
         return make_design(n_paired=None, **options)
 
     def count_paired_calls(self, calls: int | None, *, default: int, n_scored: int) -> int:
-        """Return the number of paired calls among `calls` of both trial types; `default` if `calls` is None."""
+        """Return the number of paired calls among `calls` of both trial types; `default` if `calls` is None.
+
+        n_scored : number of agents whose abilities the calls measure
+        """
         if calls is None:
             return default
         n_paired = count_added_paired(self.plan, calls, n_scored=n_scored, are_new=self.adds_agents)
@@ -422,14 +425,14 @@ class _PlanExtender:
         return n_calls + self.count_independent_of_new_agents(n_scored)
 
     def count_independent_of_new_agents(self, n_new_agents: int) -> int:
-        """Count the independent calls that agents get when they join a plan with a requested number of independent calls.
+        """Count the independent calls of the agents that join a plan whose user requested a number of independent calls.
 
-        The number was requested for the anchors. Each new agent gets as many calls as an anchor
-        has on average. The result is 0 if no number was requested, because the number then follows from the paired calls. It is
-        also 0 if the pool has no new agents.
+        The user requested the number for the anchors, the agents of the first plan. Each new agent gets as many calls as an
+        anchor has on average. The result is 0 if the user requested no number, because the number then follows from the paired
+        calls. It is also 0 if the pool has no new agents.
         """
         n_requested = self.plan.n_independent
-        if n_requested is None or has_default_number(self.plan) or not self.adds_agents:
+        if n_requested is None or has_default_independent_count(self.plan) or not self.adds_agents:
             return 0
         n_anchors = self.extensions.anchors
         return ceil(n_requested * n_new_agents / n_anchors)
@@ -437,7 +440,7 @@ class _PlanExtender:
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
     ) -> Trials:
-        """Draw blocks that compare some agents, the scored ones, with anchors.
+        """Draw blocks that compare some agents, the scored ones, with anchors, the agents of the first plan.
 
         In a block, each scored agent has up to two trials on one item, once as the first and once as the second agent,
         against two different anchors. An agent has fewer trials if its response is missing or held out, or if no new
@@ -451,8 +454,9 @@ class _PlanExtender:
         """
         is_paired = self.plan.trial_type == PAIRED
         earlier = self.plan.trials.take(is_paired & _has_any_agent(self.plan.trials, scored))
-        earlier_columns = (earlier.item.tolist(), earlier.first.tolist(), earlier.second.tolist())
-        earlier_comparisons = set(zip(*earlier_columns, strict=True))
+        earlier_comparisons = set(
+            zip(earlier.item.tolist(), earlier.first.tolist(), earlier.second.tolist(), strict=True)
+        )
 
         if items is None:
             items = self.order_items()
@@ -494,7 +498,7 @@ class _PlanExtender:
         return np.concatenate([used_in_order, unused_in_order]).astype(np.int32)
 
     def draw_complete_blocks(self, n_paired: int, set_sizes: dict[int, int]) -> list[Trials]:
-        """Draw as many blocks as fit `n_paired` calls, divided among sets of items in proportion to their sizes.
+        """Draw as many blocks as fit into `n_paired` calls, divided among sets of items in proportion to their sizes.
 
         A block compares all anchors (the agents of the first plan) on one item. Each group of agents that joined later gets
         equally many blocks, which compare the group with anchors. If a set has too few comparisons left for its blocks, the
@@ -516,10 +520,11 @@ class _PlanExtender:
         n_missing = 0  # blocks that earlier sets had no comparisons for
         blocks_per_set = _divide_in_proportion(n_blocks, list(set_sizes.values()))
         for set_number, n_blocks_of_set in zip(set_sizes, blocks_per_set, strict=True):
-            anchor_trials = self.draw_anchor_blocks(design, set_number, n_blocks_of_set + n_missing)
+            n_requested = n_blocks_of_set + n_missing
+            anchor_trials = self.draw_anchor_blocks(design, set_number, n_requested)
             drawn.append(anchor_trials)
             n_drawn = len(np.unique(anchor_trials.block))
-            n_missing += n_blocks_of_set - n_drawn
+            n_missing = n_requested - n_drawn
 
             items = self._order_items_by_use(set_number, anchor_trials)
             for group in self.extensions.joined:
@@ -530,8 +535,7 @@ class _PlanExtender:
     def _load_block_design(self) -> BlockDesign:
         """Load the design that drew the plan, and check that it draws its trials in blocks.
 
-        An extension of a plan continues the sequence of blocks that its design draws. A plan without blocks has no such
-        sequence.
+        An extension of a plan continues the sequence of blocks that its design draws. A plan without blocks has no such sequence.
 
         Raises PlanError [extend-cell-design] if the design or the plan has no blocks.
         """
@@ -572,12 +576,12 @@ class _PlanExtender:
     def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> Trials:
         """Draw the next `n_blocks` blocks on a set of items, or fewer if fewer are left.
 
-        A block compares all anchors on one item. The design draws all possible blocks of a set
-        as one random sequence. The plan already contains the first blocks of this sequence, so the next blocks are drawn. Block
-        numbers begin at `next_block`, which is updated.
+        A block compares all anchors, the agents of the first plan, on one item. The design draws all possible blocks of a set as
+        one random sequence. The plan already contains the first blocks of this sequence. Block numbers begin at `next_block`,
+        which is updated.
 
         design : design of the plan
-        set_number : number of the set, from 0; the number after the last set selects the new items of the pool
+        set_number : number of the set, from 0. The new items of the pool are the set after the last set of the plan.
         n_blocks : maximum number of blocks
         """
         # anchors are the first agents of the pool, and the items of a set follow each other
@@ -606,14 +610,14 @@ class _PlanExtender:
     def _iter_blocks_of_set(self, design: BlockDesign, set_number: int, eligible: Bools) -> Iterator[Trials]:
         """Yield all blocks on a set of items, in the order in which the plan and its extensions use them.
 
-        If agents have several responses to an item, all blocks are repeated once per response. Each repetition has another
-        random order.
+        Set 0 has the items of the first plan, so its sequence begins with the blocks of that plan. If agents have several
+        responses to an item, all blocks are repeated once per response. Each repetition has another random order.
 
         eligible : bool array (n_anchors, n_items_of_set), cells (agent, item) that may be compared
         """
+        # the first plan used the stream "trials" without numbers; each set and each repetition has a stream of its own
         stream_name: Stream = "trials" if set_number == 0 else "slots on new items"
         for repetition in range(self.pool.repeats):
-            # The first plan was drawn without numbers. Zeros are left out, so that its blocks are drawn again for set 0.
             stream_numbers = [number for number in (set_number, repetition) if number > 0]
             rng = stream(stream_name, self.plan.seed, *stream_numbers)
             yield from design.blocks(eligible, rng)
@@ -684,17 +688,17 @@ class _PlanExtender:
     def draw_independent_trials(self, paired: Trials, scored: tuple[int, ...]) -> Trials:
         """Draw the independent trials (comparisons of responses to different items) for new paired trials.
 
-        In a plan with matched trials, one independent trial is drawn for each paired trial. In a plan with pooled trials,
-        `count_added_independent` gives the number of independent trials. If the user requested a number of pooled trials for
-        the plan, agents that join get additional independent trials. If too few comparisons are left, fewer trials are drawn.
+        By the rule "matched", one independent trial is drawn for each paired trial. By the rule "pooled", the independent trials
+        compare random agents on random items, and `count_added_independent` gives their number. Agents that join get additional
+        ones if the user requested a number for the plan. If too few comparisons are left, fewer trials are drawn.
 
         paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents
         """
         if self.plan.independent == "matched":
             trials = draw_matched_trials(paired, self.train, self.rng)
-            # no trial has the role MAIN if the paired trials only compare agents with anchors
-            return trials if (paired.role == MAIN).any() else trials.with_role(ANCHOR)
+            compares_anchors = (paired.role == MAIN).any()  # if not, all trials compare other agents with anchors
+            return trials if compares_anchors else trials.with_role(ANCHOR)
         if not scored:
             return self._draw_pooled_for_all_agents(paired)
 

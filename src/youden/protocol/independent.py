@@ -72,16 +72,17 @@ def match_trials(plan: Plan, source: Plan) -> Positions:
     item_numbers = _find_positions(source.item_ids, plan.item_ids)
     source_questions = _encode_questions(source, agent_numbers, item_numbers)
 
-    # number the distinct questions of both plans
+    # give equal questions of both plans the same number
     all_questions = np.concatenate([plan_questions, source_questions])
-    distinct_questions, all_numbers = np.unique(all_questions, axis=0, return_inverse=True)
-    plan_numbers, source_numbers = np.split(all_numbers, [len(plan_questions)])
+    distinct_questions, question_ids = np.unique(all_questions, axis=0, return_inverse=True)
+    plan_question_ids, source_question_ids = np.split(question_ids, [len(plan_questions)])
 
     # find the row of each question in the source, without rows whose agents or item are not in the plan
-    row_by_number = np.full(len(distinct_questions), -1, dtype=np.int64)
     is_in_plan = (source_questions[:, :3] >= 0).all(axis=1)  # first agent, second agent and item
-    row_by_number[source_numbers[is_in_plan]] = np.flatnonzero(is_in_plan)
-    return np.asarray(row_by_number[plan_numbers])
+    source_rows = np.flatnonzero(is_in_plan)
+    row_by_question = np.full(len(distinct_questions), -1, dtype=np.int64)
+    row_by_question[source_question_ids[source_rows]] = source_rows
+    return np.asarray(row_by_question[plan_question_ids])
 
 
 def _find_positions(ids: Sequence[str], reference_ids: Sequence[str]) -> Positions:
@@ -167,12 +168,13 @@ def count_characters(pool: Pool, trials: Trials, *, with_tasks: bool = False) ->
     int
         Sum of the lengths of both texts over all trials, and of the prompts if they are read.
     """
-    # number of characters of each response, one row per item: trials are sorted by item, so memory is read in order
+    # number of characters of each response: one row per item, because trials are sorted by item, which makes reading fast;
+    # one column per agent and number of the response
     lengths = np.ascontiguousarray(pool.all_lengths.T)
     first_item, second_item = trials.text_cells
-    first_row, second_row = trials.text_rows(pool.n_agents)
-    n_in_first_texts = lengths[first_item, first_row].sum()
-    n_in_second_texts = lengths[second_item, second_row].sum()
+    first_response, second_response = trials.text_rows(pool.n_agents)
+    n_in_first_texts = lengths[first_item, first_response].sum()
+    n_in_second_texts = lengths[second_item, second_response].sum()
     n_in_tasks = 0
     if with_tasks:
         prompt_lengths = np.array([len(item.prompt or "") for item in pool.items], dtype=np.int64)
@@ -201,36 +203,38 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     if earlier.first_repeat is None:
         earlier = earlier.with_first_repeats()
 
-    # each trial has two texts; the texts of one agent on one item in trials of one type form a group
+    # Each trial has two texts, which follow each other: the first and the second text of a trial, those of the next trial, and
+    # so on. The texts of one agent on one item in trials of one type form a group.
     text_codes = _encode_groups(Trials.concat([earlier, trials]), pool.n_items)
-    group_codes, group_by_text = np.unique(text_codes, return_inverse=True)
+    group_codes, group_of_text = np.unique(text_codes, return_inverse=True)
     n_earlier_texts = 2 * len(earlier)
-    groups_of_earlier_texts, groups_of_new_texts = np.split(group_by_text, [n_earlier_texts])
+    groups_of_earlier_texts, groups_of_new_texts = np.split(group_of_text, [n_earlier_texts])
 
     # show the least frequent response of a group, the one of lowest rank if several are equally frequent
     rank = _draw_response_ranks(pool, group_codes, seed)
     n_shown = _count_shown_responses(earlier, groups_of_earlier_texts, shape=rank.shape)
-    repeats = 1 + _choose_responses(groups_of_new_texts, rank, n_shown)
-    return replace(trials, first_repeat=repeats[0::2].copy(), second_repeat=repeats[1::2].copy())
+    response_numbers = 1 + _choose_responses(groups_of_new_texts, rank, n_shown)
+    first_repeat, second_repeat = response_numbers.reshape(-1, 2).T
+    return replace(trials, first_repeat=first_repeat.copy(), second_repeat=second_repeat.copy())
 
 
-def _count_shown_responses(trials: Trials, group_by_text: Positions, *, shape: tuple[int, ...]) -> Positions:
+def _count_shown_responses(trials: Trials, group_of_text: Positions, *, shape: tuple[int, ...]) -> Positions:
     """Count how often trials show each response of an agent to an item, separately for each type of trials.
 
     An agent may have several responses to an item (repeats). The texts that trials of one type show of one agent on one item are
     a group.
 
     trials : trials with the columns `first_repeat` and `second_repeat`, numbers of the responses from 1
-    group_by_text : int array (2·n_trials,), group of each text: of the first and the second text of the first trial, of the
+    group_of_text : int array (2·n_trials,), group of each text: of the first and the second text of the first trial, of the
         first and the second text of the second trial, and so on
-    shape : number of groups, and maximum number of responses in a group
+    shape : number of groups, and maximum number of responses of an agent to an item
 
     Returns an int64 array of this shape.
     """
     columns = trials.columns()
-    response_by_text = _interleave(columns["first_repeat"], columns["second_repeat"]) - 1
+    response_of_text = _interleave(columns["first_repeat"], columns["second_repeat"]) - 1
     n_shown = np.zeros(shape, dtype=np.int64)
-    np.add.at(n_shown, (group_by_text, response_by_text), 1)  # unlike `+=`, counts equal indices separately
+    np.add.at(n_shown, (group_of_text, response_of_text), 1)  # unlike `+=`, counts equal indices separately
     return n_shown
 
 
@@ -247,10 +251,10 @@ def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Posit
     """Rank the responses of an agent to an item in the order in which trials show them, beginning at a random response.
 
     For example, three responses may be shown in the order 2, 3, 1. The ranks of the responses 1, 2 and 3 are then 2, 0 and 1.
+    The texts of one agent on one item in trials of one type form a group.
 
     pool : responses of the agents
-    group_codes : int64 array (n_groups,), groups of texts of one agent on one item in trials of one type, encoded by
-        `_encode_groups`, each once
+    group_codes : int64 array (n_groups,), codes of the groups by `_encode_groups`, each once
     seed : seed of the plan
 
     Returns ranks from 0, int64 array (n_groups, n_responses); −1 for a response that the agent does not have.
@@ -270,13 +274,13 @@ def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Posit
     return np.where(has_response, rank, _ABSENT)
 
 
-def _choose_responses(group_by_text: Positions, rank: Positions, n_shown: Positions) -> Ids:
-    """Choose the response that each text of the new trials shows, and count it in `n_shown`.
+def _choose_responses(group_of_text: Positions, rank: Positions, n_shown: Positions) -> Ids:
+    """Choose the agent's response that is shown as each text of the new trials, and count it in `n_shown`.
 
-    The texts of one agent on one item in trials of one type form a group. A text shows the response that its group has shown
-    least often. Among responses that were shown equally often, it shows the one with the smallest rank.
+    The texts of one agent on one item in trials of one type form a group. A text is the response that its group has shown least
+    often. Among responses that were shown equally often, it is the one with the smallest rank.
 
-    group_by_text : int array (n_texts,), group of each text, in the order of the plan
+    group_of_text : int array (n_texts,), group of each text, in the order of the plan
     rank : int array (n_groups, n_responses), a result of `_draw_response_ranks`
     n_shown : int array (n_groups, n_responses), how often each response was shown; updated in place
 
@@ -286,11 +290,12 @@ def _choose_responses(group_by_text: Positions, rank: Positions, n_shown: Positi
     is_absent = rank == _ABSENT
 
     # a round has at most one text of each group, so no choice of a round depends on another one
-    chosen = np.empty(len(group_by_text), dtype=np.int32)
-    for texts in _split_into_rounds(group_by_text):
-        groups = group_by_text[texts]
+    chosen = np.empty(len(group_of_text), dtype=np.int32)
+    for texts in _split_into_rounds(group_of_text):
+        groups = group_of_text[texts]
 
-        # order the responses by count and then by rank, which is less than n_responses; absent ones come last
+        # The key orders the responses by count, and then by rank, because ranks are less than n_responses. Absent responses
+        # come last.
         sort_key = n_shown[groups] * n_responses + rank[groups]
         sort_key[is_absent[groups]] = np.iinfo(np.int64).max
         response = sort_key.argmin(axis=1)
@@ -299,19 +304,19 @@ def _choose_responses(group_by_text: Positions, rank: Positions, n_shown: Positi
     return chosen
 
 
-def _split_into_rounds(group_by_text: Positions) -> list[Positions]:
+def _split_into_rounds(group_of_text: Positions) -> list[Positions]:
     """Return the positions of the texts in each round: round r contains the text with number r of each group."""
-    round_by_text = count_earlier(group_by_text)
-    by_round = np.argsort(round_by_text, kind="stable")
-    round_starts = np.flatnonzero(np.diff(round_by_text[by_round])) + 1
+    round_of_text = count_earlier(group_of_text)
+    by_round = np.argsort(round_of_text, kind="stable")
+    round_starts = np.flatnonzero(np.diff(round_of_text[by_round])) + 1
     return np.split(by_round, round_starts)
 
 
 def _draw_first_responses(pool: Pool, seed: int) -> Positions:
     """Draw the response that each agent shows first on each item.
 
-    From item to item, the first response goes through a random permutation of the agent's responses, then through another
-    permutation, and so on. Over the items, each response therefore comes first about equally often.
+    The responses of an agent take turns from item to item: each comes first on one item, in random order, and then they take
+    turns again in a new random order. Over the items, each response therefore comes first about equally often.
 
     Returns the responses, int64 array (n_agents, n_items), counted from 0.
     """

@@ -108,8 +108,7 @@ class PlanSize(NamedTuple):
     is_matched : bool, default False
         Whether the plan has one independent trial per paired one (independent trials of the rule "matched").
     n_independent : int, optional
-        Number of independent trials if they are not matched. Default: 7 to 10% of the calls, a multiple of the number
-        of agents.
+        Number of independent trials if they are not matched. Default: 7 to 10% of the calls, a multiple of the number of agents.
     is_preference : bool, default False
         Whether the run asks for preferences, whose dense design has no independent trials.
     """
@@ -133,9 +132,8 @@ class PlanSize(NamedTuple):
     def calls(self, trials_per_agent: float) -> int:
         """Return the number of calls, paired and independent, for a mean number of paired trials per agent.
 
-        A paired trial counts for both of its agents. If the plan is matched, there are as many independent calls as
-        paired calls. Otherwise, the number of independent calls is `n_independent`. If `n_independent` is None, it is 7 to 10%
-        of all calls.
+        A paired trial counts for both of its agents. If the plan is matched, there are as many independent calls as paired calls.
+        Otherwise, the number of independent calls is `n_independent`. If `n_independent` is None, it is 7 to 10% of all calls.
 
         trials_per_agent : mean number of paired trials per agent
         """
@@ -185,6 +183,7 @@ class PlanSize(NamedTuple):
         if budget.unit == "/agent":
             n_calls = self.calls(trials_per_agent=budget.value)
         elif budget.unit == "%":
+            # the dense design has as many independent calls as paired ones; for preferences, it has only paired ones
             n_dense = self.n_paired if self.is_preference else 2 * self.n_paired
             n_calls = int(n_dense * budget.value / 100 + 0.5)
         else:
@@ -380,18 +379,17 @@ def _count_self_trials(pool: Pool, requested: CallBudget | None) -> tuple[int, i
     if requested is None:
         return MAX_PAIRED, None
 
-    calls_per_trial = 2 * pool.n_agents  # for one paired self-trial of each agent, and its independent one
-    trials_per_agent = requested.value
-    if requested.unit == "":
-        trials_per_agent = requested.value / calls_per_trial
+    min_calls = 2 * pool.n_agents  # one paired and one independent self-trial of each agent
+    is_per_agent = requested.unit == "/agent"
+    trials_per_agent = requested.value if is_per_agent else requested.value / min_calls
     n_paired = int(trials_per_agent)
     if n_paired < 1:
         raise PlanError(
             f"Self-trials need at least one paired and one independent call per agent: got calls: {requested.plain} for "
-            f"{format_count(pool.n_agents, 'agent')}. Set calls to {2 * pool.n_agents} or more, or to 1/agent or more.",
+            f"{format_count(pool.n_agents, 'agent')}. Set calls to {min_calls} or more, or to 1/agent or more.",
             slug="calls-invalid",
         )
-    budget = int(calls_per_trial * trials_per_agent + 0.5)
+    budget = int(min_calls * trials_per_agent + 0.5)
     return n_paired, budget
 
 
@@ -429,18 +427,19 @@ def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> P
     """
     n_paired, budget = _count_self_trials(pool, requested)
     trials = _draw_all_self_trials(pool, n_paired, seed)
-    requested_calls = None if requested is None else requested.plain
+    calls_option = None if requested is None else requested.plain  # as the user wrote it, such as "50/agent"
+    n_calls = len(trials) if budget is None else budget
     plan = Plan(
         trials=trials,
         split=draw_split(pool.present, fraction=0.0, seed=seed),
         design=SELF_DESIGN,
-        options={"calls": requested_calls},
+        options={"calls": calls_option},
         independent="matched",
         seed=seed,
         pool_digest=pool.digest,
         agent_ids=tuple(agent.id for agent in pool.agents),
         item_ids=tuple(item.id for item in pool.items),
-        request=PlanRequest(budget=budget or len(trials)),
+        request=PlanRequest(budget=n_calls),
         characters=count_characters(pool, trials),
         notes=(*filter(None, [note_empty_responses(pool)]), _explain_self_trials(pool)),
         source=pool,
@@ -515,7 +514,7 @@ def _count_budgeted_calls(plan: Plan) -> int:
 def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: int, n_independent: int) -> list[str]:
     """Describe, in notes of a plan, the trials that it has in addition to those of its design.
 
-    split : split into cells (agent, item) for training and held-out cells
+    split : division of the cells (agent, item) into training cells and held-out cells
     n_holdout_trials : number of trials of held-out cells; None if the design itself plans these trials
     n_probes : number of probes, the independent trials that compare unusually similar texts
     n_independent : number of independent trials, which compare responses to different items
@@ -552,11 +551,11 @@ def _draw_paired_trials(
 
     A cell (agent, item) is held out if its trials are not used for training.
 
-    plans_holdout : whether the design also draws trials of held-out cells; if not, `HOLDOUT_PARTNERS` trials per held-out
-        cell are drawn here
+    plans_holdout : whether the design compares all cells, held-out cells included. If not, it compares only training cells, and
+        `HOLDOUT_PARTNERS` trials per held-out cell are drawn in addition.
     seed : seed of the plan
 
-    Returns the result of the design; and the trials of held-out cells that were drawn here, None if there are none.
+    Returns the result of the design, and the additional trials of held-out cells, None if there are none.
     """
     if plans_holdout:
         return _draw_design(design, pool, pool.present, seed=seed), None
@@ -572,9 +571,8 @@ def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> D
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     seed : seed of the plan
 
-    Raises PlanError if the design draws no trial: [nothing-shared] if no item has two eligible agents, [plan-empty] if the
-    number of calls is too small. Errors of the design are passed on, with the ids of agents and items in place of their
-    positions.
+    Raises PlanError if the design draws no trial: [nothing-shared] if no item has two eligible agents, [plan-empty] if the number
+    of calls is too small. Errors of the design are passed on, with the ids of agents and items in place of their positions.
     """
     try:
         drawn = design.draw(eligible, stream("trials", seed))
@@ -683,7 +681,8 @@ class _IndependentTrials:
         self._eligible = split.train if split.rule == "strict" else pool.present
         self._has_default_number = request == ("pooled", None)
 
-        # number of pooled trials: the requested one, or the default for the budget; None if it follows from the paired trials
+        # number of pooled trials: the requested number, or the default for the budget; None if the default is computed from the
+        # number of paired trials, because calls cost nothing or there is no budget
         self._n_pooled = request.n
         if self._has_default_number and not is_free and budget is not None:
             n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
@@ -701,17 +700,17 @@ class _IndependentTrials:
             self.n_paired = max(0, budget - self._count_budgeted_trials())
 
     def _count_budgeted_trials(self) -> int:
-        """Return how many independent trials of the rule "pooled" count towards the budget.
+        """Return how many independent trials of the rule "pooled" are part of the budget.
 
-        - If calls cost nothing, no trial counts.
-        - If a number of trials was requested, this number counts. It includes the probes (trials of unusually similar texts).
-        - If no number was requested, the default number counts, and also the probes, unless they are added to the budget.
+        No trial is part of the budget if calls cost nothing. In all other cases, the requested or default number of pooled trials
+        is part of it. A requested number includes the probes (trials of unusually similar texts). If no number was requested,
+        the probes are counted separately: they are part of the budget, or in addition to it.
         """
-        if self._is_free:
+        if self._is_free or self._n_pooled is None:
             return 0
-        n_pooled = self._n_pooled or 0
-        counts_probes_separately = self._has_default_number and not self._adds_probes
-        return n_pooled + len(self.probes) if counts_probes_separately else n_pooled
+        if not self._has_default_number or self._adds_probes:
+            return self._n_pooled
+        return self._n_pooled + len(self.probes)
 
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
         """Draw the independent trials of a plan by the requested rule, "matched" or "pooled".
@@ -745,20 +744,20 @@ class _IndependentTrials:
         """
         if self._is_free:
             return count_free_independent(n_paired, self._eligible)
-        if not self._has_default_number:
-            n_requested = self._n_pooled or 0
-            return n_requested - len(self.probes)
 
-        if self._n_pooled is None or in_rounds:  # None if there is no budget
+        if self._n_pooled is not None and not self._has_default_number:
+            return self._n_pooled - len(self.probes)
+        if self._n_pooled is None or in_rounds:
             return count_independent_for_paired(n_paired, self._pool.n_agents)
         return self._n_pooled
 
     def _draw_matched(self, paired: Trials, rng: np.random.Generator) -> Trials:
         """Draw an independent trial for each paired one.
 
-        Independent trials of training trials show only texts of cells (agent, item) for training.
+        A paired trial is used for training if both of its texts are eligible. Its independent trial then shows only eligible
+        texts, too.
 
-        paired : paired trials of the plan, for training and of held-out cells
+        paired : paired trials of the plan, for training and of held-out cells (agent, item)
         """
         eligible = self._eligible
         is_training = eligible[paired.first, paired.item] & eligible[paired.second, paired.item]

@@ -35,10 +35,9 @@ _ROUNDING_ERROR = 1e-9
 def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return how many calls of a budget are independent trials by the rule "pooled": 7 to 10%, in whole passes.
 
-    An independent trial compares responses to different items, which estimates the false-positive rate; a paired trial
-    compares responses to the same item. In a pass, each agent appears once as the first and once as the second agent of an
-    independent trial, so that all agents have the same number of independent trials. The fraction grows with the number
-    of calls per agent.
+    An independent trial compares responses to different items, which estimates the false-positive rate; a paired trial compares
+    responses to the same item. In a pass, each agent appears once as the first and once as the second agent of an independent
+    trial, so that all agents have the same number of independent trials. The fraction grows with the number of calls per agent.
 
     n_calls : budget: total number of calls, for paired and for independent trials
     n_agents : number of agents
@@ -62,17 +61,17 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
 def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
     """Count the independent trials that a plan with the rule "pooled" has in addition to its paired trials.
 
-    They are 7 to 10% of all calls. The number is the result of `count_independent` for the smallest budget that is large enough
-    for the paired and the independent trials together.
+    They are 7 to 10% of the total of paired and independent trials: `count_independent` of this total gives their number.
 
     n_paired : number of paired trials
     n_agents : number of agents
-    is_first : whether the agents have no independent trials yet; they then get at least two passes
+    is_first : whether the agents have no independent trials yet. They then get at least two passes, in each of which every agent
+        appears once first and once second.
 
     >>> count_independent_for_paired(276, 12)
     24
     """
-    # more independent trials mean a larger budget, which may need more of them, so repeat until the number is large enough
+    # the total depends on the number of independent trials, so increase this number until it is large enough for the total
     n_independent = 0
     while True:
         n_needed = count_independent(n_paired + n_independent, n_agents, is_first=is_first)
@@ -110,26 +109,26 @@ def _count_possible_trials(eligible: Bools) -> int:
 
 
 def has_free_calls(plan: Plan) -> bool:
-    """Return whether a plan was made for a judge whose calls cost nothing, so that pooled trials do not count."""
-    return plan.request.free_independent and has_default_number(plan)
+    """Return whether a plan was made for a judge whose calls cost nothing, so that independent trials use no budget."""
+    return plan.request.free_independent and has_default_independent_count(plan)
 
 
-def has_default_number(plan: Plan) -> bool:
-    """Return whether the number of a plan's pooled independent trials was left to the default, so that extensions add more."""
+def has_default_independent_count(plan: Plan) -> bool:
+    """Return whether a plan pools its independent trials and has the default number of them, so that extensions add more."""
     is_default = plan.independent == "pooled" and plan.request.independent in (None, "pooled")
     return is_default and plan.question == "information"
 
 
 def adds_independent(plan: Plan) -> bool:
     """Return whether an extension of a plan adds not only paired trials, but also independent ones."""
-    return plan.independent == "matched" or has_default_number(plan)
+    return plan.independent == "matched" or has_default_independent_count(plan)
 
 
 def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new: bool = False) -> int:
     """Return how many independent trials an extension or a round adds to its paired trials.
 
     - If the plan has matched independent trials, one is added per paired trial.
-    - If the user requested a number of pooled trials for the plan, none is added.
+    - If the user requested a number of independent trials for the plan, none is added.
     - If calls cost nothing, `FREE_PER_PAIRED` are added per paired trial, at most `MAX_FREE`.
     - In all other plans, 7 to 10% of the added calls are independent trials (`count_independent_for_paired`).
 
@@ -139,7 +138,7 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new
     """
     if plan.independent == "matched":
         return n_paired
-    if not has_default_number(plan):
+    if not has_default_independent_count(plan):
         return 0
     if has_free_calls(plan):
         return min(FREE_PER_PAIRED * n_paired, MAX_FREE)
@@ -150,7 +149,7 @@ def count_added_paired(plan: Plan, calls: int, *, n_scored: int, are_new: bool =
     """Return how many of the calls of an extension are paired trials.
 
     - If the plan has matched independent trials, half of the calls are paired, rounded down.
-    - If the user requested a number of pooled trials for the plan, or if calls cost nothing, all are paired.
+    - If calls cost nothing, or if the user requested a number of independent trials for the plan, all are paired.
     - In all other plans, 7 to 10% of the calls are independent trials (`count_independent`), and the rest is paired.
 
     calls : number of calls of both trial types
@@ -159,7 +158,7 @@ def count_added_paired(plan: Plan, calls: int, *, n_scored: int, are_new: bool =
     """
     if plan.independent == "matched":
         return calls // 2
-    if has_free_calls(plan) or not has_default_number(plan):
+    if has_free_calls(plan) or not has_default_independent_count(plan):
         return calls
 
     n_independent = count_independent(calls, n_scored, is_first=are_new)
@@ -337,9 +336,9 @@ def draw_scored_trials(
 ) -> Trials:
     """Draw independent trials for the false-positive rates of some agents, the scored ones.
 
-    Each trial compares a scored agent with a random partner, and counts only for the scored agent. The numbers of trials of two
-    scored agents differ by at most one, and each scored agent is first and second about equally often. There are fewer than `n`
-    trials if no new comparison is found for some pairs.
+    Each trial compares a scored agent with a random partner. Its answer counts only for the rate of the scored agent. The numbers
+    of trials of two scored agents differ by at most one, and each scored agent is first and second about equally often. There are
+    fewer than `n` trials if no new comparison is found for some pairs.
 
     plan : plan whose independent trials are not repeated
     eligible : bool array (n_agents, n_items), cells (agent, item) whose responses may be used
@@ -359,8 +358,8 @@ def draw_scored_trials(
     planned = plan.trials.take(plan.trial_type == INDEPENDENT)
     planned_codes = _encode_trials(planned, eligible)
     comparisons, _, has_comparison = _draw_different_items(pairs.first, pairs.second, eligible, planned_codes, rng)
-    counts_for_first = pairs.scored_is_first[has_comparison]
     trials = _make_independent_trials(comparisons)
+    counts_for_first = pairs.scored_is_first[has_comparison]  # pairs without a new comparison have no trial
     return trials.with_role(POOLED, first=counts_for_first, second=~counts_for_first)
 
 

@@ -36,20 +36,20 @@ def compute_rates(verdicts: Verdicts) -> Rates:
     """
     plan = verdicts.plan
     # rows are the pairs of paired trials; matched independent trials have no other pairs
-    rows = plan.trial_type == PAIRED
+    is_used = plan.trial_type == PAIRED
     if plan.independent == "matched":
-        rows |= plan.trial_type == INDEPENDENT
+        is_used |= plan.trial_type == INDEPENDENT
 
     # one number per item and ordered pair, and the row of the result that each trial belongs to
     shape = (plan.n_items, plan.n_agents, plan.n_agents)
-    pair_codes = np.ravel_multi_index((plan.item[rows], plan.first[rows], plan.second[rows]), shape)
+    pair_codes = np.ravel_multi_index((plan.item[is_used], plan.first[is_used], plan.second[is_used]), shape)
     distinct_codes, row = np.unique(pair_codes, return_inverse=True)
     item, first, second = np.unravel_index(distinct_codes, shape)
     n_rows = len(distinct_codes)
 
-    answer = verdicts.answer[rows]
-    answered = verdicts.answered[rows]
-    is_paired = plan.trial_type[rows] == PAIRED
+    answer = verdicts.answer[is_used]
+    answered = verdicts.answered[is_used]
+    is_paired = plan.trial_type[is_used] == PAIRED
     paired = _sum_answers(row, answer, is_paired & answered, n_rows)
     independent = _sum_answers(row, answer, ~is_paired & answered, n_rows)
     n_missing = np.bincount(row[~answered], minlength=n_rows)
@@ -104,12 +104,12 @@ def _sum_independent_answers(verdicts: Verdicts) -> IndependentRates:
     Returns one row per comparison, with the sum and the number of its answers.
     """
     plan = verdicts.plan
-    counts = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
-    trials = plan.trials.take(counts)
+    is_used = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
+    trials = plan.trials.take(is_used)
 
     codes = _number_comparisons(trials, plan)
     _, first_trials, row = np.unique(codes, return_index=True, return_inverse=True)
-    total = np.bincount(row, weights=verdicts.answer[counts], minlength=len(first_trials))
+    total = np.bincount(row, weights=verdicts.answer[is_used], minlength=len(first_trials))
     n_answers = np.bincount(row, minlength=len(first_trials))
     comparisons = trials.take(first_trials)  # one trial of each comparison
     return IndependentRates(
@@ -123,19 +123,22 @@ def _sum_independent_answers(verdicts: Verdicts) -> IndependentRates:
 
 
 def _number_comparisons(trials: Trials, plan: Plan) -> Positions:
-    """Assign a number to the comparison of each independent trial: the same number if agents and items are the same.
+    """Assign a number to each independent trial, so that trials with the same first and second text have the same number.
 
-    The numbers are ordered by the item and agent of the first text, then by the agent and item of the second text.
+    The numbers are ordered by the item and agent of the first text, then by the agent and item of the second text. For
+    example, two trials have the same number if both compare agent A on item 1 with agent B on item 2, in this order.
 
     trials : independent trials
     plan : plan of the trials
 
     Returns an int64 array (n_trials,).
     """
-    # A number is (first cell) · (number of cells) + (second cell). The first cells (agent, item) that occur are numbered
-    # from 0, because with all possible cells, the product may exceed 64 bits.
+    # The first cells (agent, item) are ordered by item. Only those that occur are numbered, because the result would exceed
+    # 64 bits if all possible cells were numbered.
     first_cell_codes = trials.item.astype(np.int64) * plan.n_agents + trials.first
     _, first_cell = np.unique(first_cell_codes, return_inverse=True)
+
+    # the second cells are ordered by agent, and are less than `n_cells`
     second_cell = trials.second.astype(np.int64) * plan.n_items + trials.other_item
     n_cells = plan.n_agents * plan.n_items
     return np.asarray(first_cell * n_cells + second_cell)
@@ -165,7 +168,7 @@ def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
 
 
 def compute_training_differences(rates: Rates) -> Floats:
-    """Compute D = TPR − FPR of each row of rates, for training.
+    """Compute the true-positive rate (TPR) minus the false-positive rate (FPR) of each row of rates, for training.
 
     Parameters
     ----------
@@ -179,17 +182,10 @@ def compute_training_differences(rates: Rates) -> Floats:
         row whose first text is in a held-out cell (agent, item). If the rule of the split is "strict", this also holds for the
         second text.
     """
-    fpr = rates.fpr
-    is_training_trial = None  # all independent trials count
-    if rates.detail is not None:
-        trials = rates.detail
-        is_training_trial = rates.split.allows_training(trials.first, trials.item, trials.second, trials.other_item)
-        if rates.independent == "matched" and not is_training_trial.all():
-            fpr = _compute_matched_fpr(rates, trials, is_training_trial)
-
-    difference = _compute_differences(rates, fpr, is_training_trial)
+    difference = rates.tpr - _compute_training_fpr(rates)
     is_training_row = rates.split.allows_training(rates.first, rates.item, rates.second, rates.item)
-    return np.where(is_training_row, difference, np.nan)
+    difference[~is_training_row] = np.nan
+    return difference
 
 
 def holdout_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
@@ -212,11 +208,14 @@ def holdout_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
     StatisticsError
         [score-kind]: if `kind` is unknown.
     """
-    return _compute_scores(rates, _compute_differences(rates, rates.fpr, None), kind=kind, role="holdout")
+    difference = rates.tpr - _get_fpr(rates)
+    return _compute_scores(rates, difference, kind=kind, role="holdout")
 
 
 def pooled_fpr(rates: Rates) -> float | None:
-    """Compute the mean answer of all independent trials.
+    """Compute the mean answer of all independent trials, which is a false-positive rate.
+
+    The two texts of an independent trial respond to different items, so each yes answer is false.
 
     Parameters
     ----------
@@ -228,9 +227,11 @@ def pooled_fpr(rates: Rates) -> float | None:
     float or None
         The mean; None if no independent trial was answered.
     """
-    if rates.detail is not None:
-        return _compute_mean_answer(rates.detail.total, rates.detail.n)
+    answer_sums = rates.detail
+    if answer_sums is not None:
+        return _compute_mean_answer(answer_sums.total, answer_sums.n)
 
+    # imported data have only the mean answer and the number of answers of each row
     n_answers = rates.n_independent
     has_answers = n_answers > 0
     total = np.zeros(len(n_answers))
@@ -245,57 +246,61 @@ def _compute_mean_answer(total: Floats, n_answers: Ids) -> float | None:
     return float(total.sum() / n_answers.sum())
 
 
-def _compute_matched_fpr(rates: Rates, trials: IndependentRates, counts: Bools) -> Floats:
+def _get_fpr(rates: Rates) -> Floats | float:
+    """Return the false-positive rate (FPR), from all independent trials.
+
+    By the rule "matched", each row of rates has its own FPR: float array (n_rows,), NaN for rows without an answer. By the rule
+    "pooled", all rows have the same FPR, which is 0 if no independent trial was answered.
+    """
+    if rates.independent == "matched":
+        return rates.fpr
+    return pooled_fpr(rates) or 0.0
+
+
+def _compute_training_fpr(rates: Rates) -> Floats | float:
+    """Compute the false-positive rate as `_get_fpr` does, but without the independent trials that training may not use."""
+    answer_sums = rates.detail
+    if answer_sums is None:
+        return _get_fpr(rates)
+
+    is_training = rates.split.allows_training(
+        answer_sums.first, answer_sums.item, answer_sums.second, answer_sums.other_item
+    )
+    if is_training.all():
+        return _get_fpr(rates)
+    if rates.independent == "matched":
+        return _compute_matched_fpr(rates, answer_sums, is_training)
+    return _compute_mean_answer(answer_sums.total[is_training], answer_sums.n[is_training]) or 0.0
+
+
+def _compute_matched_fpr(rates: Rates, answer_sums: IndependentRates, is_included: Bools) -> Floats:
     """Compute the false-positive rate (FPR) of each row of rates as the mean answer to its matched independent trials.
 
-    The matched trials of a row are those with the same first text and the same second agent.
+    The matched trials of a row show the same first text and a text of the same second agent.
 
-    trials : sums of the answers to the independent trials, `rates.detail`
-    counts : bool array, whether each row of `trials` counts
+    answer_sums : sums of the answers to the independent trials, `rates.detail`
+    is_included : bool array, whether each row of `answer_sums` is included
 
-    Returns a float array (n_rows,), NaN for rows of `rates` without an answer that counts.
+    Returns a float array (n_rows,), NaN for rows of `rates` without an included answer.
     """
     # number the combinations of item, first and second agent; the rows of `rates` are sorted by this number
     shape = (rates.n_items, rates.n_agents, rates.n_agents)
     codes_of_rates = np.ravel_multi_index((rates.item, rates.first, rates.second), shape)
-    codes_of_trials = np.ravel_multi_index((trials.item, trials.first, trials.second), shape)
-    row = np.searchsorted(codes_of_rates, codes_of_trials[counts])
+    codes_of_sums = np.ravel_multi_index((answer_sums.item, answer_sums.first, answer_sums.second), shape)
+    row = np.searchsorted(codes_of_rates, codes_of_sums[is_included])
 
     n_rows = len(codes_of_rates)
-    n_answers = np.bincount(row, weights=trials.n[counts], minlength=n_rows)
-    total = np.bincount(row, weights=trials.total[counts], minlength=n_rows)
+    n_answers = np.bincount(row, weights=answer_sums.n[is_included], minlength=n_rows)
+    total = np.bincount(row, weights=answer_sums.total[is_included], minlength=n_rows)
     fpr = np.full(n_rows, np.nan)
     np.divide(total, n_answers, out=fpr, where=n_answers > 0)
     return fpr
 
 
-def _compute_differences(rates: Rates, fpr: Floats, trial_counts: Bools | None) -> Floats:
-    """Compute D = TPR − FPR of each row of rates, the true-positive rate minus the false-positive rate.
-
-    By the rule "matched", each row has its own FPR. By the rule "pooled", all rows have the same FPR, the mean answer to the
-    independent trials. This FPR is 0 if no independent trial was answered.
-
-    fpr : float array (n_rows,), FPR of each row, for the rule "matched"
-    trial_counts : bool array, for the rule "pooled": whether each row of `rates.detail`, which has the answers to the
-        independent trials, counts; None if all count
-
-    Returns a float array (n_rows,), NaN for pairs without an answer.
-    """
-    if rates.independent == "matched":
-        return rates.tpr - fpr
-
-    trials = rates.detail
-    if trials is None or trial_counts is None:
-        common_fpr = pooled_fpr(rates)
-    else:
-        common_fpr = _compute_mean_answer(trials.total[trial_counts], trials.n[trial_counts])
-    return rates.tpr if common_fpr is None else rates.tpr - common_fpr
-
-
 def _compute_scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole) -> Scores:
     """Compute the score of each cell, an agent on an item: the mean of TPR − FPR over its comparisons.
 
-    difference : float array (n_rows,), TPR − FPR of each row of `rates`; NaN for rows that do not count
+    difference : float array (n_rows,), TPR − FPR of each row of `rates`; NaN for rows that are left out
     kind : "symmetric" to average the comparisons in which the agent's text comes first or second, "row" to average
         only those in which it comes first
     role : "train" for the cells for training, "holdout" for the held-out ones
@@ -313,7 +318,7 @@ def _compute_scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: 
 def _average_by_cell(rates: Rates, difference: Floats, kind: ScoreKind) -> ScoredCells:
     """Average TPR − FPR over the comparisons of each cell, an agent on an item. Held-out cells are included.
 
-    difference : float array (n_rows,), TPR − FPR of each row of `rates`; NaN for rows that do not count
+    difference : float array (n_rows,), TPR − FPR of each row of `rates`; NaN for rows that are left out
     kind : "symmetric" if a row counts for the cells of both texts, "row" if it counts for the cell of the first text
 
     Returns the mean of each cell that has a comparison, and the number of its paired trials.
@@ -321,16 +326,16 @@ def _average_by_cell(rates: Rates, difference: Floats, kind: ScoreKind) -> Score
     is_known = ~np.isnan(difference)
     rows = slice(None) if is_known.all() else np.flatnonzero(is_known)  # a slice copies nothing
 
-    # cells for which each row counts
+    # a row counts for the cell of its first text, and of its second text if scores are symmetric
     agents = [rates.first[rows]]
     if kind == "symmetric":
         agents.append(rates.second[rows])
     indexed = index_cells(rates.item[rows], *agents, n_agents=rates.n_agents, n_items=rates.n_items)
 
     n_cells = len(indexed.cells)
-    n_differences = _sum_by_cell(None, indexed.positions, n_cells)
-    difference_sum = _sum_by_cell(difference[rows], indexed.positions, n_cells)
-    n_trials = _sum_by_cell(rates.n_paired[rows], indexed.positions, n_cells)
+    n_differences = _sum_by_cell(indexed.positions, n_cells)
+    difference_sum = _sum_by_cell(indexed.positions, n_cells, weights=difference[rows])
+    n_trials = _sum_by_cell(indexed.positions, n_cells, weights=rates.n_paired[rows])
     return ScoredCells(indexed.cells, difference_sum / n_differences, n_trials)
 
 
@@ -343,15 +348,16 @@ def _check_score_kind(kind: str) -> None:
         )
 
 
-def _sum_by_cell(values: Floats | Ids | None, cells_of_rows: Sequence[Positions], n_cells: int) -> Floats:
-    """Sum the values of rows by cell: float array (n_cells,).
+def _sum_by_cell(cell_columns: Sequence[Positions], n_cells: int, *, weights: Floats | Ids | None = None) -> Floats:
+    """Count the rows of each cell (agent, item), or sum their weights: float array (n_cells,).
 
-    values : array (n_rows,), one value per row; None to count the rows
-    cells_of_rows : int64 arrays (n_rows,), positions of the cells for which each row counts
+    cell_columns : int64 arrays (n_rows,), positions of cells; with two arrays, each row counts for two cells
+    n_cells : number of cells
+    weights : array (n_rows,), weight of each row; None to count the rows, as in `numpy.bincount`
     """
     total: Floats = np.zeros(n_cells)
-    for cell in cells_of_rows:
-        total += np.bincount(cell, values, n_cells)
+    for cell in cell_columns:
+        total += np.bincount(cell, weights, n_cells)
     return total
 
 
@@ -373,7 +379,8 @@ class IndexedCells(NamedTuple):
 def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> IndexedCells:
     """Find the distinct cells (agent, item) of trials, and the position of each trial's cells among them.
 
-    The distinct cells are sorted by item, then by agent.
+    With the positions, values of trials can be summed by cell, for example by `numpy.bincount`. The distinct cells are sorted by
+    item, then by agent.
 
     item : int32 array (n_trials,), item of each trial
     agents : int32 arrays (n_trials,), one or several columns of agents, such as the first and the second agents
@@ -393,8 +400,11 @@ def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Indexed
     position_columns = tuple(np.empty(len(item), dtype=np.int64) for _ in agents)
     distinct_codes = [np.empty(0, dtype=np.int64)]  # one array per chunk
     for first_item, trials in _iter_chunk_rows(item, items_per_chunk, n_items):
+        # within the chunk, items and codes are counted from 0
         item_in_chunk = item[trials].astype(np.int64) - first_item
         codes_by_column = [item_in_chunk * n_agents + agent[trials] for agent in agents]
+
+        # the positions of these cells follow those of the earlier chunks
         distinct_codes_in_chunk = numbering.add_cells(codes_by_column)
         distinct_codes.append(distinct_codes_in_chunk + first_item * n_agents)
         for positions, codes in zip(position_columns, codes_by_column, strict=True):
@@ -420,7 +430,9 @@ class _CellNumbering:
         self._is_present = np.zeros(n_codes, dtype=np.bool_)
 
     def add_cells(self, codes_by_column: Sequence[Positions]) -> Positions:
-        """Find the distinct cells of the next chunk, and set their positions in `position_by_code`.
+        """Find the distinct cells of the next chunk, and number them after the cells of the earlier chunks.
+
+        The numbers of the cells, their positions among the cells of all chunks, are written to `position_by_code`.
 
         codes_by_column : int64 arrays (n_trials,), codes of the cells of the chunk's first agents, and of its second agents
 
@@ -431,35 +443,35 @@ class _CellNumbering:
         distinct_codes = np.flatnonzero(self._is_present)
         self._is_present[distinct_codes] = False  # clear the table for the next chunk
 
-        self.position_by_code[distinct_codes] = self._n_cells + np.arange(len(distinct_codes))
+        n_earlier_cells = self._n_cells
         self._n_cells += len(distinct_codes)
+        self.position_by_code[distinct_codes] = np.arange(n_earlier_cells, self._n_cells)
         return distinct_codes
 
 
 def _iter_chunk_rows(item: Ids, items_per_chunk: int, n_items: int) -> Iterator[tuple[int, slice | Positions]]:
-    """Yield the first item of each chunk of items, and the rows on the items of the chunk.
+    """Yield the first item of each chunk of items, and the positions of the rows whose item is in the chunk.
 
     item : int array (n_rows,), item of each row, in any order
     items_per_chunk : number of consecutive items in a chunk
     n_items : number of items of the plan
 
-    The rows are a slice if `item` is sorted, else an int array.
+    The positions are a slice if `item` is sorted or if there is only one chunk. Otherwise, they are an int array.
     """
     if n_items <= items_per_chunk:
         yield 0, slice(0, len(item))
         return
 
-    # row order by item, None if the rows are sorted
-    row_order: Positions | None = None
+    row_order: Positions | None = None  # positions of the rows, sorted by item; None if the rows are already sorted
     is_sorted = not (item[1:] < item[:-1]).any()
     if not is_sorted:
         smallest_type = np.min_scalar_type(n_items)  # integers of at most 16 bits are sorted fastest
         row_order = np.argsort(item.astype(smallest_type), kind="stable")
 
-    # in this order, the rows of a chunk begin at its own bound and end before the bound of the next chunk
+    # in this order, the rows of a chunk end where the rows of the next chunk start
     first_items = np.arange(0, n_items + items_per_chunk, items_per_chunk)
-    bounds = np.searchsorted(item, first_items, sorter=row_order).tolist()
-    for first_item, (start, stop) in zip(first_items[:-1].tolist(), pairwise(bounds), strict=True):
+    row_starts = np.searchsorted(item, first_items, sorter=row_order).tolist()
+    for first_item, (start, stop) in zip(first_items[:-1].tolist(), pairwise(row_starts), strict=True):
         if row_order is None:
             yield first_item, slice(start, stop)
         else:

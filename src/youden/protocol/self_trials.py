@@ -49,17 +49,17 @@ def check_self_trials(calls: CallBudget | None, settings: Mapping[str, Json]) ->
     calls : budget, which must not be a percentage
     settings : other settings by name, which must all be None, False, 0 or empty
     """
-    ignored_settings = dict(settings)
+    unused_settings = [(name, value) for name, value in settings.items() if value]
     if calls is not None and calls.unit == "%":
-        ignored_settings = {"calls": calls.plain, **settings}
+        unused_settings.insert(0, ("calls", calls.plain))
 
-    for name, value in ignored_settings.items():
-        if value:
-            raise PlanError(
-                f"A pool of one or two agents is judged by self-trials, which do not use this setting: got {name}: {value}. "
-                "Remove it (calls can be a number, or a number per agent), or add agents.",
-                slug="self-trials",
-            )
+    if unused_settings:
+        name, value = unused_settings[0]
+        raise PlanError(
+            f"A pool of one or two agents is judged by self-trials, which do not use this setting: got {name}: {value}. "
+            "Remove it (calls can be a number, or a number per agent), or add agents.",
+            slug="self-trials",
+        )
 
 
 def with_self_trials(plan: Plan, pool: Pool, n_paired: int) -> Plan:
@@ -68,8 +68,7 @@ def with_self_trials(plan: Plan, pool: Pool, n_paired: int) -> Plan:
     Parameters
     ----------
     plan : Plan
-        Plan that compares agents, without self-trials. If it has self-trials already, they are added again; this is not
-        checked.
+        Plan that compares agents, without self-trials. If it has self-trials already, they are added again; this is not checked.
     pool : Pool
         Its pool.
     n_paired : int
@@ -192,7 +191,7 @@ def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
     responses = range(1, int(n_responses.max()) + 1)
     lower, higher = np.array(list(combinations(responses, 2))).T
     has_pair = higher <= n_responses[:, np.newaxis]  # (n_items, number of all pairs)
-    rank = _rank_at_random(has_pair, rng)
+    random_rank = _rank_at_random(has_pair, rng)  # place of each pair in the random order of its item's pairs
     is_higher_first = rng.random(has_pair.shape) < 0.5
 
     # one row per item and pair, as the pair is shown the first time
@@ -200,9 +199,9 @@ def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
     first = np.where(is_higher_first[item, pair], higher[pair], lower[pair])
     second = np.where(is_higher_first[item, pair], lower[pair], higher[pair])
 
-    # the pairs of an item come again after the item has used all of them
+    # an item uses one pair per round, and starts again after it has used all of them
     n_pairs_by_item = has_pair.sum(axis=1)
-    first_round = rank[item, pair]
+    first_round = random_rank[item, pair]
     second_round = first_round + n_pairs_by_item[item]
     shown_first = np.column_stack([item, first, second, first_round])
     shown_again = np.column_stack([item, second, first, second_round])

@@ -77,9 +77,8 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
     Raises
     ------
     PlanError
-        [calls-invalid]: if `calls` is not a budget; [subsample-calls]: if it exceeds the trials of the plan;
-        [subsample-few]: if agents get fewer than 4 paired trials; [plan-no-pool], [plan-other-pool]: if the plan's pool
-        cannot be read.
+        [calls-invalid]: if `calls` is not a budget; [subsample-calls]: if it exceeds the trials of the plan; [subsample-few]: if
+        agents get fewer than 4 paired trials; [plan-no-pool], [plan-other-pool]: if the plan's pool cannot be read.
 
     Notes
     -----
@@ -141,9 +140,9 @@ def _make_plan_of_trials(
 ) -> Plan:
     """Make a new plan of some trials of another plan.
 
-    The new plan has no held-out cells (agent, item), because none of its trials shows the text of a cell that the other plan
-    holds out. It also has no record of rounds and extensions, which describe how trials were added to the other plan. Its
-    independent trials count as pooled.
+    The new plan has no held-out cells (agent, item), because no trial is selected that shows the text of a cell that the other
+    plan holds out. It also has no record of rounds and extensions, which describe how trials were added to the other plan. Its
+    independent trials count as pooled: none is matched to a paired trial.
 
     rows : int array, rows of `plan` with the trials
     n_requested : number of calls that the user requested; there may be fewer trials
@@ -214,16 +213,17 @@ def _are_whole_blocks(plan: Plan, rows: Positions, paired: Positions) -> bool:
 def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
     """Return whether all paired trials are in complete blocks.
 
-    In a complete block, each agent with a training cell on the item is the first agent of exactly one trial.
+    In a complete block, each agent with a training cell on the item is the first agent of exactly one trial. Agents whose cell is
+    held out or missing are not expected.
 
     paired : int array, rows of paired trials
     """
-    number_in_plan = plan.block[paired]
-    if len(paired) == 0 or (number_in_plan < 0).any():  # −1 for a trial outside of blocks
+    block_number = plan.block[paired]
+    if len(paired) == 0 or (block_number < 0).any():  # −1 for a trial outside of blocks
         return False
 
-    # number the blocks from 0, and count their trials
-    _, block, n_trials_by_block = np.unique(number_in_plan, return_inverse=True, return_counts=True)
+    # number the blocks from 0 without gaps, and count their trials
+    _, block, n_trials_by_block = np.unique(block_number, return_inverse=True, return_counts=True)
 
     # no agent is first twice in a block if all combinations of block and first agent differ
     combinations = block * plan.n_agents + plan.first[paired]
@@ -252,18 +252,18 @@ def _sample_blocks(
     block_numbers, first_trials, n_trials_by_block = np.unique(block_by_trial, return_index=True, return_counts=True)
     item_by_block = plan.item[paired[first_trials]]
 
-    # random order, but blocks of the earlier part first; `order` has positions in `block_numbers`
+    # random order, but blocks of the earlier part first; orders are positions in `block_numbers`
     is_new = ~np.isin(block_numbers, plan.block[earlier_rows])
     random_order = rng.permutation(len(block_numbers))
-    order = random_order[np.argsort(is_new[random_order], kind="stable")]
+    earlier_first = random_order[np.argsort(is_new[random_order], kind="stable")]
 
     # of the new blocks, those that are the first block on their item come first, then the second blocks, and so on
-    n_earlier_on_item = count_earlier(item_by_block[order])
-    order = order[np.lexsort((n_earlier_on_item, is_new[order]))]
+    n_earlier_on_item = count_earlier(item_by_block[earlier_first])
+    fewest_on_item_first = earlier_first[np.lexsort((n_earlier_on_item, is_new[earlier_first]))]
 
     # draw blocks in this order until the next one would exceed the number of trials
-    is_drawn = np.cumsum(n_trials_by_block[order]) <= max_trials
-    drawn_numbers = block_numbers[order[is_drawn]]
+    is_drawn = np.cumsum(n_trials_by_block[fewest_on_item_first]) <= max_trials
+    drawn_numbers = block_numbers[fewest_on_item_first[is_drawn]]
     return paired[np.isin(block_by_trial, drawn_numbers)]
 
 
@@ -272,8 +272,7 @@ def _sample_evenly(
 ) -> Positions:
     """Draw n trials of a plan one at a time, so that agents and items are drawn about equally often.
 
-    Each draw takes the agent that was drawn least often, then the partner drawn least often, then the item drawn
-    least often.
+    Each draw takes the agent that was drawn least often, then the partner drawn least often, then the item drawn least often.
 
     rows : int array, rows of the trials to draw from
     n : number of trials to draw

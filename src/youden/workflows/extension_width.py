@@ -14,7 +14,7 @@ from youden.pipeline.judged_run import PlannedRun
 from youden.pipeline.precision import read_variance_components
 from youden.protocol.designs.fixed_width import HALF_WIDTH_FRACTION
 from youden.protocol.extension import MIN_BLOCKS_PER_AGENT
-from youden.protocol.pooled_trials import count_added_calls, has_default_number
+from youden.protocol.pooled_trials import count_added_calls, has_default_independent_count
 from youden.stats.forecast import AgentVariances, find_min_blocks, find_min_items, half_width_quantile, half_widths
 from youden.types import PAIRED, Plan
 
@@ -121,7 +121,7 @@ def calls_for_joining(
 
     # independent trials whose number the user set are not counted below
     n_set_by_user = 0
-    if plan.independent != "matched" and not has_default_number(plan):
+    if plan.independent != "matched" and not has_default_independent_count(plan):
         n_set_by_user = len(new_trials) - n_paired
     return count_added_calls(plan, required_paired, n_scored=n_joined, are_new=True) + n_set_by_user
 

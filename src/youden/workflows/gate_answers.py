@@ -29,7 +29,7 @@ from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
 from youden.protocol.pooled_trials import (
     adds_independent,
     count_independent_for_paired,
-    has_default_number,
+    has_default_independent_count,
     has_free_calls,
 )
 from youden.run_keys import Target
@@ -457,7 +457,7 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
     if plan.independent == "matched":
         return 2 * n_paired  # one independent trial per paired one
     are_independent_free = has_free_calls(plan)
-    adds_no_independent = not has_default_number(plan)
+    adds_no_independent = not has_default_independent_count(plan)
     if are_independent_free or adds_no_independent:
         return n_paired
     n_independent = [count_independent_for_paired(n, 2, is_first=False) for n in n_paired.tolist()]

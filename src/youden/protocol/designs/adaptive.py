@@ -224,25 +224,25 @@ class Adaptive(TrialDesign):
     def _count_pilot_calls(self, n_agents: int, budget: int) -> int:
         """Return the maximum number of paired calls of the pilot, the first part of a search, which samples all agents equally.
 
-        If the option `pilot` is not set, the pilot has a quarter of the budget, with two exceptions. A search without a maximum
-        regret has a larger pilot if a quarter is less than 24 blocks. A search with a large maximum regret has a smaller pilot.
+        The option `pilot` sets the pilot's fraction of the budget. If it is not set, the pilot has a quarter of the budget, with
+        two exceptions. Without a maximum regret, a pilot of less than `MIN_SEARCH_PILOT_BLOCKS` blocks is enlarged to this number
+        of blocks, but not beyond half of the budget. With a large maximum regret, the pilot is smaller.
 
         budget : number of paired calls of the whole search
         """
         if self.pilot is not None:
-            pilot_fraction = self.pilot
-            return int(budget * pilot_fraction)
+            return int(budget * self.pilot)
 
         quarter_of_budget = budget // 4
-        n_of_min_blocks = n_agents * MIN_SEARCH_PILOT_BLOCKS  # a block has one call per agent
+        min_calls = n_agents * MIN_SEARCH_PILOT_BLOCKS  # a block has one call per agent
         if self.max_regret is None:
             half_of_budget = budget // 2
-            return max(quarter_of_budget, min(n_of_min_blocks, half_of_budget))
+            return max(quarter_of_budget, min(min_calls, half_of_budget))
 
-        # the trials that an interval of a given width takes are proportional to 1/width²
+        # the number of trials that give an interval of a given width is proportional to 1/width²
         n_blocks_for_regret = ceil(PILOT_BLOCKS_PER_REGRET / self.max_regret**2)
-        n_for_regret = n_agents * n_blocks_for_regret
-        return min(quarter_of_budget, max(n_of_min_blocks, n_for_regret))
+        calls_for_regret = max(min_calls, n_agents * n_blocks_for_regret)
+        return min(quarter_of_budget, calls_for_regret)
 
     def next_round(
         self,

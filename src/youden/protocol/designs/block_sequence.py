@@ -108,16 +108,16 @@ class BlockSequence(NamedTuple):
         item_by_block = self.items[block_numbers % n_items]
 
         # Items and partners are used in cycles. After `period` blocks, their combinations would repeat, so the partners then
-        # move on by one.
+        # move on by one. For example, 2 items and 4 partners have the period 4: the partners are 0, 1, 2, 3, 1, 2, 3, 0.
         period = lcm(n_items, n_agents)
         n_finished_periods = block_numbers // period
         partner_by_block = self.partners[(block_numbers + n_finished_periods) % n_agents]
 
-        # a pass has each combination of item and partner once; the second pass has the other order of the texts
+        # a pass has each combination of item and partner once; the second pass exchanges the first and the second text
         n_blocks_of_pass = n_items * n_agents
-        is_first_in_first_pass = self.contender_is_first[block_numbers % n_blocks_of_pass]
+        is_first_by_block = self.contender_is_first[block_numbers % n_blocks_of_pass]
         is_second_pass = block_numbers >= n_blocks_of_pass
-        is_first_by_block = is_first_in_first_pass != is_second_pass
+        is_first_by_block[is_second_pass] = ~is_first_by_block[is_second_pass]
 
         # one comparison per block and contender
         block = np.repeat(np.arange(len(block_numbers)), len(contenders))

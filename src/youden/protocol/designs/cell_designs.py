@@ -46,9 +46,8 @@ class CellDesign(TrialDesign, ABC):
     Attributes
     ----------
     n_paired : int or None
-        Maximum number of paired calls. If the design's own options set no sampling fraction, the largest one that
-        fits is used. If even the smallest choice of cells does not fit with all partners, each cell gets as many
-        partners as fit.
+        Maximum number of paired calls. If the design's own options set no sampling fraction, the largest one that fits is used.
+        If even the smallest choice of cells does not fit with all partners, each cell gets as many partners as fit.
     pairs : {"ordered", "unordered"}, default "ordered"
         Whether pairs may be judged in both orders.
     d_core : int, default 3
@@ -113,9 +112,10 @@ class CellDesign(TrialDesign, ABC):
     def choose(self, eligible: Bools, rng: np.random.Generator) -> Bools:
         """Choose a random fraction of the eligible cells: the sampling fraction of the options, or 1/3.
 
-        Two cells are neighbours if they have the same agent or the same item. Cells are connected if a path of neighbours leads
-        from each cell to every other cell. With the option `repair`, random eligible cells are added until each agent and each
-        item has at least `d_core` cells, and all cells are connected.
+        A cell is chosen if its threshold, which the design computes from random numbers, is below the fraction. With the option
+        `repair`, random eligible cells are then added until each agent and each item has at least `d_core` cells, and all cells
+        are connected. Cells are connected if a path leads from each cell to every other cell, in which consecutive cells have
+        the same agent or the same item.
 
         Parameters
         ----------
@@ -194,8 +194,8 @@ class CellDesign(TrialDesign, ABC):
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
         """Return notes for readers of the plan, such as the note that the budget was too small for the design.
 
-        The partners of a cell (agent, item) are the other agents with which it is compared on its item. There is a note if no
-        cell is compared with all possible partners. A subclass may add other notes.
+        The partners of a cell (agent, item) are the other agents with which it is compared on its item. A note states if every
+        cell has fewer partners than the item with the most agents allows. A subclass may add other notes.
 
         Parameters
         ----------
@@ -207,8 +207,7 @@ class CellDesign(TrialDesign, ABC):
         Returns
         -------
         tuple of str
-            One note or none. The number of partners is not checked if the option `partners` is set, or if `pairs` is
-            "unordered".
+            One note or none. The number of partners is not checked if the option `partners` is set, or if `pairs` is "unordered".
         """
         if self.partners is not None or self.pairs == "unordered":
             return ()
@@ -265,21 +264,12 @@ class CellDesign(TrialDesign, ABC):
         If the budget is too small, the number of cells is reduced first. The number of partners is limited only if even the
         smallest choice of cells exceeds the budget when each cell is compared with all partners.
 
-        Parameters
-        ----------
-        eligible : bool array (n_agents, n_items)
-            Cells (agent, item) that may be chosen.
-        rng : numpy.random.Generator
-            Source of all random numbers.
-        budget : int
-            Maximum number of paired calls.
+        eligible : bool array (n_agents, n_items), cells (agent, item) that may be chosen
+        rng : source of all random numbers
+        budget : maximum number of paired calls
 
-        Returns
-        -------
-        chosen : bool array (n_agents, n_items)
-            The chosen cells; the smallest possible choice if even this exceeds the budget.
-        n_partners : int or None
-            Maximum number of partners of each cell; None for all.
+        Returns the chosen cells, bool array (n_agents, n_items), which are the smallest possible choice if even this exceeds the
+        budget; and the maximum number of partners of each cell, None for all.
         """
         self._check_eligible(eligible)
         random_key = rng.random(eligible.shape)
@@ -321,13 +311,12 @@ class _LineDesign(CellDesign):
     axis: ClassVar[int]
 
     def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
-        """Compute thresholds so that the same fraction of cells is chosen on each line.
+        """Compute thresholds so that the same fraction of cells is chosen on each line, the cells of one agent or one item.
 
-        A line is all cells of one agent, or all cells of one item.
-
-        The eligible cells of a line are ranked by `random_key`, from 0. The threshold of a cell is its rank, divided by the
-        number of ranked cells. For example, the thresholds of four cells are 0, 0.25, 0.5 and 0.75 in random order. If the
-        options set no sampling fraction, a random number in [0, 1) is added to all ranks of a line.
+        A cell is chosen if its threshold is below the sampling fraction. The eligible cells of a line are ranked by `random_key`,
+        from 0, and the threshold of a cell is its rank, divided by the number of ranked cells. For example, the thresholds of
+        four cells are 0, 0.25, 0.5 and 0.75 in random order, so a fraction of 0.5 chooses two of them. If the options set no
+        sampling fraction, a random number in [0, 1) is added to all ranks of a line.
 
         eligible : bool array (n_agents, n_items), cells that may be compared
         random_key : float array (n_agents, n_items), random numbers in [0, 1)
@@ -366,8 +355,7 @@ class Row(_LineDesign):
     Attributes
     ----------
     alpha : float in (0, 1], optional
-        Fraction of the eligible items of each agent. Default: the largest one that fits the budget; 1/3
-        without a budget.
+        Fraction of the eligible items of each agent. Default: the largest one that fits the budget; 1/3 without a budget.
 
     Notes
     -----
@@ -401,8 +389,7 @@ class Column(_LineDesign):
     Attributes
     ----------
     beta : float in (0, 1], optional
-        Fraction of the eligible agents on each item. Default: the largest one that fits the budget; 1/3
-        without a budget.
+        Fraction of the eligible agents on each item. Default: the largest one that fits the budget; 1/3 without a budget.
 
     Notes
     -----
@@ -468,6 +455,8 @@ class Hybrid(CellDesign):
     def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
         """Return the random number of each eligible cell as its threshold, so that cells are chosen independently.
 
+        A cell is chosen if its threshold is below the sampling fraction.
+
         eligible : bool array (n_agents, n_items), cells that may be compared
         random_key : float array (n_agents, n_items), random numbers in [0, 1)
 
@@ -513,10 +502,10 @@ class NLogN(CellDesign):
             object.__setattr__(self, "c", 1.6)
 
     def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
-        """Compute thresholds so that the fraction of eligible cells that is chosen equals the sampling fraction.
+        """Compute thresholds that choose exactly the sampling fraction of the eligible cells.
 
-        The threshold of a cell is its rank by `random_key` among the eligible cells, from 0, divided by the number of
-        eligible cells.
+        A cell is chosen if its threshold is below the sampling fraction. The threshold is the cell's rank by `random_key` among
+        the eligible cells, from 0, divided by the number of eligible cells.
 
         eligible : bool array (n_agents, n_items), cells that may be compared
         random_key : float array (n_agents, n_items), random numbers in [0, 1)

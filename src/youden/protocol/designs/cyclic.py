@@ -92,16 +92,16 @@ class Cyclic(TrialDesign):
         Raises
         ------
         PlanError
-            [budget-cyclic]: if the budget does not cover two blocks; [nothing-shared]: if no item has two eligible
-            agents.
+            [budget-cyclic]: if the budget does not cover two blocks; [nothing-shared]: if no item has two eligible agents.
         """
         n_agents, n_items = eligible.shape
-        budget = n_agents * (n_agents - 1) * n_items if self.n_paired is None else self.n_paired
+        n_ordered_pairs = n_agents * (n_agents - 1) * n_items  # a design without a budget uses all of them
+        budget = n_ordered_pairs if self.n_paired is None else self.n_paired
         blocks: list[_Block] = []
-        n_spent = 0  # paired calls, including the block that does not fit
+        n_calls = 0
         for block in _iter_blocks(eligible, rng, pairs=self.pairs):
-            n_spent += len(block.agents)
-            if n_spent > budget:
+            n_calls += len(block.agents)  # a block has one paired call per agent
+            if n_calls > budget:
                 break
             blocks.append(block)
         if len(blocks) < MIN_BLOCKS:
@@ -124,8 +124,7 @@ class Cyclic(TrialDesign):
         Yields
         ------
         Trials
-            Paired trials of one block, in which each agent that is eligible on its item appears once first and once
-            second.
+            Paired trials of one block, in which each agent that is eligible on its item appears once first and once second.
 
         Raises
         ------
@@ -217,7 +216,7 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
     n_remaining = sum(shifts.n_blocks for shifts in shifts_by_item)
 
     # Items and shifts are used in cycles. After `period` steps, their combinations would repeat, so the shifts then move on by
-    # one. If a shift is not possible or already used on an item, the next one in the order of the shifts takes its place.
+    # one. For example, 2 items and 4 shifts have the period 4: their numbers are 0, 1, 2, 3, 1, 2, 3, 0, and so on.
     n_shifts = n_agents - 1
     period = lcm(n_items, n_shifts)
     step = 0
@@ -227,9 +226,10 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
         start = (step + n_finished_periods) % n_shifts
         step += 1
 
+        # if this shift is not possible or already used on the item, the next one in the order of the shifts takes its place
         shifts_from_start = shift_order[start:] + shift_order[:start]
         shift = shifts_by_item[item].take_first_unused(shifts_from_start)
-        if shift is not None:
+        if shift is not None:  # None if the item has no unused shift
             n_remaining -= 1
             yield _Block(item, shifts_by_item[item].agents, shift)
 
@@ -237,7 +237,8 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
 class _ShiftsOnItem:
     """Keeps track of the shifts that the blocks of one item have used, so that no comparison is repeated.
 
-    With m agents on the item, the possible shifts are 1 to m − 1. If `pairs` is "unordered", each pair of agents may be compared
+    A block with shift d compares each agent with the agent d places after it in the cyclic order of the agents. With m agents on
+    the item, the possible shifts are 1 to m − 1. If `pairs` is "unordered", each pair of agents may be compared
     in one order only. A block with the shift d then also excludes m − d, which has the same pairs. The shift m/2 is never used,
     because it compares each pair in both orders.
 
@@ -253,7 +254,7 @@ class _ShiftsOnItem:
 
     @classmethod
     def create_for_all_items(cls, eligible: Bools, agent_order: Positions, pairs: PairRule) -> list[_ShiftsOnItem]:
-        """Create one object per item, with the agents that are eligible on the item.
+        """Create the records of used shifts, one per item, for the agents that are eligible on the item.
 
         eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
         agent_order : int array (n_agents,), all agents in the random order in which they are arranged in a cycle
@@ -272,7 +273,13 @@ class _ShiftsOnItem:
         return n_shifts // 2 if self._is_unordered else n_shifts
 
     def take_first_unused(self, candidates: Sequence[int]) -> int | None:
-        """Return the first of some shifts that is possible and not used yet, and mark it as used; None if there is none."""
+        """Find the first shift that the item has not used yet, and mark it as used.
+
+        candidates : shifts in order of preference. A shift d compares each agent with the agent d places after it, so it must be
+            less than the number of agents.
+
+        Returns the shift, or None if no candidate is left.
+        """
         n_agents = len(self.agents)
         unused_shifts = (shift for shift in candidates if shift < n_agents and shift not in self._used)
         shift = next(unused_shifts, None)

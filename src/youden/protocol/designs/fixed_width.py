@@ -90,8 +90,7 @@ class FixedWidth(TrialDesign):
         Raises
         ------
         PlanError
-            [budget-width]: if the budget does not cover two blocks; [nothing-shared]: if no item has two eligible
-            agents.
+            [budget-width]: if the budget does not cover two blocks; [nothing-shared]: if no item has two eligible agents.
         """
         check_shared_items(eligible)
         n_agents = len(eligible)

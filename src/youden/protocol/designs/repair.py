@@ -101,28 +101,17 @@ def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None,
 def draw_comparisons(
     chosen: Bools, eligible: Bools, *, n_partners: int | None, pairs: PairRule, rng: np.random.Generator
 ) -> Trials:
-    """Compare each chosen cell with its partners, which are other agents on the same item.
+    """Compare each chosen cell (agent, item) with its partners, which are other agents on the same item.
 
-    Parameters
-    ----------
-    chosen : bool array (n_agents, n_items)
-        Cells to compare; all of them are eligible.
-    eligible : bool array (n_agents, n_items)
-        Cells that may be partners.
-    n_partners : int or None
-        Number of random partners of each chosen cell, or all if there are fewer; None for all.
-    pairs : {"ordered", "unordered"}
-        "ordered": the judge reads the text of the chosen cell first. If two chosen cells are partners of each other, they
-        are compared in both orders. "unordered": each pair is compared once, in a random order, which serves both
-        cells.
-    rng : numpy.random.Generator
-        Source of all random numbers.
+    chosen : bool array (n_agents, n_items), cells to compare; all of them are eligible
+    eligible : bool array (n_agents, n_items), cells that may be partners
+    n_partners : number of random partners of each chosen cell, or all if there are fewer; None for all
+    pairs : "ordered" if the judge reads the text of the chosen cell first. If two chosen cells are partners of each other, they
+        are compared in both orders. "unordered" if each pair is compared once, in a random order, which serves both cells.
+    rng : source of all random numbers
 
-    Returns
-    -------
-    Trials
-        Paired trials, sorted by item; then by first and second agent if "ordered", or by the lower and the higher agent
-        of the pair if "unordered".
+    Returns paired trials, sorted by item; then by first and second agent if "ordered", or by the lower and the higher agent of
+    the pair if "unordered".
     """
     n_agents, n_items = chosen.shape
     shape = (n_items, n_agents, n_agents)
@@ -144,24 +133,26 @@ def draw_comparisons(
     # one number per comparison (item, first, second)
     code = np.ravel_multi_index((item[cell], agent[cell], partner), shape)
     if pairs == "unordered":
-        code = _draw_pair_orders(code, shape, rng)
+        code = _keep_one_order_of_pairs(code, shape, rng)
     item, first, second = np.unravel_index(code, shape)
     return Trials.paired(item.astype(np.int32), first.astype(np.int32), second.astype(np.int32))
 
 
-def _draw_pair_orders(code: Positions, shape: tuple[int, int, int], rng: np.random.Generator) -> Positions:
+def _keep_one_order_of_pairs(
+    comparison_code: Positions, shape: tuple[int, int, int], rng: np.random.Generator
+) -> Positions:
     """Keep one comparison of each pair of agents on an item, and draw the order of the two agents at random.
 
     If two agents were drawn as partners of each other, there is a comparison in each of the two orders. Only one of the two is
     kept.
 
-    code : int64 array, positions of comparisons in a flattened table with the axes item, first agent and second agent
-    shape : shape of this table, (n_items, n_agents, n_agents)
+    comparison_code : int64 array, comparisons as flat indices (`numpy.ravel_multi_index`) of item, first and second agent
+    shape : (n_items, n_agents, n_agents)
 
-    Returns the positions of the remaining comparisons, int64 array.
+    Returns the codes of the remaining comparisons, int64 array.
     """
     # with the lower agent first, both orders of a pair have the same code
-    item, first, second = np.unravel_index(code, shape)
+    item, first, second = np.unravel_index(comparison_code, shape)
     lower, higher = np.minimum(first, second), np.maximum(first, second)
     distinct_codes = np.unique(np.ravel_multi_index((item, lower, higher), shape))
 
@@ -178,23 +169,12 @@ def _draw_partners(
 ) -> tuple[Positions, Positions]:
     """Draw partners for some cells (agent, item): other agents with which to compare each agent on its item.
 
-    Parameters
-    ----------
-    item, agent : int array (n_cells,)
-        The cells.
-    eligible : bool array (n_agents, n_items)
-        Cells that may be partners.
-    n_partners : int or None
-        Maximum number of partners of each cell; None for all.
-    rng : numpy.random.Generator
-        Source of all random numbers.
+    item, agent : int arrays (n_cells,), the cells
+    eligible : bool array (n_agents, n_items), cells that may be partners
+    n_partners : maximum number of partners of each cell; None for all
+    rng : source of all random numbers
 
-    Returns
-    -------
-    cell : int array (n_pairs,)
-        Position of the cell in `item` and `agent`.
-    partner : int array (n_pairs,)
-        Position of the partner's agent.
+    Returns two int arrays (n_pairs,): the position of each cell in `item` and `agent`, and the agent that is its partner.
     """
     # one row per cell, one column per agent
     is_partner = eligible.T[item]
@@ -202,11 +182,14 @@ def _draw_partners(
     is_partner[np.arange(n_cells), agent] = False  # an agent is not compared with itself
     if n_partners is not None and n_partners < n_agents - 1:
         # draw the agents with the smallest random keys; agents that may not be drawn have an infinite key
-        key = np.where(is_partner, rng.random(is_partner.shape, dtype=np.float32), np.inf)
+        key = rng.random(is_partner.shape, dtype=np.float32)
+        key[~is_partner] = np.inf
         drawn_agents = np.argpartition(key, n_partners - 1, axis=1)[:, :n_partners]
         is_drawn = np.zeros_like(is_partner)
         np.put_along_axis(is_drawn, drawn_agents, True, axis=1)
-        is_partner &= is_drawn  # a cell with fewer possible partners has also drawn some with infinite keys
+
+        # if a cell has fewer than n_partners possible partners, agents with infinite keys were also drawn: remove them
+        is_partner &= is_drawn
     cell, partner = np.nonzero(is_partner)
     return cell, partner
 
@@ -262,8 +245,7 @@ def check_degrees(cells: Bools, *, d: int, design: str, remedies: tuple[str, str
     Raises
     ------
     StarvedError
-        [d-core]: if an item or agent has fewer than d cells, for the one with the fewest cells; items are checked
-        first.
+        [d-core]: if an item or agent has fewer than d cells, for the one with the fewest cells; items are checked first.
     """
     agent_remedy, item_remedy = remedies
     _check_side(cells.sum(axis=0), "item", d=d, design=design, remedy=item_remedy)
