@@ -166,7 +166,7 @@ class TestUndecidedGroups:
         assert before.facts.alternative_rankings["robust"].groups == ()
         assert after.facts.alternative_rankings["robust"].groups == (("a0", "a1", "a2"),)
         for column in [column.name for column in ranking_columns(())][2:]:
-            assert (before.ranking[column] == after.ranking[column]).all(), column
+            assert before.ranking[column].equals(after.ranking[column]), column
 
     def test_follow_ups_respect_the_budget_and_give_all_pairs_of_a_group_equal_numbers(self) -> None:
         cluster = np.arange(K, dtype=np.int32)

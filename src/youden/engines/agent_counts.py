@@ -40,7 +40,7 @@ class AgentCounts:
 
         Follow-ups are not counted. They are additional trials that serve only to flag suspicious groups of agents.
 
-        columns : arrays (n_trials,) by name of the column, as in verdicts.parquet
+        columns : arrays (n_trials,) by name of the column: those of the plan, and the answers
         """
         is_paired = (columns["trial_type"] == PAIRED) & (columns["role"] != FOLLOW_UP)
         has_answer = columns["missing_reason"] == _ANSWERED

@@ -45,8 +45,8 @@ class BackendRecord:
     title: str = ""
     """Name on the page of providers; empty for a backend that is not a provider."""
     unsupported: Mapping[str, str] = field(default_factory=dict)
-    """Parameters for which it rejects a request → what to write in a judge's config instead, or "no seed" if nothing
-    replaces the parameter `seed`. The parameters have the names of OpenAI's API: `seed`, `logprobs` (sent for `decision:
+    """Parameters that it ignores or for which it rejects a request → what to write in a judge's config instead, or "no seed" if
+    nothing replaces the parameter `seed`. The parameters have the names of OpenAI's API: `seed`, `logprobs` (sent for `decision:
     logprobs`), `response_format` (sent for `decision: json`), or any key of `parameters`."""
     model_pattern: str | None = None
     """Regular expression of the models that imply this backend if a config names no backend; None if no model does."""

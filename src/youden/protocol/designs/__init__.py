@@ -38,7 +38,7 @@ class MakeDesign(Protocol):
         Parameters
         ----------
         n_paired : int or None
-            Maximum number of paired calls; None for as many as the design takes.
+            Maximum number of paired calls; None for as many as the design takes, at most all comparisons of the pool.
         **options
             Options of the design.
 
