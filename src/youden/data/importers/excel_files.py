@@ -149,24 +149,30 @@ def _fill_merged_cells(
     location : file and sheet, for error messages
     """
     columns = {column for _, column in merged}
-    latest_ranges: dict[int, tuple[int, Json]] = {}  # last row and value of the range that began last, by column
+    # last row and value of the merged range that began last, by column
+    last_row_by_column: dict[int, int] = {}
+    value_by_column: dict[int, Json] = {}
     records: Records = []
+    follows_filled_row = False
     for row_number, values in enumerate(rows, 1):
         row_location = f"{location}, line {row_number}"
         record = [_convert_cell(value) for value in values]
-        if not any(cell is not None for cell in record):
-            if records and records[-1][1]:  # the first of several blank rows
+        is_blank = count_cells(record) == 0
+        if is_blank:
+            if follows_filled_row:
                 records.append((row_location, []))
+            follows_filled_row = False
             continue
 
         for column in columns:
             record += [None] * (column - len(record))
-            last_row, range_value = latest_ranges.get(column, (0, None))
             if (row_number, column) in merged:
-                latest_ranges[column] = merged[row_number, column], record[column - 1]
-            elif record[column - 1] is None and row_number <= last_row:
-                record[column - 1] = range_value
+                last_row_by_column[column] = merged[row_number, column]
+                value_by_column[column] = record[column - 1]
+            elif record[column - 1] is None and row_number <= last_row_by_column.get(column, 0):
+                record[column - 1] = value_by_column[column]
         records.append((row_location, record))
+        follows_filled_row = True
     return records
 
 
