@@ -80,25 +80,14 @@ def find_roles(
     The roles are agent, item, text (the response), prompt, group, empty (a mark for empty responses) and repeat. Only a
     column of texts and a column that identifies the items, an item or a prompt, are necessary.
 
-    Parameters
-    ----------
-    rows : sequence of dict
-        Rows of one table, or of several tables with the same columns; no value is nested.
-    location_columns : sequence of str
-        Columns that hold the folder and the file of a row, if there are several files.
-    given : mapping of str to str, optional
-        Column by role, as named by the user. The role text may have one column per agent, separated by commas. The rows
+    rows : rows of one table, or of several tables with the same columns; no value is nested
+    location_columns : columns that hold the folder and the file of a row, if there are several files
+    given : column by role, as named by the user. The role text may have one column per agent, separated by commas. The rows
         must have these columns, which is not checked.
 
-    Returns
-    -------
-    Roles
-        Columns by role, and those without a role. In a wide table, the columns of the agents are `agent_columns`.
+    Returns the columns by role, and those without a role. In a wide table, the columns of the agents are `agent_columns`.
 
-    Raises
-    ------
-    UnclearColumnsError
-        If a necessary role has no column, or if several columns may have the role.
+    Raises: UnclearColumnsError if a necessary role has no column, or if several columns may have the role.
     """
     return _RoleSearch(rows, location_columns, given or {}).find_roles()
 
@@ -156,16 +145,13 @@ class _RoleSearch(WideTableSearch):
         Raises: UnclearColumnsError if no column or several columns may hold the responses, or if the table has several agents
             that are not certain and the user did not name the column of items.
         """
-        # agents share questions, but no two agents give the same response
         prose_columns = [name for name in self.unnamed_columns if self.table[name].is_prose]
         prose_columns.sort(key=lambda name: self.table[name].mean_length)
+        # agents share questions, but no two agents give the same response
         unshared_prose = [name for name in prose_columns if self.table.count_shared_cells(agents, name) == 0]
-        can_choose = bool(prose_columns) and (are_agents_certain or bool(self.location_columns))
-        # if only files or folders name the agents, each of several columns may hold the responses of another agent
-        has_agent_column = not set(agents) <= set(self.location_columns)
         if self.text_columns:
             text = self.text_columns[0]
-        elif can_choose and (has_agent_column or len(unshared_prose) <= 1):
+        elif self.can_choose_prose(agents, unshared_prose, are_agents_certain=are_agents_certain) and prose_columns:
             text = (unshared_prose or prose_columns)[-1]  # the longest texts
         else:
             raise self.make_no_text_column_error(unshared_prose)
@@ -177,6 +163,22 @@ class _RoleSearch(WideTableSearch):
         roles = self.make_roles(agents=agents, text=text, agent_columns=())
         self.check_single_text_column(roles, unshared_prose)
         return roles
+
+    def can_choose_prose(
+        self, agents: tuple[str, ...], unshared_prose: Sequence[str], *, are_agents_certain: bool
+    ) -> bool:
+        """Return whether a column of prose can be chosen as the responses of all agents, although its name does not say so.
+
+        The agents must be certain, or the table must have several files. If only files or folders name the agents, each of
+        several columns may hold the responses of another agent, so that none can be chosen.
+
+        agents : columns that together name an agent
+        unshared_prose : columns of prose in which no two agents have the same text
+        are_agents_certain : whether these agents responded to the same items
+        """
+        has_agent_column = not set(agents) <= set(self.location_columns)
+        is_clear = has_agent_column or len(unshared_prose) <= 1
+        return is_clear and (are_agents_certain or bool(self.location_columns))
 
     def make_no_text_column_error(self, candidates: Sequence[str]) -> UnclearColumnsError:
         """Make the error for a table without a single column that clearly holds the responses.

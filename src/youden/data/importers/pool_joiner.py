@@ -285,14 +285,13 @@ class PoolBuilder:
         account = (*empty_responses, *left_out, *lost_items, *self._describe_repeats())
         notes_on_pool = (*agent_variants, *item_variants, *_describe_incomplete_items(pool))
         assumed = self._format_notes()
-        is_complete = pool.present.all(axis=0)
-        incomplete_items = [item.id for item, has_all in zip(pool.items, is_complete, strict=True) if not has_all]
+        incomplete_items = np.flatnonzero(~pool.present.all(axis=0))
         return ImportedPool(
             pool,
             left_out=dict(self._left_out),
             n_dropped=sum(n_by_agent.total() for n_by_agent in self._dropped.values()),
             dropped=tuple(self._describe_dropped()),
-            unaligned=tuple(incomplete_items),
+            unaligned=tuple(pool.items[position].id for position in incomplete_items),
             notes=(*assumed, *account, *notes_on_pool),
             account=account,
             assumed=assumed,

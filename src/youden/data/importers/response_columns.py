@@ -67,10 +67,9 @@ class ColumnPath:
         return cls((tuple(steps[:n_steps_to_list]),), tuple(steps[n_steps_to_list + 1 :]))
 
     def get_value(self, row: Mapping[str, Json]) -> Json:
-        """Return the value to which the path leads in a row; None if it does not exist.
+        """Return the value to which the path leads, or the whole list `choices` for `choices[].text`; None if it does not exist.
 
-        For a path such as `choices[].text`, the whole list `choices` is returned. Values of combined columns are joined, such as
-        "maths / 7"; all of them must exist.
+        Values of combined columns are joined, as in "maths / 7"; all of them must exist.
         """
         fields = row if isinstance(row, dict) else dict(row)  # copying a large row for each column would be slow
         values = [get_nested(fields, *steps) for steps in self.paths]
@@ -246,7 +245,7 @@ class ResponseReader:
     is_exact: bool = True
     has_ordered_rows: bool = False
     _n_rows: Counter[tuple[str, str]] = field(default_factory=Counter)
-    _repeat_by_response: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+    _numbers_of_responses: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Json], location: str) -> None:
         """Add the responses of one row to the pool.
@@ -384,16 +383,20 @@ class ResponseReader:
         item_key = str(item or prompt or location)  # without an id and a prompt, each row is an item
         repeat = values["repeat"]
         if "repeat" not in self.paths and response:
-            repeat_by_response = self._repeat_by_response.setdefault((str(agent), item_key), {})
             # equal texts are the same repeat, unless they are different elements of a list
             response_key = f"{repeat}: {response}" if is_listed else response
-            repeat = repeat_by_response.setdefault(response_key, len(repeat_by_response) + 1)
+            repeat = self._number_response(str(agent), item_key, response_key)
 
         if self.has_generated_ids or not _can_be_id(item):
             prompt = values["prompt"] or join_prompt(values["item"])  # an item without an id may be its prompt
             item = self.items.get_id(str(agent), item_key, response, repeat=repeat)
         values.update(agent=agent, item=item, prompt=prompt, text=response, repeat=repeat)
         self._add_to_pool(values, location)
+
+    def _number_response(self, agent: str, item_key: str, response_key: str) -> int:
+        """Return the number of a response among the different responses of an agent to an item, in their order, from 1."""
+        number_by_response = self._numbers_of_responses.setdefault((agent, item_key), {})
+        return number_by_response.setdefault(response_key, len(number_by_response) + 1)
 
     def _explain_missing_id(self, agent: Json, item: Json, prompt: Json) -> str | None:
         """Return the reason why a row names no agent or no item; None if it names both.

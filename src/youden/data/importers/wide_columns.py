@@ -135,9 +135,8 @@ class WideTableSearch(ColumnCandidates):
     def may_hold_another_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
         """Return whether a column that is not among the columns of agents may also hold the responses of an agent.
 
-        A column of texts with a name such as "variant" may hold responses if its texts seldom recur. Another column may not if
-        it holds addresses or UUIDs, or has another meaning (`has_other_meaning`). Of the remaining columns, these may hold
-        responses:
+        A column of texts with a name such as "variant" may hold responses if its texts seldom recur. Other columns are excluded
+        if they hold addresses or UUIDs, or have another meaning (`has_other_meaning`). Of the rest, these may hold responses:
 
         - Texts between two columns of agents, texts that seldom recur and have no digits, and texts of which more than a fifth
           are prose.
