@@ -162,7 +162,9 @@ def _find_table_of_elements(table: SourceTable, columns: Mapping[str, str]) -> S
     for column in table.columns:
         if not any(is_list_of_objects(row.get(column)) for row in table.flat_rows):
             continue
-        element_rows = [(place, element) for place, row in table.rows for element in split_into_rows(row, column)]
+        element_rows: Rows = []
+        for location, row in table.rows:
+            element_rows += [(location, element) for element in split_into_rows(row, column)]
         table_of_elements = table._replace(rows=element_rows)
         if table_of_elements.find_layout(columns) is not None:
             return table_of_elements
@@ -189,12 +191,13 @@ def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> di
 
 
 def _move_header_into_rows(rows: Rows) -> Rows:
-    """Remove a header, which is a first row that shares no column with the others, and add its agents to each row."""
-    (_, header), *others = rows
-    if not others or any(name in header for _, row in others for name in row):
+    """Remove a header, which is a first row that shares no column with the other rows, and add its agents to each row."""
+    (_, header), *other_rows = rows
+    has_shared_column = any(not row.keys().isdisjoint(header) for _, row in other_rows)
+    if not other_rows or has_shared_column:
         return rows
     agents = {name: text for name, text in header.items() if isinstance(text, str) and infer_role(name) == "agent"}
-    return [(location, {**agents, **row}) for location, row in others]
+    return [(location, {**agents, **row}) for location, row in other_rows]
 
 
 def _drop_rows_without_responses(rows: Rows, *, is_log: bool, note: Note) -> Rows:
@@ -248,12 +251,12 @@ def split_by_responses(
     in_response_folders = [table for table in with_text if _is_in_response_folder(table, path)]
     with_responses = in_response_folders or with_text or list(tables)
     identities = {id(table) for table in with_responses}
-    others = [table for table in tables if id(table) not in identities]
-    if others:
-        file_names = ", ".join(repr(table.file.name) for table in others[:3])
-        ellipsis = " …" if len(others) > 3 else ""
-        note(f"{format_count(len(others), 'table')} without responses not read ({file_names}{ellipsis})", "")
-    return with_responses, others
+    without_responses = [table for table in tables if id(table) not in identities]
+    if without_responses:
+        file_names = ", ".join(repr(table.file.name) for table in without_responses[:3])
+        ellipsis = " …" if len(without_responses) > 3 else ""
+        note(f"{format_count(len(without_responses), 'table')} without responses not read ({file_names}{ellipsis})", "")
+    return with_responses, without_responses
 
 
 def _is_in_response_folder(table: SourceTable, path: Path) -> bool:
