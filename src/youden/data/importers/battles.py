@@ -254,8 +254,8 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
     table = _select_columns(path, rows, columns, notes)
 
     # each row of MT-Bench is two battles of the same models: model_a is shown first in one, and model_b in the other
-    is_mt_bench = _SWAPPED_WINNER in rows and "winner" not in rows and "winner" not in columns
-    if is_mt_bench:
+    has_other_winner = "winner" in rows or "winner" in columns
+    if _SWAPPED_WINNER in rows and not has_other_winner:
         battles_with_a_first = table.assign(order=0.0)
         battles_with_b_first = table.assign(order=1.0, winner=_read_text(rows[_SWAPPED_WINNER]))
         table = pd.concat([battles_with_a_first, battles_with_b_first])
@@ -268,7 +268,7 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
 
 
 def _combine_winner_flags(path: Path, rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Add the column `winner` to a file with one column per result (`_WINNER_FLAGS`).
+    """Add the column `winner` to a file with one column of flags per result, such as `winner_model_a` (`_WINNER_FLAGS`).
 
     A battle with 0 in all of these columns has no winner. Other files are returned unchanged.
 
@@ -277,34 +277,41 @@ def _combine_winner_flags(path: Path, rows: pd.DataFrame, columns: Mapping[str, 
     Raises: ImportFormatError [battles-columns] if the user named one of these columns as the winner; [battles-value] if a value
         is not 0 or 1, or if a battle has several results.
     """
-    names = [name for name in _WINNER_FLAGS if name in rows]
-    if not {"winner_model_a", "winner_model_b"}.issubset(names) or "winner" in rows:
+    flag_columns = [name for name in _WINNER_FLAGS if name in rows]
+    if not {"winner_model_a", "winner_model_b"}.issubset(flag_columns) or "winner" in rows:
         return rows
-    if "winner" in columns:
-        if columns["winner"] not in names:
-            return rows
-        problem = (
-            f"the column {columns['winner']} states only one of the results: got --column winner={columns['winner']}."
-        )
-        remedy = f"Leave out this option; {', '.join(names)} are read together."
+    named_column = columns.get("winner")
+    if named_column in flag_columns:
+        problem = f"the column {named_column} states only one of the results: got --column winner={named_column}."
+        remedy = f"Leave out this option; {', '.join(flag_columns)} are read together."
         raise import_error(path, f"{problem} {remedy}", slug="battles-columns")
+    if named_column is not None:
+        return rows
 
     winner = pd.Series("", index=rows.index, dtype=object)
-    for name in names:
-        words = _read_text(rows[name])
-        is_set = words.str.casefold().map(_IS_FLAG_SET)
-        if is_set.isna().any():
-            value = words[is_set.isna()].iloc[0]
-            problem = f"a value of `{name}` is unknown: got {value[:60]!r}. Use 1 and 0."
-            raise import_error(path, problem, slug="battles-value")
-        is_result = is_set.astype(bool)
-        has_two_results = is_result & (winner != "")
+    for name in flag_columns:
+        is_set = _read_flags(path, rows[name])
+        has_two_results = is_set & (winner != "")
         if has_two_results.any():
             row = int(np.flatnonzero(has_two_results)[0]) + 1
-            problem = f"row {row} has several results: got 1 in more than one of {', '.join(names)}. Keep one."
+            problem = f"row {row} has several results: got 1 in more than one of {', '.join(flag_columns)}. Keep one."
             raise import_error(path, problem, slug="battles-value")
-        winner = winner.mask(is_result, _WINNER_FLAGS[name])
+        winner = winner.mask(is_set, _WINNER_FLAGS[name])
     return rows.assign(winner=winner)
+
+
+def _read_flags(path: Path, column: pd.Series) -> pd.Series[bool]:
+    """Convert a column of flags, which are 1 or 0, to True or False.
+
+    Raises: ImportFormatError [battles-value] if a value is neither 1 nor 0.
+    """
+    texts = _read_text(column)
+    is_set = texts.str.casefold().map(_IS_FLAG_SET)
+    if is_set.isna().any():
+        value = texts[is_set.isna()].iloc[0]
+        problem = f"a value of `{column.name}` is unknown: got {value[:60]!r}. Use 1 and 0."
+        raise import_error(path, problem, slug="battles-value")
+    return is_set.astype(bool)
 
 
 def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], notes: list[str]) -> pd.DataFrame:
@@ -330,10 +337,10 @@ def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], 
 
     if (table["item"] == "").all():
         notes += _describe_possible_items(rows)
-    possible_items = [name for name in _COLUMNS["item"] if name in rows]
-    if "item" not in columns and len(possible_items) > 1:
-        identified = f"items are identified by {possible_items[0]}, not {possible_items[1]}"
-        notes.append(f"{identified}; set --column item=COLUMN to use another column")
+    item_columns = [name for name in _COLUMNS["item"] if name in rows]
+    if "item" not in columns and len(item_columns) > 1:
+        identification = f"items are identified by {item_columns[0]}, not {item_columns[1]}"
+        notes.append(f"{identification}; set --column item=COLUMN to use another column")
 
     has_order = bool((table["order"] != "").any())
     table["order"] = _to_numbers(path, table["order"], _ORDERS, role="order") if has_order else np.nan
@@ -414,8 +421,8 @@ def _parse_json(text: str) -> Any:
 def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.Series[float]:
     """Convert winners to preferences for model_a, from 0 to 1; NaN for an empty cell.
 
-    A winner is the name of a model, a word such as "tie", or a number. Numbers are the preferences if all winners are numbers,
-    and at least one of them is not the name of a model.
+    A winner is the name of a model, a word such as "tie", or a number. If all winners are numbers, they are the preferences
+    themselves, unless all of them are names of models, such as "7" in a battle of the models "7" and "13".
 
     notes : receives a note on the meaning of 0 and 1, if all winners are one of these numbers
 
@@ -459,8 +466,11 @@ def _check_preference_range(path: Path, preference: pd.Series[float]) -> None:
 def _check_no_ambiguous_winner(path: Path, table: pd.DataFrame, number: pd.Series[float]) -> None:
     """Check that no winner is ambiguous: the name of a model, and also a word or number for another result.
 
-    For example, if model_b has the name "A", the winner "A" may mean model_b or model_a. Such a winner is an error in two
-    cases: every winner in the file may be read as a word or number for a result, or the winner itself may be read as a tie.
+    For example, if model_b has the name "A", the winner "A" may mean model_b or, as a word, model_a. If other winners in the
+    file can only be names, "A" is read as a name, too. An ambiguous winner is an error in two cases:
+
+    - All winners may be words or numbers for results, so that nothing shows that they are names.
+    - The winner may mean a tie, for which files with names of models use a word, too.
 
     path : file of the battles, for the error message
     table : battles, with the columns model_a, model_b and winner as texts
@@ -478,11 +488,11 @@ def _check_no_ambiguous_winner(path: Path, table: pd.DataFrame, number: pd.Serie
 
     # as a name, model_a means a preference of 1, and model_b a preference of 0
     preference_of_name = is_model_a.astype(np.float64)
-    states_result = stated_preference.notna()
-    is_ambiguous = is_name & states_result & (stated_preference != preference_of_name)
-    may_all_state_results = (states_result | (winner == "")).all()
+    may_be_word = stated_preference.notna()
+    is_ambiguous = is_name & may_be_word & (stated_preference != preference_of_name)
+    may_all_be_words = (may_be_word | (winner == "")).all()
     has_ambiguous_tie = (is_ambiguous & (stated_preference == 0.5)).any()
-    if is_ambiguous.any() and (may_all_state_results or has_ambiguous_tie):
+    if is_ambiguous.any() and (may_all_be_words or has_ambiguous_tie):
         value = winner[is_ambiguous].iloc[0]
         problem = f"a value of `winner` is the name of a model, and may also state another result: got {value!r}."
         raise import_error(path, f"{problem} Use model_a, model_b and tie.", slug="battles-value")

@@ -48,6 +48,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     }.items()
 }
 """Usual names of columns by role, the most reliable first."""
+_ROLE_OF_REFERENCE = {"text": "about", "prompt": "item", "item": "item", "agent": "agent"}
+"""Role of an id or a name by the role of what it refers to: the id of a prompt identifies an item."""
 _ENDINGS = {"prompt": ("frage", "質問", "問い合わせ", "问题"), "text": ("antwort", "回答", "回复", "返信")}
 """Last parts of compound words by role, in languages that write compounds without a space."""
 _GENERIC = make_word_set("text content body id name string value full messages contents parts")
@@ -126,7 +128,8 @@ def infer_role(column: str) -> str | None:
 
     If a part of the path denotes information about items or responses, such as a score, the result is "about". This is
     not a role that the user can name; it tells the caller that the column holds no agents, items or responses. Otherwise,
-    the last part of the path decides, together with the part before it if the last part is generic (`text` or `id`).
+    the last part of the path decides. The part before it is considered, too, if the last part is generic (`text` or `id`), or
+    if both parts together are a usual name, such as "user_input" for the path `user.input`.
 
     Returns one of `ROLES`, or "about"; None if the name proposes no role.
 
@@ -144,7 +147,7 @@ def infer_role(column: str) -> str | None:
         return "repeat"
     if column.endswith(LAST_ANSWER):
         return "text"
-    joined_parts = "_".join(parts[-2:])  # such as "user_input" for the path user.input
+    joined_parts = "_".join(parts[-2:])
     needs_part_before = parts[-1] in _GENERIC or joined_parts in _ROLE_BY_NAME
     return _infer_role_of_name(joined_parts if needs_part_before else parts[-1])
 
@@ -161,8 +164,9 @@ def _infer_role_of_name(name: str) -> str | None:
     The first of these rules that applies decides:
 
     1. The name is a usual name (`NAMES`).
-    2. An id or a name, such as "prompt_id", has a role that depends on what it refers to: the id of a prompt identifies an item,
-       but the id of a response is only information ("about").
+    2. An id or a name, such as "prompt_id", has a role that depends on what it refers to. The id or the name of a prompt or an
+       item identifies an item, and that of an agent identifies an agent. The id of a response is only information ("about").
+       If the reference is unknown, an id identifies an item, and a name identifies an agent.
     3. A name with words for the author of a question and for a message, such as "customer_message", is a prompt.
     4. A generic last word, such as "text" in "question_text", is ignored if the other words have a role.
     5. The last word is a usual name, or the name ends like a compound word, such as "frage" in "kundenfrage".
@@ -174,10 +178,9 @@ def _infer_role_of_name(name: str) -> str | None:
     words_before, _, last_word = name.rpartition("_")
     role_before = _infer_role_of_name(words_before) if words_before else None
     if words_before and last_word in ("id", "name"):
-        default_role = "item" if last_word == "id" else "agent"
-        return {"text": "about", "prompt": "item", "item": "item", "agent": "agent"}.get(
-            role_before or "", default_role
-        )
+        if role_before in _ROLE_OF_REFERENCE:
+            return _ROLE_OF_REFERENCE[role_before]
+        return "item" if last_word == "id" else "agent"
 
     words = set(name.split("_"))
     if ASKERS & words and _MESSAGE_WORDS & words:
@@ -216,22 +219,26 @@ def get_name_priority(column: str, role: str) -> int:
     usual_parts = [part for part in (name, words[-1], words[0]) if part in usual_names]
     position = usual_names.index(usual_parts[0]) if usual_parts else n_usual
 
-    # positions are at most n_usual, so that each class of names below comes after the one before
-    is_agent_id = role == "agent" and words[-1] == "id"
-    class_of_name = 2 if is_agent_id else int(name not in usual_names)
-    return position + class_of_name * n_usual
+    # positions are at most n_usual, so that each group of names comes after the one before
+    if role == "agent" and words[-1] == "id":
+        return position + 2 * n_usual
+    return position if name in usual_names else position + n_usual
 
 
 def is_about_responses(column: str) -> bool:
-    """Return whether a name denotes information about responses, such as "Expected answer", and nothing else.
+    """Return whether a name only denotes information about responses, such as "Expected answer".
+
+    The result is False if the name has any other word, such as "baseline", because this word may name an agent.
 
     >>> is_about_responses("reference_outputs"), is_about_responses("baseline_reference"), is_about_responses("judge bot")
     (True, False, False)
     """
     words = set(normalize_name(column).split("_"))
-    names_in_singular = set(NAMES["text"]) | set(NAMES["prompt"])
-    neutral_words = _GENERIC | names_in_singular | {f"{name}s" for name in names_in_singular} | {"id"}
-    return bool(words & ABOUT) and words <= ABOUT | neutral_words
+    singular_nouns = {*NAMES["text"], *NAMES["prompt"]}  # such as "answer"
+    plural_nouns = {f"{noun}s" for noun in singular_nouns}
+    neutral_words = _GENERIC | singular_nouns | plural_nouns | {"id"}
+    has_word_about_responses = not words.isdisjoint(ABOUT)
+    return has_word_about_responses and words <= ABOUT | neutral_words
 
 
 def is_agent_name(column: str) -> bool:

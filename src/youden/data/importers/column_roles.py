@@ -24,7 +24,7 @@ from youden.data.importers.column_names import (
     split_into_words,
     split_path,
 )
-from youden.data.importers.column_values import FILE, FOLDER, Row, UnclearColumnsError, are_determined, join_names
+from youden.data.importers.column_values import FILE, FOLDER, Row, UnclearColumnsError, are_determined_by, join_names
 from youden.data.importers.wide_columns import WideTableSearch
 
 _MAX_AGENTS = 500
@@ -80,25 +80,14 @@ def find_roles(
     The roles are agent, item, text (the response), prompt, group, empty (a mark for empty responses) and repeat. Only a
     column of texts and a column that identifies the items, an item or a prompt, are necessary.
 
-    Parameters
-    ----------
-    rows : sequence of dict
-        Rows of one table, or of several tables with the same columns; no value is nested.
-    location_columns : sequence of str
-        Columns that hold the folder and the file of a row, if there are several files.
-    given : mapping of str to str, optional
-        Column by role, as named by the user. The role text may have one column per agent, separated by commas. The rows
+    rows : rows of one table, or of several tables with the same columns; no value is nested
+    location_columns : columns that hold the folder and the file of a row, if there are several files
+    given : column by role, as named by the user. The role text may have one column per agent, separated by commas. The rows
         must have these columns, which is not checked.
 
-    Returns
-    -------
-    Roles
-        Columns by role, and those without a role. In a wide table, the columns of the agents are `agent_columns`.
+    Returns the columns by role, and those without a role. In a wide table, the columns of the agents are `agent_columns`.
 
-    Raises
-    ------
-    UnclearColumnsError
-        If a necessary role has no column, or if several columns may have the role.
+    Raises: UnclearColumnsError if a necessary role has no column, or if several columns may have the role.
     """
     return _RoleSearch(rows, location_columns, given or {}).find_roles()
 
@@ -124,11 +113,7 @@ class _RoleSearch(WideTableSearch):
         if len(self.given_text_columns) > 1:
             return self.make_roles(agents=(), text=None, agent_columns=tuple(self.given_text_columns))
 
-        candidates = self.get_candidates("agent")
-        if "agent" not in self.given:
-            candidates = [
-                name for name in candidates if split_path(name)[-1] in self.AGENT_NAMES or self.can_name_agents(name)
-            ]
+        candidates = self.list_agent_candidates()
         shared_agents = self.find_agent_name_columns(candidates)
         if shared_agents is not None:
             return self.find_roles_of_long_table(shared_agents, are_agents_certain=True)
@@ -139,29 +124,34 @@ class _RoleSearch(WideTableSearch):
             return self.make_roles(agents=(), text=None, agent_columns=agent_columns)
 
         self.check_agents_are_not_rows(candidates)
-        possible_agents = tuple([*candidates, *self.location_columns][:1])
-        return self.find_roles_of_long_table(possible_agents, are_agents_certain=False)
+        possible_agents = [*candidates, *self.location_columns]
+        return self.find_roles_of_long_table(tuple(possible_agents[:1]), are_agents_certain=False)
+
+    def list_agent_candidates(self) -> list[str]:
+        """List the columns that may name agents by their names and values, or only the column that the user named."""
+        candidates = self.get_candidates("agent")
+        if "agent" in self.given:
+            return candidates
+        return [name for name in candidates if split_path(name)[-1] in self.AGENT_NAMES or self.can_name_agents(name)]
 
     def find_roles_of_long_table(self, agents: tuple[str, ...], *, are_agents_certain: bool) -> Roles:
         """Find the roles of the columns of a long table, in which one column has the responses of all agents.
 
         agents : columns that together name an agent
-        are_agents_certain : whether the agents were found by the items that they have in common
+        are_agents_certain : whether these agents responded to the same items; otherwise, the columns `agents` are a guess
 
         Returns the columns by role, and the columns without a role.
 
         Raises: UnclearColumnsError if no column or several columns may hold the responses, or if the table has several agents
             that are not certain and the user did not name the column of items.
         """
-        # agents share questions, but no two agents give the same response
         prose_columns = [name for name in self.unnamed_columns if self.table[name].is_prose]
         prose_columns.sort(key=lambda name: self.table[name].mean_length)
+        # agents share questions, but no two agents give the same response
         unshared_prose = [name for name in prose_columns if self.table.count_shared_cells(agents, name) == 0]
-        can_choose = bool(prose_columns) and (are_agents_certain or bool(self.location_columns))
-        may_hold_other_texts = len(unshared_prose) > 1 and set(agents) <= set(self.location_columns)
         if self.text_columns:
             text = self.text_columns[0]
-        elif can_choose and not may_hold_other_texts:
+        elif self.can_choose_prose(agents, unshared_prose, are_agents_certain=are_agents_certain) and prose_columns:
             text = (unshared_prose or prose_columns)[-1]  # the longest texts
         else:
             raise self.make_no_text_column_error(unshared_prose)
@@ -174,20 +164,36 @@ class _RoleSearch(WideTableSearch):
         self.check_single_text_column(roles, unshared_prose)
         return roles
 
-    def make_no_text_column_error(self, unshared_columns: Sequence[str]) -> UnclearColumnsError:
-        """Make the error for a table in which no column clearly holds the responses.
+    def can_choose_prose(
+        self, agents: tuple[str, ...], unshared_prose: Sequence[str], *, are_agents_certain: bool
+    ) -> bool:
+        """Return whether a column of prose can be chosen as the responses of all agents, although its name does not say so.
+
+        The agents must be certain, or the table must have several files. If only files or folders name the agents, each of
+        several columns may hold the responses of another agent, so that none can be chosen.
+
+        agents : columns that together name an agent
+        unshared_prose : columns of prose in which no two agents have the same text
+        are_agents_certain : whether these agents responded to the same items
+        """
+        has_agent_column = not set(agents) <= set(self.location_columns)
+        is_clear = has_agent_column or len(unshared_prose) <= 1
+        return is_clear and (are_agents_certain or bool(self.location_columns))
+
+    def make_no_text_column_error(self, candidates: Sequence[str]) -> UnclearColumnsError:
+        """Make the error for a table without a single column that clearly holds the responses.
 
         If several columns may hold responses, the error names them. If the table has several files or sheets, the error also
         proposes these columns as the columns of responses, because each may hold the responses of one agent.
 
-        unshared_columns : columns of prose in which no two agents have the same text
+        candidates : columns of prose in which no two agents have the same text
         """
         problem = "no column holds responses as text"
         options: dict[str, str] = {}
-        if len(unshared_columns) > 1:
-            problem += f", or several do ({', '.join(unshared_columns)})"
+        if len(candidates) > 1:
+            problem += f", or several do ({', '.join(candidates)})"
             if self.location_columns:
-                options["text"] = ",".join(unshared_columns)
+                options["text"] = ",".join(candidates)
         return UnclearColumnsError(problem, **options)
 
     def check_agents_are_not_rows(self, agent_candidates: Sequence[str]) -> None:
@@ -208,8 +214,8 @@ class _RoleSearch(WideTableSearch):
     def check_has_header(self, text_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if the table seems to have no header.
 
-        The first responses were then read as the names of the columns. This is assumed if all names are as long as responses,
-        and at least one contains the end of a sentence. Nothing is checked if the user named one of the columns.
+        Without a header, the first responses become the names of the columns. This is assumed if all names are as long as
+        responses, and at least one contains the end of a sentence. Nothing is checked if the user named one of the columns.
 
         text_columns : columns that hold responses
         """
@@ -227,42 +233,44 @@ class _RoleSearch(WideTableSearch):
     def check_no_pairs(self) -> None:
         """Raise UnclearColumnsError if each row compares the responses of two models.
 
-        The columns `model_a` and `model_b`, or columns with similar names, then hold the names of the two models. If one of these
-        columns holds something else, such as prose, no error is raised, because the two columns may hold the responses of two
-        agents in a wide table. The columns are not checked if the user named any.
+        This is assumed if at least two columns have names such as `model_a` and `model_b`, and all of them hold names of models.
+        A column holds names if it is not prose, and if its values recur or another column has the responses. If one of the
+        columns holds no names, the columns may have the responses of two agents. Nothing is checked if the user named any column.
         """
         paired_columns = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
         if len(paired_columns) < 2 or self.given:
             return
 
-        # a column of responses ends like the column of its model, as `response_a` and `model_a` do
-        endings = tuple(name[-1] for name in paired_columns)
+        # a column of responses ends with the same letter as the column of its model, as `response_a` and `model_a` do
+        last_letters = tuple(name[-1] for name in paired_columns)
         other_columns = [name for name in self.table.names if name not in paired_columns]
-        has_responses = any(name.endswith(endings) and infer_role(name) != "about" for name in other_columns)
+        has_responses = any(name.endswith(last_letters) and infer_role(name) != "about" for name in other_columns)
 
-        # columns of prose or of different values may hold the responses of one agent each
         for name in paired_columns:
             column = self.table[name]
-            if column.is_prose or not (has_responses or column.is_repetitive):
+            holds_names = not column.is_prose and (has_responses or column.is_repetitive)
+            if not holds_names:
                 return
         raise UnclearColumnsError("each row holds responses of two models, which other columns name")
 
     def can_name_agents(self, name: str) -> bool:
         """Return whether the values of a column can be names of agents.
 
-        The values must be short, and each value must occur in at least two rows on average. The result is False if the values are
-        e-mail addresses, URLs or UUIDs, or if the name of the column suggests groups of items, such as "category".
+        There may be at most 500 different values, each must be short, and each must occur in at least two rows on average. The
+        result is False if the values are e-mail addresses, URLs or UUIDs, or if the name of the column suggests groups of items,
+        such as "category". The name of a run, such as "dataset_run_name", may nevertheless name agents.
         """
         column = self.table[name]
         words = split_into_words(name)
-        names_subjects = bool(SUBJECTS & words) and not _RUN_NAMES & words
-        if names_subjects or column.is_contact or not column.distinct_texts:
+        names_item_groups = bool(SUBJECTS & words) and not _RUN_NAMES & words
+        if names_item_groups or column.is_contact or not column.distinct_texts:
             return False
 
+        n_values = len(column.distinct_texts)
         n_filled_rows = sum(bool(text) for text in column.value_texts)
-        max_agents = min(_MAX_AGENTS, max(1, n_filled_rows // 2))
+        recurs = n_values == 1 or 2 * n_values <= n_filled_rows
         longest_value = max(map(len, column.distinct_texts))
-        return len(column.distinct_texts) <= max_agents and longest_value <= _MAX_NAME_LENGTH
+        return recurs and n_values <= _MAX_AGENTS and longest_value <= _MAX_NAME_LENGTH
 
     def may_be_wide(self, agent_candidates: Sequence[str]) -> bool:
         """Return whether each agent may have a separate column, because nothing else names agents or texts."""
@@ -275,31 +283,23 @@ class _RoleSearch(WideTableSearch):
 
         Agents share an item if they responded to it. The search ends with the first of these steps that finds shared items:
 
-        1. If there are folders and files, compare `candidates`, folders and files by the prompts that they share.
-        2. Compare the same columns by the ids or prompts that their agents share. An id may begin again in each folder or
-           file, so that the folder or file may be a part of the id.
-        3. Compare the columns whose names do not suggest agents by the ids or prompts that they share.
+        1. If the rows come from several folders and several files, try `candidates`, the folders and the files as agents, and
+           look for shared prompts.
+        2. Try the same columns as agents, and look for shared ids or prompts. An id may begin again in each folder or file, so
+           that the folder or file may be a part of the id.
+        3. Try the columns whose names do not suggest agents, and look for shared ids or prompts.
 
-        Parameters
-        ----------
-        candidates : sequence of str
-            Columns whose names and values suggest agents, the most reliable first.
+        candidates : columns whose names and values suggest agents, the most reliable first
 
-        Returns
-        -------
-        tuple of str or None
-            Columns that together name an agent; None if no step finds shared items.
+        Returns the columns that together name an agent; None if no step finds shared items.
 
-        Raises
-        ------
-        UnclearColumnsError
-            If the folders and the files could both be the agents.
+        Raises: UnclearColumnsError if the folders and the files could both be the agents.
         """
         if "agent" in self.given:
             return (self.given["agent"],)
 
         likely_columns = [*candidates, *self.location_columns]
-        if len(self.location_columns) == 2:
+        if len(self.location_columns) == 2:  # folders and files
             # ids may begin again in each file, but a prompt identifies an item across files
             prompts = [name for name in self.prompt_columns if name in self.item_columns]
             columns = self.find_agents_sharing_most_items(likely_columns, prompts)
@@ -333,43 +333,47 @@ class _RoleSearch(WideTableSearch):
         short_texts_first = sorted(candidates, key=lambda name: self.table[name].mean_words >= self.MIN_WORDS)
         return [*self.get_candidates("group"), *short_texts_first]
 
-    def find_agents_sharing_most_items(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
+    def find_agents_sharing_most_items(
+        self, agent_columns: Sequence[str], item_columns: Sequence[str]
+    ) -> tuple[str, ...] | None:
         """Return the column, or pair of columns, whose agents have the most items in common; None if no agents share an item.
 
         Single columns are tried first, and then pairs of the first four columns. The first of equal choices is returned.
         The items in common are counted by `count_max_shared_cells`.
 
-        agents : columns that may name agents
-        items : columns of ids or prompts
+        agent_columns : columns that may name agents
+        item_columns : columns of ids or prompts
         """
-        choices = [*((name,) for name in agents[:_MAX_CANDIDATES]), *combinations(agents[:4], 2)]
+        single_columns = [(name,) for name in agent_columns[:_MAX_CANDIDATES]]
+        pairs_of_columns = combinations(agent_columns[:4], 2)
         best_columns = None
         max_shared = 0
-        for columns in choices:
-            other_columns = [item for item in items[:_MAX_CANDIDATES] if item not in columns]
+        for columns in [*single_columns, *pairs_of_columns]:
+            other_columns = [name for name in item_columns[:_MAX_CANDIDATES] if name not in columns]
             n_shared = self.count_max_shared_cells(columns, other_columns)
             if n_shared > max_shared:
                 best_columns, max_shared = columns, n_shared
         return best_columns
 
-    def count_max_shared_cells(self, agents: Sequence[str], items: Sequence[str]) -> int:
-        """Return the largest number of shared cells for one of the columns `items`; 0 without columns."""
-        return max((self.table.count_shared_cells(agents, item) for item in items), default=0)
+    def count_max_shared_cells(self, agents: Sequence[str], item_columns: Sequence[str]) -> int:
+        """Count the shared cells for each column of items, and return the largest number; 0 without columns."""
+        return max((self.table.count_shared_cells(agents, name) for name in item_columns), default=0)
 
     def check_locations_differ(self, item_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if the folders and the files could equally well be the agents.
 
-        The shared cells are counted with the folders as agents, and again with the files as agents. The folders and files are
-        ambiguous if the two numbers are equal and greater than 0.
+        This is assumed if as many responses can be compared with the folders as agents as with the files as agents. A response
+        can be compared if another agent responded to the same item.
 
         item_columns : columns of ids or prompts, also combined with folders or files
         """
-        n_shared_of_locations = []
+        n_comparable_responses = []
         for location in self.location_columns:
             # a combined column, such as "<folder> + id", contains the name of the location
             other_columns = [name for name in item_columns if location not in name]
-            n_shared_of_locations.append(self.count_max_shared_cells([location], other_columns))
-        if len(n_shared_of_locations) == 2 and n_shared_of_locations[0] == n_shared_of_locations[1] > 0:
+            n_comparable_responses.append(self.count_max_shared_cells([location], other_columns))
+        has_equal_numbers = len(n_comparable_responses) == 2 and len(set(n_comparable_responses)) == 1
+        if has_equal_numbers and n_comparable_responses[0] > 0:
             raise UnclearColumnsError(
                 f"folders and files may both be the agents: add --column 'agent={FOLDER}' or --column 'agent={FILE}'"
             )
@@ -378,8 +382,8 @@ class _RoleSearch(WideTableSearch):
         """Raise UnclearColumnsError if another column may hold the responses instead of the chosen column.
 
         Columns of prose are checked if their names suggest no role. If the name of the chosen column is unusual, columns of
-        prose with a name such as "output" and other texts are checked, too. A column may hold the responses if it has no role,
-        and all of these conditions hold:
+        prose whose names suggest responses are checked, too, unless their texts are those of the chosen column. A column may
+        hold the responses if it has no role, and if two conditions hold:
 
         - It does not come from a nested value, and is not named like a part of a response, such as its reasoning.
         - Its texts seldom recur, and no two agents share a text: agents share questions, but not responses.
@@ -422,14 +426,16 @@ class _RoleSearch(WideTableSearch):
             columns["agent"] = join_names(agents)
 
         columns |= self.find_item_and_prompt_columns(agents, used={text, *agents, *agent_columns})
-        excluded = {*agents, columns.get("item", columns.get("prompt")), *self.given.values()}
+        item_or_prompt = columns.get("item", columns.get("prompt"))
         for role in ("group", "empty", "repeat"):
-            candidates = [name for name in self.get_candidates(role) if role in self.given or name not in excluded]
+            candidates = self.get_candidates(role)
+            if role not in self.given:
+                candidates = [name for name in candidates if name not in (*agents, item_or_prompt)]
             if candidates and (role != "group" or self.may_be_group(candidates[0], agents)):
                 columns[role] = candidates[0]
 
-        used = {*columns.values(), *agents, *agent_columns}
-        unused = tuple(name for name in self.table.names if name not in used)
+        columns_with_role = {*columns.values(), *agents, *agent_columns}
+        unused = tuple(name for name in self.table.names if name not in columns_with_role)
         return Roles(columns, agents, agent_columns, has_generated_ids="item" not in columns, unused=unused)
 
     def may_be_group(self, column: str, agents: tuple[str, ...]) -> bool:
@@ -437,8 +443,10 @@ class _RoleSearch(WideTableSearch):
 
         agents : columns that together name an agent; empty if each agent has its own column
         """
-        is_determined = bool(agents) and are_determined(self.table[column].value_texts, self.table.join_columns(agents))
-        return "group" in self.given or is_determined
+        if "group" in self.given:
+            return True
+        groups = self.table[column].value_texts
+        return bool(agents) and are_determined_by(groups, self.table.join_columns(agents))
 
     def find_item_and_prompt_columns(self, agents: tuple[str, ...], used: set[str | None]) -> dict[str, str]:
         """Return the columns of the roles "item" and "prompt". Without ids, items are identified by their prompts.
@@ -450,9 +458,10 @@ class _RoleSearch(WideTableSearch):
         item = self.find_item_column(agents, candidates)
         if item is None:
             return {}
-        has_item_name = item not in self.prompt_columns and infer_role(item) == "item"
-        has_ids = (has_item_name or self.given.get("item") == item) and not self.table[item].is_long
-        if not has_ids:
+        # a column holds prompts unless the user or the name of the column says that it holds ids, and the values are short
+        is_named_by_user = self.given.get("item") == item
+        is_named_like_ids = item not in self.prompt_columns and infer_role(item) == "item"
+        if self.table[item].is_long or not (is_named_by_user or is_named_like_ids):
             return {"prompt": item}
         prompt = self.given.get("prompt") or self.find_prompt_column(item, {*used, item})
         return {"item": item, "prompt": prompt} if prompt else {"item": item}
@@ -460,8 +469,9 @@ class _RoleSearch(WideTableSearch):
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts that identifies items; None without candidates.
 
-        The column with the most shared cells is chosen (`find_column_of_shared_items`). If no column has shared cells, or if
-        each agent has its own column, the first column with at least 90% of the largest number of distinct values is chosen.
+        The column by which agents have the most items in common is chosen (`find_column_of_shared_items`). If no column gives
+        common items, or if each agent has its own column, the number of distinct values decides. The first column with at least
+        90% of the largest number is chosen, so that a few repeated values do not rule out a more reliable column.
 
         agents : columns that together name an agent; empty if each agent has its own column
         candidates : columns to choose from, the most reliable first
@@ -481,9 +491,7 @@ class _RoleSearch(WideTableSearch):
     def find_column_of_shared_items(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column by which agents have the most items in common; None if no column gives common items.
 
-        The column with the most shared cells (`TableColumns.count_shared_cells`) is returned.
-
-        Several columns may have the same number of shared cells. Then the first one is returned, unless it holds ids that
+        Several columns may give the same number of common items. Then the first one is returned, unless it holds ids that
         restart for each agent and do not identify items. In this case, a column of prompts is returned.
 
         agents : columns that together name an agent
@@ -495,12 +503,14 @@ class _RoleSearch(WideTableSearch):
             return None
 
         first_column, *equal_columns = [name for name in candidates if n_shared[name] == max_shared]
+        if infer_role(first_column) == "prompt":
+            return first_column
         ids = self.table[first_column].value_texts
-        for name in equal_columns if infer_role(first_column) != "prompt" else ():
+        for name in equal_columns:
             prompts = self.table[name].value_texts
             is_prompt = infer_role(name) == "prompt" and self.table[name].is_text
             # ids restart if some id has several prompts, and some prompt several ids
-            if is_prompt and not are_determined(ids, prompts) and not are_determined(prompts, ids):
+            if is_prompt and not are_determined_by(ids, prompts) and not are_determined_by(prompts, ids):
                 return name
         return first_column
 
@@ -523,14 +533,15 @@ class _RoleSearch(WideTableSearch):
         ids = self.table[item].value_texts
         named_columns = [name for name in self.prompt_columns if name not in used and self.table[name].is_text]
         candidates = [name for name in named_columns if len(set(self.table[name].value_texts)) > 1]
+        for name in candidates:
+            if are_determined_by(self.table[name].value_texts, ids):
+                return name  # case 1: each item has one prompt
         if candidates:
-            one_per_item = (name for name in candidates if are_determined(self.table[name].value_texts, ids))
-            return next(one_per_item, candidates[0])
+            return candidates[0]  # case 2
 
-        min_distinct = len(set(ids)) / 2
-        for name in self.unnamed_columns:
+        for name in self.unnamed_columns:  # case 3
             column = self.table[name]
-            is_varied = column.is_prose and len(column.distinct_texts) > min_distinct
-            if name not in used and is_varied and are_determined(column.value_texts, ids):
+            is_varied = column.is_prose and len(column.distinct_texts) > len(set(ids)) / 2
+            if name not in used and is_varied and are_determined_by(column.value_texts, ids):
                 return name
         return None

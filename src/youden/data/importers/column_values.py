@@ -171,22 +171,15 @@ class TableColumns(dict[str, ColumnValues]):
         A cell is an agent and an item to which it responded. It is shared if another agent also responded to the item, so
         that the two responses could be compared.
 
-        Parameters
-        ----------
-        agents : sequence of str
-            Columns that together name an agent.
-        item : str
-            Column that may identify the items.
+        Rows without an agent or an item are ignored. The number is 0 if the column seems to hold categories, such as subjects,
+        instead of items. This is assumed in two cases:
 
-        Returns
-        -------
-        int
-            Number of shared cells. Rows without an agent or an item are ignored. The number is 0 if the column seems to
-            hold categories, such as subjects, instead of items. This is assumed in two cases:
+        - The column has only one value, and there are fewer shared cells than rows.
+        - The name of the column suggests no role, or it suggests subjects or authors of questions, such as "user", and there are
+          fewer shared cells than half of the rows.
 
-            - The column has only one value, and there are fewer shared cells than rows.
-            - The name of the column does not suggest items or prompts, and there are fewer shared cells than half of the
-              rows.
+        agents : columns that together name an agent
+        item : column that may identify the items
         """
         agents_by_item: dict[str, set[str]] = {}
         for agent, item_text in zip(self.join_columns(agents), self[item].value_texts, strict=True):
@@ -195,12 +188,13 @@ class TableColumns(dict[str, ColumnValues]):
 
         n_shared = sum(len(item_agents) for item_agents in agents_by_item.values() if len(item_agents) > 1)
         is_single_category = len(agents_by_item) == 1 and n_shared < self.n_rows
-        may_name_categories = infer_role(item) is None or bool((SUBJECTS | ASKERS) & split_into_words(item))
+        is_category_name = not split_into_words(item).isdisjoint(SUBJECTS | ASKERS)
+        may_name_categories = is_category_name or infer_role(item) is None
         are_categories = may_name_categories and n_shared < self.n_rows / 2
         return 0 if is_single_category or are_categories else n_shared
 
 
-def are_determined(values: Values, *keys: Values) -> bool:
+def are_determined_by(values: Values, *keys: Values) -> bool:
     """Return whether rows with the same keys have the same value, so that the keys determine the value."""
     return len(set(zip(*keys, strict=True))) == len(set(zip(*keys, values, strict=True)))
 

@@ -83,7 +83,7 @@ def _read_sheet(book: Any, sheet: Any, file: Path, note: Note) -> Records:
 
     sheet.reset_dimensions()  # the size that the file states may be wrong
     rows = sheet.iter_rows(values_only=True)
-    return _fill_merged_cells(rows, merged, location)
+    return _collapse_blank_rows(_fill_merged_cells(rows, merged, location))
 
 
 def _read_sheets(file: Path, note: Note) -> Iterator[tuple[str, Records]]:
@@ -139,34 +139,43 @@ def _scan_sheet(source: IO[bytes]) -> tuple[dict[tuple[int, int], int], set[byte
 
 def _fill_merged_cells(
     rows: Iterable[Sequence[object]], merged: Mapping[tuple[int, int], int], location: str
-) -> Records:
-    """Return the rows, with the value of a merged range copied into the empty cells of each of its rows.
+) -> Iterator[tuple[str, list[Json]]]:
+    """Yield the rows, with the value of a merged range copied into the empty cells of each of its rows.
 
-    In a file, only the first cell of a merged range has the value.
-    Several consecutive blank rows become one empty row, and blank rows at the beginning are left out.
+    In a file, only the first cell of a merged range has the value. A blank row becomes a row without cells.
 
     merged : last row of each merged range, by its first row and its column, numbered from 1
     location : file and sheet, for error messages
     """
     columns = {column for _, column in merged}
-    latest_ranges: dict[int, tuple[int, Json]] = {}  # last row and value of the range that began last, by column
-    records: Records = []
+    # last row and value of the merged range that began last, by column
+    last_row_by_column: dict[int, int] = {}
+    value_by_column: dict[int, Json] = {}
     for row_number, values in enumerate(rows, 1):
-        row_location = f"{location}, line {row_number}"
         record = [_convert_cell(value) for value in values]
-        if not any(cell is not None for cell in record):
-            if records and records[-1][1]:  # the first of several blank rows
-                records.append((row_location, []))
+        is_blank = count_cells(record) == 0
+        if is_blank:
+            yield f"{location}, line {row_number}", []
             continue
 
         for column in columns:
             record += [None] * (column - len(record))
-            last_row, range_value = latest_ranges.get(column, (0, None))
             if (row_number, column) in merged:
-                latest_ranges[column] = merged[row_number, column], record[column - 1]
-            elif record[column - 1] is None and row_number <= last_row:
-                record[column - 1] = range_value
-        records.append((row_location, record))
+                last_row_by_column[column] = merged[row_number, column]
+                value_by_column[column] = record[column - 1]
+            elif record[column - 1] is None and row_number <= last_row_by_column.get(column, 0):
+                record[column - 1] = value_by_column[column]
+        yield f"{location}, line {row_number}", record
+
+
+def _collapse_blank_rows(rows: Iterable[tuple[str, list[Json]]]) -> Records:
+    """Replace each run of consecutive blank rows by one blank row, and leave out blank rows at the beginning."""
+    records: Records = []
+    previous_record: list[Json] = []
+    for location, record in rows:
+        if record or previous_record:
+            records.append((location, record))
+        previous_record = record
     return records
 
 

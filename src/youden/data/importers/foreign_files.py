@@ -11,7 +11,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from youden.data.pools.spool import format_excerpt
@@ -40,19 +39,11 @@ MAX_DROPPED = 0.01
 def import_error(location: Path | str, problem: str, *, slug: str) -> ImportFormatError:
     """Return an error whose message starts with the location of the problem.
 
-    Parameters
-    ----------
-    location : Path or str
-        File, or file and line.
-    problem : str
-        Sentences that state the problem and how to solve it.
-    slug : str
-        Stable name of the error.
+    location : file, or file and line
+    problem : sentences that state the problem and how to solve it
+    slug : stable name of the error
 
-    Returns
-    -------
-    ImportFormatError
-        The error, to be raised by the caller.
+    Returns the error, to be raised by the caller.
     """
     return ImportFormatError(f"{location}: {problem}", slug=slug)
 
@@ -77,7 +68,7 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> 
     Raises
     ------
     ImportFormatError
-        [import-not-found]: if a path does not exist or is a special file; [import-empty]: if a folder has no matching
+        [import-not-found] if a path does not exist or is a special file; [import-empty] if a folder has no matching
         file.
     """
     files: dict[Path, None] = {}  # an ordered set
@@ -119,22 +110,13 @@ def _find_files_in_folder(folder: Path, patterns: Sequence[str], *, what: str) -
 def read_text(path: Path, replaced: Replacements | None = None) -> str:
     """Read a text file in UTF-8, or in the encoding of its byte order mark.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    replaced : Replacements, optional
-        Counts the unpaired surrogates (half characters that are not valid text), which become U+FFFD.
+    path : the file
+    replaced : counts the unpaired surrogates (half characters that are not valid text), which become U+FFFD
 
-    Returns
-    -------
-    str
-        The text, without a byte order mark.
+    Returns the text, without a byte order mark.
 
-    Raises
-    ------
-    ImportFormatError
-        [import-encoding]: if the file cannot be decoded, with line and byte; [import-not-found]: if it cannot be read.
+    Raises: ImportFormatError [import-encoding] if the file cannot be decoded, with line and byte; [import-not-found] if it
+        cannot be read.
     """
     try:
         raw = read_regular(path)
@@ -147,17 +129,25 @@ def read_text(path: Path, replaced: Replacements | None = None) -> str:
     try:
         return raw.decode(encoding)
     except UnicodeDecodeError as error:
-        with suppress(UnicodeDecodeError):
-            text = raw.decode(encoding, "surrogatepass")
-            if replaced is not None:
-                replaced.add(n_texts=len(_SURROGATE.findall(text)), location=path)
-            return replace_surrogates(text)
-        line = raw[: error.start].count(b"\n") + 1
-        raise import_error(
-            f"{path}, line {line}",
-            f"byte 0x{raw[error.start]:02x} is not {encoding.upper()}. Save the file as UTF-8.",
-            slug="import-encoding",
-        ) from error
+        text = _decode_surrogates(raw, encoding)
+        if text is None:
+            line = raw[: error.start].count(b"\n") + 1
+            raise import_error(
+                f"{path}, line {line}",
+                f"byte 0x{raw[error.start]:02x} is not {encoding.upper()}. Save the file as UTF-8.",
+                slug="import-encoding",
+            ) from error
+    if replaced is not None:
+        replaced.add(n_texts=len(_SURROGATE.findall(text)), location=path)
+    return replace_surrogates(text)
+
+
+def _decode_surrogates(raw: bytes, encoding: str) -> str | None:
+    """Decode a text with unpaired surrogates, which are kept; None if it cannot be decoded."""
+    try:
+        return raw.decode(encoding, "surrogatepass")
+    except UnicodeDecodeError:
+        return None
 
 
 def _remove_byte_order_mark(raw: bytes) -> tuple[bytes, str]:
@@ -171,23 +161,13 @@ def _remove_byte_order_mark(raw: bytes) -> tuple[bytes, str]:
 def read_json(path: Path, replaced: Replacements | None = None) -> Json:
     """Read a file that holds one JSON value.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    replaced : Replacements, optional
-        Counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD.
+    path : the file
+    replaced : counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD
 
-    Returns
-    -------
-    JSON value
-        The parsed value.
+    Returns the parsed value.
 
-    Raises
-    ------
-    ImportFormatError
-        [import-json]: if the file is not JSON or nested too deeply; [import-encoding] or [import-not-found]: if it
-        cannot be read.
+    Raises: ImportFormatError [import-json] if the file is not JSON or nested too deeply; [import-encoding] or
+        [import-not-found] if it cannot be read.
     """
     return parse_json(read_text(path, replaced), path, replaced)
 
@@ -221,7 +201,7 @@ def parse_json(
     Raises
     ------
     ImportFormatError
-        [import-json]: if the text is not JSON or nested too deeply; [import-encoding]: if the bytes are not UTF-8.
+        [import-json] if the text is not JSON or nested too deeply; [import-encoding] if the bytes are not UTF-8.
     """
     decoded = text if isinstance(text, str) else _decode_utf8(text, location, remedy)
     try:
@@ -360,20 +340,18 @@ def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
     ['one', 'two', 'two']
     """
     split_paths = [path.resolve().parts for path in paths]
-    n_shared = 0
-    has_different_paths = len(set(split_paths)) > 1
-    max_shared = min(map(len, split_paths)) - 2 if has_different_paths else 0  # the first two parts stay
-    while n_shared < max_shared and len({parts[-n_shared - 1] for parts in split_paths}) == 1:
-        n_shared += 1
-    trimmed_paths = [parts[: len(parts) - n_shared] for parts in split_paths]
+    if len(set(split_paths)) > 1:
+        # the root and the part below it stay, so that no name becomes empty
+        while min(map(len, split_paths)) > 2 and len({parts[-1] for parts in split_paths}) == 1:
+            split_paths = [parts[:-1] for parts in split_paths]
 
     # suffix (last parts of a path) → number of different paths that end with it
     n_paths: Counter[tuple[str, ...]] = Counter()
-    for parts in set(trimmed_paths):
+    for parts in set(split_paths):
         n_paths.update(parts[-length:] for length in range(1, len(parts) + 1))
 
     suffixes = []
-    for parts in trimmed_paths:
+    for parts in split_paths:
         length = 1
         while n_paths[parts[-length:]] > 1:
             length += 1

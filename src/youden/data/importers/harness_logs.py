@@ -363,7 +363,7 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
     """Import samples of lm-evaluation-harness.
 
     Each model is an agent, and each `doc_id` an item. If several folders have the same model, each folder is an agent. If a
-    folder has several files of one task, the files come from repeated runs, and each time in the file names is a separate agent.
+    folder has several files of one task, the files come from repeated runs, and each timestamp in their names becomes an agent.
     If there are several tasks, item ids begin with the task. The raw responses of generation tasks are imported; several
     responses to an item are repeats. Tasks that compare log-likelihoods have no responses and are left out.
 

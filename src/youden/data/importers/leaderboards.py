@@ -111,18 +111,14 @@ def _name_agents_of_files(generators_by_file: Mapping[Path, set[str | None]]) ->
     case, two kinds of files contain the outputs of one agent:
 
     - A file whose folder is in a folder `results`, as in the leaderboard.
-    - A file whose rows all have the same generator, if there are several files.
+    - A file whose rows all have the same generator. This does not apply to a single file: its agents keep the names of their
+      generators, because no other file has to be distinguished from it.
 
-    Parameters
-    ----------
-    generators_by_file : mapping of Path to set of (str or None)
-        Generators (models that wrote the outputs) in the rows of each file; None for rows that name no generator.
+    generators_by_file : generators (models that wrote the outputs) in the rows of each file; None for rows that name no
+        generator
 
-    Returns
-    -------
-    dict of Path to str
-        Name of the agent by file. If a file is not in the dictionary, each of its rows belongs to the agent that the
-        generator of the row names.
+    Returns the name of the agent by file. If a file is not in the dictionary, each of its rows belongs to the agent that the
+    generator of the row names.
     """
     files = list(generators_by_file)
     folders = [file.resolve().parent for file in files]
@@ -424,8 +420,8 @@ def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replace
     A result is the output of one provider (a model) for one test.
 
     file : the file; its suffix determines the format
-    tests_by_variables : variables of a test, encoded as JSON → number of the test, for tests whose number is not in the
-        file; new tests are added (`_read_results`)
+    tests_by_variables : numbers of the tests that have no number in the file, by the variables of the test encoded as JSON;
+        new tests are added (`_read_results`)
     replaced : counter of values such as NaN that are replaced because a pool cannot hold them; changed in place
 
     Returns the results in the order of the file, at least one.
@@ -446,8 +442,8 @@ def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replace
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
     """Yield the results of a JSON or JSON Lines file of promptfoo, one per test and provider.
 
-    tests_by_variables : variables of a test, encoded as JSON → number of the test, for tests whose number is not in the
-        file; new tests are added. Pass the same dictionary for all files, so that a test has the same number in each file.
+    tests_by_variables : numbers of the tests that have no number in the file, by the variables and the description of the test
+        encoded as JSON; new tests are added. Pass the same dictionary for all files, so that a test keeps its number.
     replaced : counter of values such as NaN that are replaced because a pool cannot hold them; changed in place
 
     Raises: ImportFormatError if the file cannot be read or has another layout.
@@ -457,21 +453,21 @@ def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Re
     for location, row in rows:
         variables = row.get("vars")
         description = get_nested(row, "testCase", "description")
-        encoded_variables = orjson.dumps([variables, description], option=orjson.OPT_SORT_KEYS)
-        test = row.get("testIdx")
-        if not isinstance(test, int):
+        test_key = orjson.dumps([variables, description], option=orjson.OPT_SORT_KEYS)
+        test_number = row.get("testIdx")
+        if not isinstance(test_number, int):
             next_number = len(tests_by_variables)
-            test = tests_by_variables.setdefault(encoded_variables, next_number)
+            test_number = tests_by_variables.setdefault(test_key, next_number)
         label = get_nested(row, "prompt", "label") or get_nested(row, "promptIdx")
         yield _Result(
             location,
             provider=_get_provider_name(row.get("provider")),
             label=str(label or ""),
-            test=test,
+            test=test_number,
             output=get_nested(row, "response", "output"),
             failed=bool(row.get("error")),
             error=format_tool_error(row.get("error")),
-            variables=encoded_variables if variables else None,
+            variables=test_key if variables else None,  # tests without variables are not repeats of each other
             prompt=get_nested(row, "prompt", "raw"),
         )
 

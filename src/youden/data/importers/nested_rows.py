@@ -26,21 +26,22 @@ _ROLES = (*_RESPONSE_ROLES, "human", "user", "system", "tool")
 _REPLY_KEYS = ("messages", "choices", "candidates")
 _CONTENT_KEYS = ("content", "message.content", "text", "answer", "prompt", "parts", "message")
 """Keys of the text of a message, or of a part of one."""
+_ROLE_KEYS = ("role", "message.role")
+"""Keys of the role of a message; a part of a message has none."""
 
 
 def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -> dict[str, Json]:
     """Flatten a row with nested objects into columns named by their paths, and convert conversations to texts.
 
-    A conversation is a list of messages, or a text that contains one as JSON. Some data sets store a whole conversation as
-    the prompt, in a column with a usual name of prompts, such as "prompt" or "question". If such a conversation ends with a
-    response, it becomes two columns. The column with the path of the conversation gets the last question. The column with this
-    path and the suffix `LAST_ANSWER` gets the response.
+    A conversation is a list of messages, or a text that contains one as JSON. It is replaced by the text of its last message,
+    and a list of one text by this text (`unwrap_text`). However, some data sets store a whole conversation in a column with a
+    usual name of prompts, such as "prompt". If this conversation ends with a response, it becomes two columns: "prompt" with
+    the last question, and "prompt[-1].content" with the response (`LAST_ANSWER`).
 
     prefix : text put before each path, such as "outer."
     depth : number of levels to flatten. Objects that are nested more deeply, empty objects and lists remain values
 
-    Returns a dictionary: path of a value, such as "input.q" → the value. Any other conversation is replaced by the text
-    of its last message, and a list of one text by this text (`unwrap_text`).
+    Returns a dictionary: path of a value, such as "input.q" → the value.
 
     >>> flatten({"input": {"q": "Why?"}, "output": [{"role": "assistant", "content": "So."}]})
     {'input.q': 'Why?', 'output': 'So.'}
@@ -176,17 +177,16 @@ def _extract_text(value: Json) -> str | None:
 def _extract_text_from_list(elements: list[Json]) -> str | None:
     """Return the text of the parts of one message, or of the last message of a conversation; None if there is none.
 
-    The texts of parts are joined by line breaks. Parts that contain reasoning of the model are left out.
+    The texts of parts are joined by line breaks. Parts that contain reasoning of the model are left out. If no text is left, the
+    last part is searched for another text.
     """
+    are_parts = all(isinstance(element, dict) and element.keys().isdisjoint(_ROLE_KEYS) for element in elements)
     texts = []
     for element in elements:
-        is_part = isinstance(element, dict) and "role" not in element and "message.role" not in element
-        if not is_part:
-            return _extract_text(get_nested(elements, -1))
         text = get_nested(element, "text")
         if isinstance(text, str) and not get_nested(element, "thought"):
             texts.append(text)
-    return "\n".join(texts) if texts else _extract_text(get_nested(elements, -1))
+    return "\n".join(texts) if are_parts and texts else _extract_text(get_nested(elements, -1))
 
 
 def split_into_rows(row: Mapping[str, Json], column: str) -> list[dict[str, Json]]:
@@ -219,8 +219,8 @@ def extract_rows(value: Json, location: Path | str = "") -> list[dict[str, Json]
     - an object of columns: each key is the name of a column, and its value is a list, or an object with row labels as keys;
     - an object of records: each row is an object, and its key identifies the item;
     - an object of texts by agent and item, such as {agent: {item: text}};
-    - an object that contains one of these. If the name of an agent is next to a list, it becomes a column of all rows of the
-      list.
+    - an object that contains one of these. If another key of the object names an agent, such as "model", it becomes a column
+      of all rows.
 
     >>> extract_rows({"model": "m", "cost": 2, "outputs": [{"id": 1, "completion": "a"}]})
     [{'model': 'm', 'id': 1, 'completion': 'a'}]
@@ -233,9 +233,10 @@ def extract_rows(value: Json, location: Path | str = "") -> list[dict[str, Json]
         return []
 
     # a table of Weights & Biases has the names of its columns, and a list per row
-    names, data = value.get("columns"), value.get("data")
-    if isinstance(names, list) and isinstance(data, list) and all(isinstance(row, list) for row in data):
-        return [dict(zip(map(str, names), row, strict=False)) for row in data if isinstance(row, list)]
+    column_names = value.get("columns")
+    data = value.get("data")
+    if isinstance(column_names, list) and isinstance(data, list) and all(isinstance(row, list) for row in data):
+        return [dict(zip(map(str, column_names), row, strict=False)) for row in data if isinstance(row, list)]
     return _extract_from_object(value, location)
 
 
@@ -259,15 +260,16 @@ def _extract_from_object(content: Mapping[str, Json], location: Path | str) -> l
     if not tables:
         return _extract_from_columns(lists, location)
 
-    used_tables = {key: rows for key, rows in tables.items() if _has_text(rows[0])} or tables
+    tables_with_text = {key: rows for key, rows in tables.items() if _has_text(rows[0])}
+    used_tables = tables_with_text or tables
     if len(used_tables) > 1:
         return _join_tables(used_tables)
 
     (rows,) = used_tables.values()
     without_lists = {key: value for key, value in content.items() if isinstance(value, dict | str)}
     texts = {path: value for path, value in flatten(without_lists).items() if isinstance(value, str)}
-    agent_columns = {path: text for path, text in texts.items() if infer_role(path) == "agent"}
-    return [{**agent_columns, **row} for row in rows]
+    agent_names = {path: text for path, text in texts.items() if infer_role(path) == "agent"}
+    return [{**agent_names, **row} for row in rows]
 
 
 def _join_tables(tables: Mapping[str, list[dict[str, Json]]]) -> list[dict[str, Json]]:
@@ -299,10 +301,10 @@ def _extract_from_objects(objects: Mapping[str, dict[str, Json]], location: Path
 
     The inner objects may be of four kinds, which are tried in this order:
 
-    - Columns have one value per row label, as pandas writes them. Their keys are the names of the columns, which suggest
-      responses or several roles.
-    - Records are rows. Each has a response or a question, and its key becomes the column `id`.
-    - Texts by agent and item have only texts or None as values.
+    - Columns have one value per row label, as in {"id": {"0": "q1"}, "answer": {"0": "So."}}, which pandas writes. Their names
+      suggest responses or several roles.
+    - Records are rows, as in {"q1": {"answer": "So."}}. Each has a response or a question, and its key becomes the column `id`.
+    - Texts by agent and item, as in {"gpt": {"q1": "So."}}, have only texts or None as values.
     - Tables contain the rows. If there are several tables, the key of a table is the name of its agent.
 
     objects : inner objects by key
@@ -313,7 +315,8 @@ def _extract_from_objects(objects: Mapping[str, dict[str, Json]], location: Path
         row_labels = dict.fromkeys(chain.from_iterable(objects.values()))  # an ordered set
         return [{name: column.get(label) for name, column in objects.items()} for label in row_labels]
 
-    if not all(map(_holds_records, objects.values())) and _are_records(objects):
+    are_tables = all(map(_is_table_of_records, objects.values()))
+    if not are_tables and _are_records(objects):
         return [{"id": key, **record} for key, record in objects.items()]
     if all(isinstance(value, str | None) for inner in objects.values() for value in inner.values()):
         return _extract_from_texts(objects)
@@ -330,7 +333,7 @@ def _are_records(objects: Mapping[str, dict[str, Json]]) -> bool:
 
     The objects are records in two cases:
 
-    - The name of a value in each object suggests a response.
+    - Each object has a key whose name suggests a response, such as "answer".
     - All objects have a key whose name suggests a question, such as "question", and the values of these keys are texts. No
       value of an object is a list of objects, because that would be a separate table.
 
@@ -346,7 +349,7 @@ def _are_records(objects: Mapping[str, dict[str, Json]]) -> bool:
     return bool(question_keys) and have_texts and not have_tables
 
 
-def _holds_records(table: Mapping[str, Json]) -> bool:
+def _is_table_of_records(table: Mapping[str, Json]) -> bool:
     """Return whether an object holds at least two objects, each with a response, and nothing else."""
     return len(table) > 1 and all(isinstance(value, dict) and _has_text(value) for value in table.values())
 

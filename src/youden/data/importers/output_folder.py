@@ -16,20 +16,13 @@ RUN_FILES = ("pool.json", "plan.parquet", "verdicts.parquet")
 def check_output_folder(out: Path, *, run_files: Sequence[str] = RUN_FILES, last_file: str = RESPONSES) -> None:
     """Check that an import may write into a folder, and delete temporary files that a stopped import left in it.
 
-    Parameters
-    ----------
-    out : Path
-        Folder, which need not exist.
-    run_files : sequence of str
-        Names of the files of a run. A folder that contains one of them is refused.
-    last_file : str
-        Name of the file that an import writes last. A folder with this file may be overwritten, because an import wrote the
-        folder. Another folder may contain only the files of agents and items, which a stopped import has left.
+    out : folder, which need not exist
+    run_files : names of the files of a run. A folder that contains one of them is refused.
+    last_file : name of the file that an import writes last. A folder with this file contains a complete import, which may be
+        overwritten. A folder without it may contain only the files of agents and items, which a stopped import has left.
 
-    Raises
-    ------
-    ImportFormatError
-        [out-not-empty] if `out` is a file, if it contains a run, or if it contains other files without `last_file`.
+    Raises: ImportFormatError [out-not-empty] if `out` is a file, if it contains a run, or if it contains other files without
+        `last_file`.
     """
     if any((out / file).exists() for file in run_files):
         raise ImportFormatError(
@@ -51,10 +44,7 @@ def check_output_folder(out: Path, *, run_files: Sequence[str] = RUN_FILES, last
 def write_imported_pool(pool: Pool, out: Path) -> None:
     """Write a pool into a folder, which may be new or empty, or contain the same pool.
 
-    Raises
-    ------
-    ImportFormatError
-        [out-not-empty] if the folder holds a run, another pool or other files.
+    Raises: ImportFormatError [out-not-empty] if the folder holds a run, another pool or other files.
     """
     check_output_folder(out)
     if (out / RESPONSES).exists() and read_pool(out).digest != pool.digest:

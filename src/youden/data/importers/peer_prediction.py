@@ -158,11 +158,8 @@ _M = TypeVar("_M", bound=BaseModel)
 def _find_example_files(folder: Path) -> list[Path]:
     """List the files `tvd_mi_example_<number>.json` of a folder, one per item, sorted by number.
 
-    Raises
-    ------
-    ImportFormatError
-        [import-not-found]: if there is no such folder; [import-empty]: if it has no such file; [import-name]: if the
-        name of a file has no number.
+    Raises: ImportFormatError [import-not-found] if there is no such folder; [import-empty] if it has no such file;
+        [import-name] if the name of a file has no number.
     """
     if not folder.is_dir():
         raise import_error(
@@ -204,7 +201,7 @@ def load_agents(file: Path) -> PaperAgentsFile:
     Raises
     ------
     ImportFormatError
-        [import-not-found]: if the file cannot be read; [import-format]: if it has another layout; [import-agents]: if
+        [import-not-found] if the file cannot be read; [import-format] if it has another layout; [import-agents] if
         two agents have the same name; [import-shape]: if a task does not have one response per agent.
     """
     content = _read_json_file(file, PaperAgentsFile)
@@ -502,20 +499,12 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
 def _make_rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], item_ids: tuple[str, ...]) -> Rates:
     """Convert the differences D = TPR − FPR of each item to rates, one row per item and ordered pair of agents.
 
-    Parameters
-    ----------
-    matrices : float array (n_judged, n_agents, n_agents)
-        D of each ordered pair on each judged item, in [−1, 1].
-    items : int32 array (n_judged,)
-        Positions of the judged items in `item_ids`.
-    agent_ids, item_ids : tuple of str
-        Ids of all agents and of all items.
+    The rates themselves are unknown, and only their difference is meaningful. A positive D is stored as the TPR, with the FPR 0.
+    The magnitude of a negative D is stored as the FPR, with the TPR 0.
 
-    Returns
-    -------
-    Rates
-        A positive D is stored as the TPR, with the FPR 0. The magnitude of a negative D is stored as the FPR, with the TPR 0.
-        Only the difference is meaningful, because the rates themselves are unknown.
+    matrices : float array (n_judged, n_agents, n_agents), D of each ordered pair on each judged item, in [−1, 1]
+    items : int32 array (n_judged,), positions of the judged items in `item_ids`
+    agent_ids, item_ids : ids of all agents and of all items
     """
     # ordered pairs of two different agents, which are the entries of a matrix outside of its diagonal
     is_pair = ~np.eye(len(agent_ids), dtype=np.bool_)

@@ -102,7 +102,7 @@ class PoolBuilder:
     _left_out: Counter[str] = field(default_factory=Counter)
     _dropped: dict[str, Counter[str]] = field(default_factory=dict)
     _first_locations: dict[str, str] = field(default_factory=dict)
-    _items_refused: dict[str, None] = field(default_factory=dict)
+    _items_refused: dict[str, None] = field(default_factory=dict)  # an ordered set of ids
     _prompt_conflicts: dict[str, str] = field(default_factory=dict)  # location of a differing prompt → item
     _notes: dict[str, list[str]] = field(default_factory=dict)
 
@@ -143,14 +143,18 @@ class PoolBuilder:
     ) -> None:
         """Add one response, or a list of responses, which are repeats.
 
-        A text of spaces becomes an empty text. A response that cannot be used is counted by its reason. The response counts as
-        left out if the text is None or equal to the earlier response with which it is compared, or if the text is empty, has no
-        `repeat`, and the agent has another response to the item. The response counts as dropped in the other cases:
+        A text of spaces becomes an empty text. A response that cannot be used is counted by its reason. A response is compared
+        with the earlier response of the agent to the item that has the same `repeat` or, without a `repeat`, with the first one.
 
-        - The text is not a string.
+        The response counts as left out in these cases:
+
+        - The text is None, or equal to the earlier response.
+        - The text is empty, has no `repeat`, and the agent has another response to the item.
+
+        The response counts as dropped in these cases:
+
+        - The text is not a string, or differs from the earlier response.
         - The id of the agent or of the item is missing, has another type than `str` or `int`, or is not a valid name.
-        - The agent already has a different response to the item with the same `repeat`. A response without a `repeat` is
-          compared with the first response of the agent to the item.
 
         Parameters
         ----------
@@ -195,13 +199,12 @@ class PoolBuilder:
         for kind, id_ in (("agent", agent_id), ("item", item_id)):
             problem = find_name_fault(id_)
             if problem:
-                self._items_refused.setdefault(printable(item_id))
                 id_location = f"{location}: {printable(id_)[:_MAX_ID_LENGTH]!r}"
-                self.count_dropped(printable(agent_id), f"the {kind} id {problem.rstrip('.')}", id_location)
+                reason = f"the {kind} id {problem.rstrip('.')}"
+                self._refuse(printable(agent_id), printable(item_id), reason, id_location)
                 return
         if not isinstance(text, str):
-            self._items_refused.setdefault(item_id)
-            self.count_dropped(agent_id, f"the text is no string but {type(text).__name__}", location)
+            self._refuse(agent_id, item_id, f"the text is no string but {type(text).__name__}", location)
             return
 
         text = "" if text.isspace() else text
@@ -209,6 +212,11 @@ class PoolBuilder:
         if is_first:
             self._set_group(agent_id, _text_or_none(group))
             self._set_prompt(item_id, _text_or_none(prompt), location)
+
+    def _refuse(self, agent_id: str, item_id: str, reason: str, location: str) -> None:
+        """Count an invalid response as dropped, and remember its item, which is lost if it has no valid response."""
+        self._items_refused.setdefault(item_id)
+        self.count_dropped(agent_id, reason, location)
 
     def _add_text(self, agent_id: str, item_id: str, text: str, *, repeat_label: str | None, location: str) -> bool:
         """Add a response, or count it as left out or dropped if an earlier response has the same label.
@@ -221,7 +229,7 @@ class PoolBuilder:
         if not text and repeat_label is None and texts_by_label:
             self.count_left_out(EMPTY_NEXT_TO_RESPONSE, location)
             return False
-        if texts_by_label == {None: ""}:
+        if texts_by_label == {None: ""}:  # an earlier empty response without a label gives way to this response
             texts_by_label.clear()
             self.count_left_out(EMPTY_NEXT_TO_RESPONSE, location)
         earlier_text = texts_by_label.get(repeat_label)
@@ -266,47 +274,57 @@ class PoolBuilder:
             [import-empty] if no response was added; [import-alike] if it is unclear whether ids that differ only by
             spaces or case are one agent or item.
         """
-        left_out = [
-            f"{format_count(n, 'record')} left out: {reason} (first: {self._first_locations[reason]})"
-            for reason, n in self._left_out.most_common()
-        ]
-        has_text = any(text for texts in self._responses.values() for text in texts.values())
-        if not has_text:
-            without_rows = "all texts are empty" if self._responses else "it has no rows"
-            raise ImportFormatError(
-                f"'{self.name}' contains no response: {'; '.join(left_out) or without_rows}. "
-                "Pass files with at least one response as text.",
-                slug="import-empty",
-            )
+        left_out = self._describe_left_out()
+        self._check_has_text(left_out)
+        # merging the spellings of an id changes the ids, so that items are described before it, and repeats after it
         lost_items = [*self._describe_lost_items(), *self._describe_prompt_conflicts()]
-        variants_of_agents = list(self._resolve_spelling_variants("agent", self._groups))
-        variants_of_items = list(self._resolve_spelling_variants("item", self._item_prompts))
+        agent_variants = list(self._resolve_spelling_variants("agent", self._groups))
+        item_variants = list(self._resolve_spelling_variants("item", self._item_prompts))
         pool = self._build_pool()
         empty_responses = filter(None, [describe_empty_responses(pool.n_empty)])
         account = (*empty_responses, *left_out, *lost_items, *self._describe_repeats())
-        about_pool = (*variants_of_agents, *variants_of_items, *_describe_incomplete_items(pool))
+        notes_on_pool = (*agent_variants, *item_variants, *_describe_incomplete_items(pool))
         assumed = self._format_notes()
-        has_all_responses = pool.present.all(axis=0)
+        incomplete_items = np.flatnonzero(~pool.present.all(axis=0))
         return ImportedPool(
             pool,
             left_out=dict(self._left_out),
             n_dropped=sum(n_by_agent.total() for n_by_agent in self._dropped.values()),
             dropped=tuple(self._describe_dropped()),
-            unaligned=tuple(pool.items[j].id for j in np.flatnonzero(~has_all_responses)),
-            notes=(*assumed, *account, *about_pool),
+            unaligned=tuple(pool.items[position].id for position in incomplete_items),
+            notes=(*assumed, *account, *notes_on_pool),
             account=account,
             assumed=assumed,
         )
 
+    def _describe_left_out(self) -> list[str]:
+        """Describe the rows that were left out: one sentence per reason, the most frequent first."""
+        return [
+            f"{format_count(n, 'record')} left out: {reason} (first: {self._first_locations[reason]})"
+            for reason, n in self._left_out.most_common()
+        ]
+
+    def _check_has_text(self, left_out: Sequence[str]) -> None:
+        """Raise ImportFormatError [import-empty] if no response has a text; the message states why rows were `left_out`."""
+        has_text = any(text for texts in self._responses.values() for text in texts.values())
+        if not has_text:
+            default_reason = "all texts are empty" if self._responses else "it has no rows"
+            raise ImportFormatError(
+                f"'{self.name}' contains no response: {'; '.join(left_out) or default_reason}. "
+                "Pass files with at least one response as text.",
+                slug="import-empty",
+            )
+
     def _format_notes(self) -> tuple[str, ...]:
-        """Format the recorded notes, each with its first location, and the number of replaced values."""
+        """Format the recorded notes, each with its first location. If values were replaced, the last note states how many."""
         notes = []
         for text, locations in self._notes.items():
             first_location = locations[0]
             if len(locations) > 1 and first_location:
                 first_location = f"{len(locations):,} times, first: {first_location}"
             notes.append(f"{text} ({first_location})" if first_location else text)
-        return tuple(filter(None, [*notes, self.replaced.describe()]))
+        note_on_replaced_values = self.replaced.describe()  # empty if no value was replaced
+        return (*notes, note_on_replaced_values) if note_on_replaced_values else tuple(notes)
 
     def _describe_lost_items(self) -> Iterator[str]:
         """Describe the items without a usable response in one sentence; yield nothing if there are none."""
@@ -341,9 +359,9 @@ class PoolBuilder:
             yield f"{n_responses:,} {reason} ({counts_by_agent}; first: {self._first_locations[reason]})"
 
     def _resolve_spelling_variants(self, kind: Literal["agent", "item"], ids: dict[str, str | None]) -> Iterator[str]:
-        """Merge the ids of agents, or of items, that differ only by spaces or case, or check that they are different.
+        """Merge the ids of agents, or of items, that differ only by spaces or case, unless they belong to different ones.
 
-        Ids of agents are different if two of the agents responded to the same item. Ids of items are different if an agent
+        Ids belong to different agents if two of the agents responded to the same item, and to different items if an agent
         responded to two of the items. If ids are merged, the first spelling replaces all others in `_responses` and in `ids`.
 
         kind : whether the ids are those of agents or of items
@@ -357,8 +375,9 @@ class PoolBuilder:
         for spellings in group_spelling_variants(ids):
             merged_cells = self._map_to_merged_cells(kind, spellings)
             names = ", ".join(map(repr, spellings[:MAX_LISTED]))
-            have_common_cell = len(set(merged_cells.values())) < len(merged_cells)
-            if have_common_cell:
+            # if two pairs of an agent and an item become one pair, the ids are different
+            are_different = len(set(merged_cells.values())) < len(merged_cells)
+            if are_different:
                 yield f"The {kind}s {names} differ only by spaces or case, and were imported as different {kind}s"
                 continue
             if not self.merges:
@@ -376,22 +395,22 @@ class PoolBuilder:
                 del ids[variant]
 
     def _map_to_merged_cells(
-        self, kind: Literal["agent", "item"], spellings: Sequence[str]
+        self, kind: Literal["agent", "item"], ids_to_merge: Sequence[str]
     ) -> dict[tuple[str, str], tuple[str, str]]:
-        """Map each cell of the agents or items with given ids to the cell that it becomes if these ids are merged.
+        """Return a dictionary: cell → cell after several ids are merged. A cell is the id of an agent and the id of an item.
 
-        A cell is the id of an agent and the id of an item. Several cells become the same cell if one agent responded to several
-        of the merged items, or several of the merged agents to one item.
+        Only the cells with one of these ids are included. Several cells become the same cell if one agent responded to several of
+        the merged items, or several of the merged agents to one item.
 
         kind : whether the ids are those of agents or of items
-        spellings : ids to be merged, at least two; the first one replaces the others
+        ids_to_merge : at least two ids; the first one replaces the others
         """
-        merged_id = spellings[0]
+        merged_id = ids_to_merge[0]
         merged_cells = {}
         for agent, item in self._responses:
-            if kind == "agent" and agent in spellings:
+            if kind == "agent" and agent in ids_to_merge:
                 merged_cells[agent, item] = merged_id, item
-            elif kind == "item" and item in spellings:
+            elif kind == "item" and item in ids_to_merge:
                 merged_cells[agent, item] = agent, merged_id
         return merged_cells
 
@@ -414,6 +433,7 @@ class PoolBuilder:
         for (agent, item), texts_by_label in self._responses.items():
             for repeat, text in enumerate(_order_repeats(texts_by_label)):
                 texts[repeat, agent_positions[agent], item_positions[item]] = text
+        # one row per agent for the second repeat, then one row per agent for the third repeat, and so on
         repeat_texts = texts[1:].reshape(-1, len(items)) if max_repeats > 1 else None
         return Pool(tuple(agents), tuple(items), texts[0], name=self.name, repeat_texts=repeat_texts)
 
@@ -441,9 +461,9 @@ class PromptItemIds:
     def __init__(self, make_id: Callable[[int, str], str] = lambda number, _: f"item-{number:04d}") -> None:
         self._make_id = make_id
         self._item_numbers: dict[tuple[str, int], int] = {}
-        """(prompt, position among the items of the prompt) → number of the item"""
-        self._text_positions: dict[tuple[str, str, str], dict[object, int]] = {}
-        """(agent, prompt, repeat) → text → position of the text among the different texts, from 0"""
+        """(prompt, number among the items of the prompt, from 0) → number of the item among all items"""
+        self._text_numbers: dict[tuple[str, str, str], dict[object, int]] = {}
+        """(agent, prompt, repeat) → text → number of the text among the different texts, from 0"""
 
     def get_id(self, agent: str, prompt: str, text: object = None, *, repeat: object = None) -> str:
         """Return the id of the item to which a response belongs. All agents share the items of a prompt.
@@ -460,12 +480,12 @@ class PromptItemIds:
         Returns the result of `make_id` for the number and the prompt of the item, such as "item-0000". Items are numbered in
         the order in which they first occur. The prompt of a second item ends with " (2)".
         """
-        positions = self._text_positions.setdefault((agent, prompt, str(repeat)), {})
+        text_numbers = self._text_numbers.setdefault((agent, prompt, str(repeat)), {})
         text_key = object() if text is None else text  # a new object equals no earlier text
-        position = positions.setdefault(text_key, len(positions))
+        text_number = text_numbers.setdefault(text_key, len(text_numbers))  # the next number, if the text is new
 
-        item_number = self._item_numbers.setdefault((prompt, position), len(self._item_numbers))
-        unique_prompt = prompt if position == 0 else f"{prompt} ({position + 1})"
+        item_number = self._item_numbers.setdefault((prompt, text_number), len(self._item_numbers))
+        unique_prompt = prompt if text_number == 0 else f"{prompt} ({text_number + 1})"
         return self._make_id(item_number, unique_prompt)
 
 

@@ -86,10 +86,13 @@ class SourceTable(NamedTuple):
     def find_layout(self, columns: Mapping[str, str]) -> str | None:
         """Return a text that identifies the layout of the table; None if the table has no responses.
 
-        Tables with the same layout have their responses in the same columns, and are therefore read as one table. Usually the
-        text is the name of the column of responses. If the user named columns of responses, it is what the user wrote, such as
-        "gpt,llama". If the table has the columns of a known public data set, the text has the columns of all roles, such as
-        "agent=models[], text=generations[]".
+        Tables with the same layout have their responses in the same columns, and are therefore read as one table. The text is
+        determined by the first of these cases that applies:
+
+        1. The user named columns of responses: the text is what the user wrote, such as "gpt,llama".
+        2. The table has the columns of a known public data set: the text has the columns of all roles, such as
+           "agent=models[], text=generations[]".
+        3. Otherwise, the text is the name of the first column of texts whose name suggests responses.
 
         columns : column by role, as named by the user. If the role "text" is among them, only its columns may hold responses.
         """
@@ -118,22 +121,12 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     If the rows have the layout of a known data set, and the user did not name the column of texts, the rows stay as they are,
     even if they are nested.
 
-    Parameters
-    ----------
-    file : Path
-    name : str
-        Name of the file or sheet.
-    rows : list of (str, dict)
-        Location and values of each row, as the file has them; at least one.
-    columns : mapping of str to str
-        Columns by role that the user named.
-    note : callable
-        Function that is called with each assumption about the table and the location to which it applies.
+    name : name of the file or sheet
+    rows : location and values of each row, as the file has them; at least one
+    columns : columns by role that the user named
+    note : function that is called with each assumption about the table and the location to which it applies
 
-    Returns
-    -------
-    SourceTable
-        The table with its flat rows.
+    Returns the table with its flat rows.
     """
     first_row = dict(rows[0][1])
     if "text" not in columns and "text" in detect_known_layout(first_row):
@@ -142,7 +135,7 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     flat_rows = [(location, flatten(row) | _get_named_values(row, columns)) for location, row in rows]
     rows_without_header = _move_header_into_rows(flat_rows)
     is_log = len(rows_without_header) < len(flat_rows)
-    response_rows = _drop_other_records(rows_without_header, is_log=is_log, note=note)
+    response_rows = _drop_rows_without_responses(rows_without_header, is_log=is_log, note=note)
 
     table = SourceTable(file, name, response_rows, first_row)
     if file.suffix.lower() in SPREADSHEETS:
@@ -169,7 +162,9 @@ def _find_table_of_elements(table: SourceTable, columns: Mapping[str, str]) -> S
     for column in table.columns:
         if not any(is_list_of_objects(row.get(column)) for row in table.flat_rows):
             continue
-        element_rows = [(place, element) for place, row in table.rows for element in split_into_rows(row, column)]
+        element_rows: Rows = []
+        for location, row in table.rows:
+            element_rows += [(location, element) for element in split_into_rows(row, column)]
         table_of_elements = table._replace(rows=element_rows)
         if table_of_elements.find_layout(columns) is not None:
             return table_of_elements
@@ -196,15 +191,16 @@ def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> di
 
 
 def _move_header_into_rows(rows: Rows) -> Rows:
-    """Remove a header, which is a first row that shares no column with the others, and add its agents to each row."""
-    (_, header), *others = rows
-    if not others or any(name in header for _, row in others for name in row):
+    """Remove a header, which is a first row that shares no column with the other rows, and add its agents to each row."""
+    (_, header), *other_rows = rows
+    has_shared_column = any(not row.keys().isdisjoint(header) for _, row in other_rows)
+    if not other_rows or has_shared_column:
         return rows
     agents = {name: text for name, text in header.items() if isinstance(text, str) and infer_role(name) == "agent"}
-    return [(location, {**agents, **row}) for location, row in others]
+    return [(location, {**agents, **row}) for location, row in other_rows]
 
 
-def _drop_other_records(rows: Rows, *, is_log: bool, note: Note) -> Rows:
+def _drop_rows_without_responses(rows: Rows, *, is_log: bool, note: Note) -> Rows:
     """Remove the rows that record something other than responses, such as the ratings of a grader in a log.
 
     A column whose name ends with "type" or "kind" may state what a row records. Rows without a model are removed if all their
@@ -215,14 +211,15 @@ def _drop_other_records(rows: Rows, *, is_log: bool, note: Note) -> Rows:
     """
     columns = list(dict.fromkeys(name for _, row in rows for name in row))
     required_columns = [name for name in columns if is_agent_name(name) or (is_log and infer_role(name) == "prompt")]
-    for required, kind in product(required_columns, filter(_KIND.search, columns)):
-        complete_rows = [(location, row) for location, row in rows if row.get(required) is not None]
-        kinds = {str(row.get(kind)) for _, row in complete_rows}
-        other_kinds = {str(row.get(kind)) for _, row in rows if row.get(required) is None}
-        if kinds and other_kinds and kinds.isdisjoint(other_kinds):
+    kind_columns = filter(_KIND.search, columns)
+    for required_column, kind_column in product(required_columns, kind_columns):
+        complete_rows = [(location, row) for location, row in rows if row.get(required_column) is not None]
+        complete_kinds = {str(row.get(kind_column)) for _, row in complete_rows}
+        incomplete_kinds = {str(row.get(kind_column)) for _, row in rows if row.get(required_column) is None}
+        if complete_kinds and incomplete_kinds and complete_kinds.isdisjoint(incomplete_kinds):
             first_location, _ = rows[0]
-            kind_names = ", ".join(sorted(other_kinds))
-            note(f"rows not read: {kind!r} is {kind_names}, and {required!r} is empty", first_location)
+            kinds = ", ".join(sorted(incomplete_kinds))
+            note(f"rows not read: {kind_column!r} is {kinds}, and {required_column!r} is empty", first_location)
             return complete_rows
     return rows
 
@@ -249,16 +246,17 @@ def split_by_responses(
     Returns the tables from which responses are read, and the others, both in the given order.
     """
     candidates = [table for table in tables if normalize_name(table.file.stem).removesuffix("s") not in _OTHER_FILES]
+    # a table without responses has no layout
     with_text = [table for table in candidates or tables if table.find_layout(columns) is not None]
     in_response_folders = [table for table in with_text if _is_in_response_folder(table, path)]
     with_responses = in_response_folders or with_text or list(tables)
     identities = {id(table) for table in with_responses}
-    others = [table for table in tables if id(table) not in identities]
-    if others:
-        file_names = ", ".join(repr(table.file.name) for table in others[:3])
-        ellipsis = " …" if len(others) > 3 else ""
-        note(f"{format_count(len(others), 'table')} without responses not read ({file_names}{ellipsis})", "")
-    return with_responses, others
+    without_responses = [table for table in tables if id(table) not in identities]
+    if without_responses:
+        file_names = ", ".join(repr(table.file.name) for table in without_responses[:3])
+        ellipsis = " …" if len(without_responses) > 3 else ""
+        note(f"{format_count(len(without_responses), 'table')} without responses not read ({file_names}{ellipsis})", "")
+    return with_responses, without_responses
 
 
 def _is_in_response_folder(table: SourceTable, path: Path) -> bool:
@@ -287,8 +285,8 @@ def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
     if has_sheets:
         values_by_column = {FILE: [table.name for table in tables]}
     else:
-        values_by_column = _compute_location_columns(_add_repeat_numbers(tables))
-
+        paths = _add_repeat_numbers(tables)
+        values_by_column = _compute_location_columns(paths)
     values_by_column = {column: values for column, values in values_by_column.items() if len(set(values)) > 1}
     for column, values in values_by_column.items():
         _set_column(tables, column, values)
@@ -311,8 +309,8 @@ def _compute_location_columns(paths: Sequence[Path]) -> dict[str, list[str]]:
 
     The folder or the file may name the agent. If several folders contain files of the same names, as gpt/maths.csv and
     llama/maths.csv, the column `FOLDER` distinguishes the folders ("gpt" and "llama"), and `FILE` has the names of the files
-    without suffix ("maths"). Otherwise, the only column is `FILE`. It has the end of each path, with as few parts as
-    distinguish the file from all others (`find_unique_suffixes`).
+    without suffix ("maths"). Otherwise, the only column is `FILE`: it has "gpt" and "llama" for answers/gpt.csv and
+    answers/llama.csv. If the names of files recur, it also has the last folders (`find_unique_suffixes`).
 
     If there are two columns, times in the names of files are ignored, and so are folders whose name is only a time.
 
@@ -324,7 +322,7 @@ def _compute_location_columns(paths: Sequence[Path]) -> dict[str, list[str]]:
     folders = []
     for path in paths:
         named_folders = (folder for folder in path.parents if _TIME.sub("", folder.name))
-        folders.append(next(named_folders, path.parent))
+        folders.append(next(named_folders, path.parent))  # the innermost folder whose name is not only a time
 
     n_files = len(set(paths))
     has_repeated_names = len(set(names)) < n_files
@@ -334,7 +332,7 @@ def _compute_location_columns(paths: Sequence[Path]) -> dict[str, list[str]]:
 
 
 def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
-    """Add the column `FILE_NUMBER` if the names of files or folders number repeats, as in `run-2.csv`.
+    """Add the column `FILE_NUMBER` if the names of files or folders contain the numbers of repeats, as `run-2.csv` does.
 
     The column is added on two conditions:
 
@@ -347,10 +345,11 @@ def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
     """
     paths = [table.file.with_suffix("") for table in tables]
     has_agent_column = any(map(is_agent_name, tables[0].columns))
-    candidates = (
-        ([path.name for path in paths], [_remove_number(path) for path in paths]),
-        ([path.parent.name for path in paths], [_remove_number(path.parent) / path.name for path in paths]),
-    )
+    file_names = [path.name for path in paths]
+    folder_names = [path.parent.name for path in paths]
+    without_file_numbers = [_remove_number(path) for path in paths]
+    without_folder_numbers = [_remove_number(path.parent) / path.name for path in paths]
+    candidates = ((file_names, without_file_numbers), (folder_names, without_folder_numbers))
     for names, paths_without_numbers in candidates:
         numbers = [match[1] for match in map(_NUMBER.search, names) if match is not None]
         are_numbered = len(numbers) == len(names) and len(set(names)) > 1
@@ -365,7 +364,7 @@ def _remove_number(path: Path) -> Path:
     return path.with_name(_NUMBER.sub("", path.name) or "run") if path.name else path
 
 
-def with_prompts(roles: Roles, rows: Sequence[dict[str, Json]], others: Sequence[SourceTable]) -> Roles:
+def with_prompts(roles: Roles, rows: Sequence[dict[str, Json]], other_tables: Sequence[SourceTable]) -> Roles:
     """Return roles with a column of prompts from another table, and add this column to `rows`.
 
     The first table with a prompt for at least one of the items is used. Items without a prompt in this table get None. The
@@ -373,20 +372,20 @@ def with_prompts(roles: Roles, rows: Sequence[dict[str, Json]], others: Sequence
 
     roles : roles of the columns of `rows`
     rows : rows of the tables with responses, changed in place
-    others : tables without responses
+    other_tables : tables without responses
     """
-    item = roles.columns.get("item")
-    if item is None or "prompt" in roles.columns:
+    item_column = roles.columns.get("item")
+    if item_column is None or "prompt" in roles.columns:
         return roles
 
-    ids = {str(row.get(item)) for row in rows}
-    for table in others:
+    ids = {str(row.get(item_column)) for row in rows}
+    for table in other_tables:
         for column in (*table.get_candidates("prompt"), *table.get_candidates("text")):
-            rows_with_prompt = [row for row in table.flat_rows if row.get(item) and row.get(column)]
-            prompts = {str(row[item]): row[column] for row in rows_with_prompt}
-            if ids.isdisjoint(prompts) or not table.is_text_column(column):
-                continue
-            for row in rows:
-                row.setdefault(column, prompts.get(str(row.get(item))))
-            return roles.with_role("prompt", column)
+            rows_with_prompt = [row for row in table.flat_rows if row.get(item_column) and row.get(column)]
+            prompt_by_id = {str(row[item_column]): row[column] for row in rows_with_prompt}
+            has_prompts = not ids.isdisjoint(prompt_by_id) and table.is_text_column(column)
+            if has_prompts:
+                for row in rows:
+                    row.setdefault(column, prompt_by_id.get(str(row.get(item_column))))
+                return roles.with_role("prompt", column)
     return roles

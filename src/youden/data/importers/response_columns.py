@@ -49,9 +49,7 @@ class ColumnPath:
         """Parse a path such as `choices[].text`, the name of a column, or names of columns joined by +.
 
         If the text is the name of a column, it is not parsed in another way, even if it contains + or []. All names joined by +
-        must be among `columns`.
-
-        columns : names of the columns of the table
+        must be among `columns`, the names of the columns of the table.
 
         Returns None if the text cannot be parsed, contains more than one list (`[]`), or does not start with one of `columns`.
         """
@@ -59,20 +57,19 @@ class ColumnPath:
         if names:
             return cls(tuple((name,) for name in names))
 
-        matches = list(_STEP.finditer(text))
-        steps = [match["key"] or match["position"] for match in matches]
-        is_path = "".join(match[0] for match in matches) == text
-        if not is_path or not steps or steps[0] not in columns or steps.count("") > 1:
+        steps = [int(position) if position else key for position, key in _STEP.findall(text)]  # "" for []
+        is_path = "".join(match[0] for match in _STEP.finditer(text)) == text
+        if not is_path or not steps or str(steps[0]) not in columns or steps.count("") > 1:
             return None
-        keys = tuple(match["key"] or int(match["position"]) for match in matches if match["key"] or match["position"])
-        n_outer = steps.index("") if "" in steps else len(steps)
-        return cls((keys[:n_outer],), keys[n_outer:] if "" in steps else None)
+        if "" not in steps:
+            return cls((tuple(steps),))
+        n_steps_to_list = steps.index("")
+        return cls((tuple(steps[:n_steps_to_list]),), tuple(steps[n_steps_to_list + 1 :]))
 
     def get_value(self, row: Mapping[str, Json]) -> Json:
-        """Return the value to which the path leads in a row.
+        """Return the value to which the path leads, or the whole list `choices` for `choices[].text`; None if it does not exist.
 
-        If the path leads to the elements of a list, the whole list is returned. Values of combined columns are joined, such as
-        "maths / 7". The result is None if a value does not exist.
+        Values of combined columns are joined, as in "maths / 7"; all of them must exist.
         """
         fields = row if isinstance(row, dict) else dict(row)  # copying a large row for each column would be slow
         values = [get_nested(fields, *steps) for steps in self.paths]
@@ -99,14 +96,14 @@ class ColumnPath:
 
 PROMPTS = ("prompt", "instruction", "question")
 ITEMS = ("item", "prompt_id", "question_id", "id")
-_PAIR = ("chosen", "rejected")
-_LISTS = (
+_CHOSEN_AND_REJECTED = ("chosen", "rejected")
+_AGENT_AND_TEXT_LISTS = (
     ("generation_models[]", "generations[]"),
     ("generation_model[]", "generations[]"),
     ("completions[].model", "completions[].response"),
     ("completions.model[]", "completions.response[]"),
 )
-"""Paths to the agents and to the texts of a row in known data sets."""
+"""Paths to the lists of agents and of texts of a row in known data sets."""
 
 
 def detect_known_layout(row: Mapping[str, Json]) -> dict[str, str]:
@@ -120,13 +117,15 @@ def detect_known_layout(row: Mapping[str, Json]) -> dict[str, str]:
     {'text': 'chosen,rejected', 'item': 'prompt_id', 'prompt': 'prompt'}
     """
     paths: dict[str, str] = {}
-    if all(name in row for name in _PAIR):
-        paths = {"text": ",".join(_PAIR)}
-    for agent, text in _LISTS:
+    if all(name in row for name in _CHOSEN_AND_REJECTED):
+        paths = {"text": ",".join(_CHOSEN_AND_REJECTED)}
+    for agent, text in _AGENT_AND_TEXT_LISTS:
         if _has_elements(row, agent) and _has_elements(row, text):
             paths = {"agent": agent, "text": text}
+    if not paths:
+        return {}
 
-    for role, names in (("item", ITEMS), ("prompt", PROMPTS)) if paths else ():
+    for role, names in (("item", ITEMS), ("prompt", PROMPTS)):
         present = [name for name in names if name in row]
         if present:
             paths[role] = present[0]
@@ -151,30 +150,18 @@ _MAX_ID_LENGTH = 100
 def parse_column_paths(
     file: Path, row: Mapping[str, Json], columns: Mapping[str, str]
 ) -> tuple[dict[str, ColumnPath], dict[str, ColumnPath]]:
-    """Parse the columns that the user named.
+    """Parse the columns, or paths to values, that the user named.
 
-    Parameters
-    ----------
-    file : Path
-        File of the table, for error messages.
-    row : mapping
-        First row of the table, which may be nested.
-    columns : mapping of str to str
-        Column or path by role; for the role text also several, separated by commas, one per agent.
+    file : file of the table, for error messages
+    row : first row of the table, which may be nested
+    columns : column or path by role; for the role text also several, separated by commas, one per agent
 
-    Returns
-    -------
-    paths : dict of str to ColumnPath
-        Path by role, without the role text if several columns of texts are named.
-    agent_paths : dict of str to ColumnPath
-        Path of the responses by agent, if several columns of texts are named, which are also the names of the agents;
-        otherwise empty.
+    Returns two dictionaries: the path by role, without the role text if several columns of texts are named; and, in this case,
+    the path of the responses by agent. The columns are then the names of the agents. Otherwise, the second one is empty.
 
-    Raises
-    ------
-    ImportFormatError
-        [import-columns] if a column or path does not exist or is invalid, if the role text is missing, if both roles that
-        identify an item (item and prompt) are missing, or if the columns of text and agent contradict each other.
+    Raises: ImportFormatError [import-columns] if a column or path does not exist or is invalid, if the role text is missing, if
+        both roles that identify an item (item and prompt) are missing, or if the columns of text and agent contradict each
+        other.
     """
     paths: dict[str, ColumnPath] = {}
     agent_paths: dict[str, ColumnPath] = {}
@@ -202,18 +189,19 @@ def _find_column_problem(
 ) -> str | None:
     """Describe why responses cannot be read from the named columns, and the remedy; None if they can be read.
 
-    A path such as `choices[].text` leads to a value in each element of a list. Then the path of the text must lead into the
-    elements, too, because each element has its own response.
+    If each agent has its own column of responses, no other column may name the agents. If a path leads to a value in each
+    element of a list, as `choices[].model` does, the path of the text must lead into the elements, too.
 
     row : first row of the table, whose columns the description lists
     paths : path to the value of each role, such as "item" or "text"
     agent_paths : path to the responses of each agent if each agent has a column; otherwise empty
     """
     has_items = "item" in paths or "prompt" in paths
-    if not has_items or not ("text" in paths or agent_paths):
-        role = "text" if has_items else "item"
+    has_texts = "text" in paths or bool(agent_paths)
+    if not has_items or not has_texts:
+        missing_role = "text" if has_items else "item"
         columns = format_excerpt(", ".join(row))
-        return f"no column has the role {role}: the columns are {columns}. Set --column {role}=NAME."
+        return f"no column has the role {missing_role}: the columns are {columns}. Set --column {missing_role}=NAME."
     if agent_paths and "agent" in paths:
         return "the columns of text name the agents, and so does the column agent. Remove agent."
 
@@ -257,49 +245,57 @@ class ResponseReader:
     is_exact: bool = True
     has_ordered_rows: bool = False
     _n_rows: Counter[tuple[str, str]] = field(default_factory=Counter)
-    _numbers_by_text: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+    _numbers_of_responses: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Json], location: str) -> None:
         """Add the responses of one row to the pool.
 
         If each agent has a column, the row has one response per agent. If paths lead to the elements of lists, as in
-        `choices[].text`, the row has one response per element; the lists must be equally long. Otherwise it has a single
-        response.
+        `choices[].text`, the row has one response per element. Otherwise it has a single response.
 
-        An empty cell is an empty response. However, if the row has no other value, or if the cells of all agents are empty, the
-        row is counted as left out. A row with empty lists has no response: it is counted as left out. The responses of a row with
-        lists of different lengths are lost: they are counted as dropped. Values that no pool can hold, such as a response that is
-        a number, raise no error: they are also counted as dropped (`PoolBuilder.add`).
+        An empty cell is an empty response, unless the row has no other value or the cells of all agents are empty. Such a row, or
+        one with empty lists, is counted as left out. The responses of lists with different lengths, and values that no pool can
+        hold, such as a response that is a number, are counted as dropped (`PoolBuilder.add`).
 
         row : values by column, which may be nested
         location : file and line, for messages
         """
         values = {role: path.get_value(row) for role, path in self.paths.items() if path.element_steps is None}
-        for cell in self._list_cells(row, location):
-            self._add_cell({**values, **cell}, location)
+        for response_values in self._list_values_per_response(row, location):
+            self._add_cell({**values, **response_values}, location)
 
-    def _list_cells(self, row: Mapping[str, Json], location: str) -> list[dict[str, Json]]:
+    def _list_values_per_response(self, row: Mapping[str, Json], location: str) -> list[dict[str, Json]]:
         """List the values by role that differ between the responses of a row: one dictionary per response.
 
-        If there are none, the row is counted as left out or dropped.
+        If each agent has a column, the values are the agent and its text. If paths lead to the elements of lists, they are the
+        elements. The dictionary of a single response is empty. A row without responses is counted as left out or dropped.
         """
-        lists = {role: path.get_elements(row) for role, path in self.paths.items() if path.element_steps is not None}
         if self.agent_paths:
             texts = {agent: path.get_value(row) for agent, path in self.agent_paths.items() if path.has_cell(row)}
             if not all(map(_is_blank, texts.values())):
                 return [{"agent": agent, "text": text} for agent, text in texts.items()]
-        elif not lists:
-            if self.paths["text"].has_cell(row):
-                return [{}]
-            self.builder.count_left_out("a row without a text", location)
+            self.builder.count_left_out("a row without responses", location)
             return []
 
+        lists = {role: path.get_elements(row) for role, path in self.paths.items() if path.element_steps is not None}
+        if lists:
+            return self._split_lists(lists, location)
+        if self.paths["text"].has_cell(row):
+            return [{}]
+        self.builder.count_left_out("a row without a text", location)
+        return []
+
+    def _split_lists(self, lists: Mapping[str, list[Json]], location: str) -> list[dict[str, Json]]:
+        """Split lists by role into one dictionary of values by role per element, such as {"text": "Yes"} and {"text": "No"}.
+
+        If the lists are empty or have different lengths, the result is empty, and the row is counted as left out or dropped.
+        """
         lengths = set(map(len, lists.values()))
         if len(lengths) > 1:
             n_responses = len(lists["text"]) or max(lengths)
             self.builder.count_dropped(self.agent, "the lists of a row have different lengths", location, n=n_responses)
             return []
-        if not any(lengths):
+        if lengths == {0}:
             self.builder.count_left_out("a row without responses", location)
         return [dict(zip(lists, elements, strict=True)) for elements in zip(*lists.values(), strict=True)]
 
@@ -338,9 +334,10 @@ class ResponseReader:
 
         text = _get_text(values)
         if text is None:
-            has_marks = "empty" in self.paths  # the column `empty` marks the empty cells that are responses
-            has_ids = not _is_blank(agent) and not (_is_blank(item) and _is_blank(prompt))
-            if has_marks or not has_ids:
+            has_item = not _is_blank(item) or not _is_blank(prompt)
+            # a column `empty` would mark the empty cells that are responses
+            is_response = has_item and not _is_blank(agent) and "empty" not in self.paths
+            if not is_response:
                 self.builder.count_left_out("an empty cell in place of a text", location)
                 return
             text = ""
@@ -374,33 +371,38 @@ class ResponseReader:
             return
         if isinstance(agent, float):  # such as the version 1.1
             agent = f"{agent:g}"
-        missing = self._find_missing_id(agent, values["item"], prompt)
-        if missing is not None:
-            self.builder.count_dropped(agent, missing, location)
+        reason = self._explain_missing_id(agent, values["item"], prompt)
+        if reason is not None:
+            self.builder.count_dropped(agent, reason, location)
             return
 
         response = text if isinstance(text, str) else orjson.dumps(text, default=str).decode()
         agent = _collapse_spaces(agent)
         item = _collapse_spaces(values["item"])
         prompt = None if _is_sheet_error(prompt) else _collapse_spaces(prompt)
-        item_key = str(item or prompt or location)
+        item_key = str(item or prompt or location)  # without an id and a prompt, each row is an item
         repeat = values["repeat"]
         if "repeat" not in self.paths and response:
-            numbers = self._numbers_by_text.setdefault((str(agent), item_key), {})
-            text_key = f"{repeat}: {response}" if is_listed else response
-            repeat = numbers.setdefault(text_key, len(numbers) + 1)
+            # equal texts are the same repeat, unless they are different elements of a list
+            response_key = f"{repeat}: {response}" if is_listed else response
+            repeat = self._number_response(str(agent), item_key, response_key)
 
         if self.has_generated_ids or not _can_be_id(item):
             prompt = values["prompt"] or join_prompt(values["item"])  # an item without an id may be its prompt
             item = self.items.get_id(str(agent), item_key, response, repeat=repeat)
-        cleaned = {"agent": agent, "item": item, "prompt": prompt, "text": response, "repeat": repeat}
-        self._add_to_pool({**values, **cleaned}, location)
+        values.update(agent=agent, item=item, prompt=prompt, text=response, repeat=repeat)
+        self._add_to_pool(values, location)
 
-    def _find_missing_id(self, agent: Json, item: Json, prompt: Json) -> str | None:
+    def _number_response(self, agent: str, item_key: str, response_key: str) -> int:
+        """Return the number of a response among the different responses of an agent to an item, in their order, from 1."""
+        number_by_response = self._numbers_of_responses.setdefault((agent, item_key), {})
+        return number_by_response.setdefault(response_key, len(number_by_response) + 1)
+
+    def _explain_missing_id(self, agent: Json, item: Json, prompt: Json) -> str | None:
         """Return the reason why a row names no agent or no item; None if it names both.
 
-        An error of a spreadsheet names nothing. If prompts identify the items, a row without a prompt has no item; it may be a
-        second header or a line of totals.
+        A spreadsheet error such as #REF! is not an id. If prompts identify the items, a row without a prompt has no item; it may
+        be a second header or a line of totals.
         """
         identifying_prompt = prompt if self.has_generated_ids else None
         identifiers = {"agent": agent, "item": item, "prompt": identifying_prompt}
@@ -425,8 +427,8 @@ def _is_sheet_error(value: Json) -> bool:
 def _get_text(values: Mapping[str, Json]) -> Json:
     """Return the response in the values of a row; None if it is missing.
 
-    If the table has a column `empty`, a blank text is an empty response if this column has a value such as "yes", and missing
-    otherwise. Numbers that are NaN or infinite are replaced by None, because JSON has no such numbers.
+    In a table with a column `empty`, a blank text counts as a response only if that column has a value such as "yes". Numbers
+    that are NaN or infinite are replaced by None, because JSON has no such numbers.
 
     values : value of each role, such as "text" and "empty"
     """

@@ -17,8 +17,8 @@ TEXT_KEYS = ("text", "generated_text")
 def extract_responses(value: Json) -> list[Json]:
     """Return the responses that a JSON value from a file of responses contains.
 
-    - A text is one response. A list of texts or of lists has the responses of all its elements, if all these responses are
-      texts.
+    - A text is one response. A list of texts or of lists has the responses of all its elements, as in [["a", "b"], "c"]; they
+      must all be texts.
     - A message (an object with `role` and `content`) has the responses in its content.
     - A conversation (a list of messages) has the responses of its last message.
     - A list of the parts of a message (objects with `type`) is one response: the texts of the parts, joined by line

@@ -21,7 +21,7 @@ from youden.data.importers.column_values import (
     Row,
     TableColumns,
     Values,
-    are_determined,
+    are_determined_by,
     join_names,
 )
 from youden.data.importers.foreign_files import import_error
@@ -50,34 +50,26 @@ _MIN_SHARED_FRACTION = 0.5
 def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Roles:
     """Return roles in which different items have different ids.
 
-    Ids restart if different items have the same id, for example the id 1 in each subject. Then the items are identified by
-    several columns together, such as "subject + id". If no such columns make the ids unique, the items are identified by their
-    prompts. If each agent has at most one row per id, the item is not changed. If there are neither such columns nor prompts, the
-    ids still identify the items, and rows with the same id count as repeats.
+    Ids restart if different items have the same id, for example the id 1 in each subject. What identifies the items is decided
+    by the first of these cases that applies:
 
-    Two further changes concern repeats, which are several responses of an agent to an item. If a column numbers the repeats,
-    it gets the role `repeat`. If agents are named by a model and the number of a run, the number is removed from the name.
+    1. The ids do not restart: they identify the items.
+    2. Other columns make the ids unique: these columns and the ids identify the items, as in "subject + id".
+    3. The table has prompts: they identify the items.
+    4. There is nothing else: the ids identify the items, and rows of an agent with the same id count as repeats.
 
-    Parameters
-    ----------
-    roles : Roles
-        Roles of the columns of the table.
-    rows : sequence of dict
-        All rows of the table; no value is nested.
-    location : str
-        Name of the table, for error messages.
+    Repeats are several responses of an agent to an item. A column that numbers them gets the role `repeat`. If agents are named
+    by a model and the number of a run, the number is removed from the name.
 
-    Returns
-    -------
-    Roles
-        The changed roles, or the given roles if nothing needs to be changed.
+    roles : roles of the columns of the table
+    rows : all rows of the table; no value is nested
+    location : name of the table, for error messages
 
-    Raises
-    ------
-    ImportFormatError
-        [import-ids]: if a column may either make ids unique or number repeats, and neither its name nor a prompt shows
-        which; or if only prompts can identify the items, but more than a quarter of the rows have a prompt that only one
-        agent has.
+    Returns the changed roles, or the given roles if nothing needs to be changed.
+
+    Raises: ImportFormatError [import-ids] if a column may either make ids unique or number repeats, and neither its name nor a
+        prompt shows which; or if only prompts can identify the items, but more than a quarter of the rows have a prompt that
+        only one agent has.
     """
     table = TableColumns(rows)
     roles = _remove_run_columns(roles, table)
@@ -88,8 +80,8 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
 def _remove_run_columns(roles: Roles, table: TableColumns) -> Roles:
     """Remove columns that number runs from the columns that name agents, so that all runs of a model are one agent.
 
-    A column numbers runs if its name has the word "run", and its values differ only in a number at the end, such as 1 and 2
-    or run-1 and run-2. The roles are returned unchanged if none of the remaining columns has a name that suggests models.
+    A column numbers runs if its name has the word "run", and its values are equal except for a number at the end, such as
+    run-1 and run-2. The roles are returned unchanged if none of the remaining columns has a name that suggests models.
     """
     run_columns = set()
     for name in roles.agents:
@@ -114,14 +106,15 @@ def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
     item = roles.columns.get("item", roles.columns.get("prompt"))  # without ids, prompts identify the items
     if item is None or "repeat" in roles.columns:
         return roles
-    cells = list(zip(table.join_columns(roles.agents), table.join_columns([item]), strict=True))
-    if len(set(cells)) == len(cells):
+    agents_and_items = list(zip(table.join_columns(roles.agents), table.join_columns([item]), strict=True))
+    if len(set(agents_and_items)) == len(agents_and_items):
         return roles
 
     for name in roles.unused:
         numbers = table.join_columns([name])
         is_number = bool(_NUMBER_WORDS & split_into_words(name)) and None not in numbers
-        if is_number and len(set(zip(cells, numbers, strict=True))) == len(cells):
+        # each row of an agent and item must have a different number
+        if is_number and len({*zip(agents_and_items, numbers, strict=True)}) == len(numbers):
             return roles.with_role("repeat", name)
     return roles
 
@@ -165,21 +158,25 @@ class _Responses:
         values = self._table.join_columns(columns)
         return [values[row] for row in self._rows]
 
-    def are_identified(self, *, number_repeats: bool) -> bool:
-        """Return whether ids identify items: rows of an agent with the same id have one prompt, or else one response.
+    def have_unique_ids(self, *, prompts_decide: bool) -> bool:
+        """Return whether each id belongs to one item.
 
-        number_repeats : whether `repeats` distinguishes the repeats of an item; if not, prompts alone decide in a table that
-            has prompts
+        One of two conditions must hold:
+
+        - The table has prompts, and the rows of an agent with the same id have the same prompt.
+        - The rows of an agent with the same id and repeat have the same response.
+
+        prompts_decide : whether only the first condition counts in a table with prompts
         """
         if self.has_prompts:
             rows = [row for row in zip(self.agents, self.ids, self.prompts, strict=True) if row[-1] is not None]
             agents, ids, prompts = zip(*rows, strict=True)
-            if are_determined(prompts, agents, ids):
-                return True
-        may_be_repeats = number_repeats or not self.has_prompts
-        return may_be_repeats and are_determined(self.texts, self.agents, self.ids, self.repeats)
+            have_same_prompt = are_determined_by(prompts, agents, ids)
+            if have_same_prompt or prompts_decide:
+                return have_same_prompt
+        return are_determined_by(self.texts, self.agents, self.ids, self.repeats)
 
-    def are_identified_by(self, groups: Values, repeats: Values) -> bool:
+    def have_unique_ids_in(self, groups: Values, repeats: Values) -> bool:
         """Return whether a group and an id together identify an item, although the id alone does not.
 
         All of these conditions must hold:
@@ -192,15 +189,15 @@ class _Responses:
         groups : group of items of each row (n_rows,), such as its subject or file; None if missing
         repeats : number or label of the repeat of each row (n_rows,); None if missing, "" in all rows without repeats
         """
-        if None in groups or are_determined(groups, self.agents, self.ids):
+        if None in groups or are_determined_by(groups, self.agents, self.ids):
             return False
         if self.has_prompts:
-            return are_determined(self.prompts, self.agents, groups, self.ids)
-        has_one_text_each = are_determined(self.texts, self.agents, groups, self.ids, repeats)
-        return has_one_text_each and self.has_shared_items(groups)
+            return are_determined_by(self.prompts, self.agents, groups, self.ids)
+        have_same_response = are_determined_by(self.texts, self.agents, groups, self.ids, repeats)
+        return have_same_response and self.has_shared_items(groups)
 
     def has_shared_items(self, groups: Values) -> bool:
-        """Return whether agents have items in common if a group and an id together identify an item.
+        """Return whether agents have items in common if each pair of a group and an id is an item.
 
         Two conditions must hold. Groups have at least two items on average. If there are several agents, at least half of the
         rows are responses to items to which another agent responded, too.
@@ -210,8 +207,10 @@ class _Responses:
         items = list(zip(groups, self.ids, strict=True))
         if len(set(items)) < 2 * len(set(groups)):
             return False
+        if len(set(self.agents)) < 2:
+            return True
         n_shared_rows = sum(n_agents > 1 for n_agents in self.count_agents(items))
-        return len(set(self.agents)) < 2 or n_shared_rows >= _MIN_SHARED_FRACTION * len(items)
+        return n_shared_rows >= _MIN_SHARED_FRACTION * len(items)
 
     def count_agents(self, items: Values) -> list[int]:
         """Count, for each row, the agents that have a response to its item; `items` has the item of each row."""
@@ -233,8 +232,9 @@ class _Responses:
         have_spaces = any(" " in str(group) for group in groups)
         if have_spaces and not SUBJECTS & split_into_words(prompt_column):
             return False
-        items = {(group, id_) for group, id_ in zip(self.prompts, self.ids, strict=True) if group is not None}
-        return len(items) >= 2 * len(groups) and not are_determined(self.ids, self.agents, self.prompts)
+        pairs = {(group, id_) for group, id_ in zip(self.prompts, self.ids, strict=True) if group is not None}
+        have_several_ids = not are_determined_by(self.ids, self.agents, self.prompts)
+        return have_several_ids and len(pairs) >= 2 * len(groups)
 
 
 def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) -> Roles:
@@ -251,12 +251,13 @@ def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) ->
     if "item" not in roles.columns:
         return roles
     responses = _Responses(roles, table)
-    # prompts may differ between files, so that numbers of files do not distinguish repeats of an item
-    number_repeats = roles.columns.get("repeat") != FILE_NUMBER
-    if responses.are_identified(number_repeats=number_repeats):
+    # numbers in names of files may count repeats or parts of the data; in parts, equal ids have different prompts
+    prompts_decide = roles.columns.get("repeat") == FILE_NUMBER
+    if responses.have_unique_ids(prompts_decide=prompts_decide):
         return roles
 
     if responses.has_prompts and responses.have_groups_as_prompts(roles.columns["prompt"]):
+        # without the role of prompts, the column becomes a candidate for the groups
         return _with_composite_item(roles.without_role("prompt"), table, location=location)
 
     named_like_groups, other_columns = _list_group_candidates(roles, has_prompts=responses.has_prompts)
@@ -267,26 +268,26 @@ def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) ->
 
 
 def _list_group_candidates(roles: Roles, *, has_prompts: bool) -> tuple[list[str], list[str]]:
-    """List the unused columns that may hold groups of items, such as subjects with separate ids.
+    """List the unused columns that may hold groups of items, such as subjects in which the ids restart.
 
     roles : columns by role
     has_prompts : whether the table has prompts. Without prompts, it is not clear whether folders and files are groups of items.
 
     Returns two lists: the columns whose names suggest groups of items, and all others. Columns whose names suggest repeats
-    are in neither list.
+    are in neither list. Without prompts, the columns of folders and files are in the second list.
     """
     candidates = [name for name in roles.unused if not split_into_words(name) & _REPEAT_WORDS]
-    unreliable = () if has_prompts else (FOLDER, FILE)
-    groups = [name for name in candidates if name not in unreliable and split_into_words(name) & _GROUP_WORDS]
-    return groups, [name for name in candidates if name not in groups]
+    named_like_groups = [name for name in candidates if split_into_words(name) & _GROUP_WORDS]
+    if not has_prompts:
+        named_like_groups = [name for name in named_like_groups if name not in (FOLDER, FILE)]
+    return named_like_groups, [name for name in candidates if name not in named_like_groups]
 
 
 def _find_group_columns(group_columns: Sequence[str], roles: Roles, responses: _Responses) -> tuple[str, ...]:
     """Find one or two columns of groups, such as subjects, within which each id belongs to one item.
 
-    Single columns are tried first, then pairs. Repeats of a response are distinguished by the column with the role `repeat`.
-    If no columns are found, the search is repeated; repeats are then distinguished by all columns whose names suggest
-    repeats.
+    Single columns are tried first, then pairs. In the first search, only the column with the role `repeat` distinguishes repeats
+    of an item. If nothing is found, all columns whose names suggest repeats, such as "date", distinguish them in a second search.
 
     group_columns : columns whose names suggest groups of items
     roles : columns by role
@@ -301,7 +302,7 @@ def _find_group_columns(group_columns: Sequence[str], roles: Roles, responses: _
 
     for repeats in (responses.repeats, responses.get_values(*repeat_columns)):
         for columns in choices:
-            if responses.are_identified_by(responses.get_values(*columns), repeats):
+            if responses.have_unique_ids_in(responses.get_values(*columns), repeats):
                 return columns
     return ()
 
@@ -319,7 +320,8 @@ def _with_unnamed_groups_or_prompts(
     - There is neither: rows with the same id count as repeats, and the roles are returned unchanged.
 
     roles : columns by role
-    columns : columns whose names do not suggest groups; columns of information about responses, such as scores, are ignored
+    columns : columns whose names do not suggest groups. Columns of information about responses, such as scores, are ignored
+        unless their names may also refer to groups of items (`_KINDS`), as "level" does.
     responses : rows of the table, with their ids
     location : path of the table, for errors
 
@@ -328,8 +330,8 @@ def _with_unnamed_groups_or_prompts(
     """
     item = roles.columns["item"]
     for name in columns:
-        is_information = infer_role(name) == "about" and not _KINDS & split_into_words(name)
-        if is_information or not responses.are_identified_by(responses.get_values(name), responses.repeats):
+        may_be_group = infer_role(name) != "about" or not _KINDS.isdisjoint(split_into_words(name))
+        if not may_be_group or not responses.have_unique_ids_in(responses.get_values(name), responses.repeats):
             continue
         if responses.has_prompts:
             return roles.with_role("item", name, item)

@@ -22,21 +22,12 @@ def unclear_columns_error(
 ) -> ImportFormatError:
     """Make the error that the roles of columns are unclear.
 
-    Parameters
-    ----------
-    path : Path
-        File or folder.
-    problem : str
-        What is unclear, without a full stop.
-    columns : sequence of str
-        Names of the columns; the message lists the first of them.
-    options : mapping of str to str, optional
-        Column for each role, as a possible solution. The message contains a command that sets these columns.
+    path : file or folder
+    problem : what is unclear, without a full stop
+    columns : names of the columns; the message lists the first of them
+    options : column for each role, as a possible solution. The message contains a command that sets these columns.
 
-    Returns
-    -------
-    ImportFormatError
-        [import-columns]
+    Returns the error [import-columns], to be raised by the caller.
     """
     column_list = ", ".join(name for name in columns if name not in (FOLDER, FILE))
     if len(column_list) > _MAX_LISTED_CHARACTERS:
@@ -56,10 +47,8 @@ def _format_remedy(path: Path, columns: Sequence[str], options: Mapping[str, str
     Returns a sentence with a complete command or, if `options` is empty, with the options to be set. If commas in the names of
     columns prevent this, the sentence asks the user to remove them.
     """
-    proposed_columns = options.get("text", "").split(",")
-    # a part of a name that contains a comma is not the name of a column
-    has_commas = any(name not in columns for name in proposed_columns if name)
-    if has_commas:
+    text_columns = options["text"].split(",") if "text" in options else []
+    if not set(text_columns) <= set(columns):  # parts of a name that contains commas
         return "Remove the commas from the names of the columns, and run the command again."
     if not options:
         return (
@@ -75,18 +64,11 @@ def _format_remedy(path: Path, columns: Sequence[str], options: Mapping[str, str
 def describe_roles(roles: Roles, name: str) -> str:
     """Describe which columns of an imported table contain its agents, items, prompts and responses, for display.
 
-    Parameters
-    ----------
-    roles : Roles
-        Columns by role, such as "agent", "item" or "text". If the names of folders or files identify the agents or items,
+    roles : columns by role, such as "agent", "item" or "text". If the names of folders or files identify the agents or items,
         these names are columns of the table, too.
-    name : str
-        Name of the only agent, which is described if no column contains agents.
+    name : name of the only agent, which is described if no column contains agents
 
-    Returns
-    -------
-    str
-        One line without a full stop, such as "agents by 'model', items by 'id', prompts in 'question', texts in 'output'".
+    Returns one line without a full stop, such as "agents by 'model', items by 'id', prompts in 'question', texts in 'output'".
     """
     agents = " and ".join(map(_describe_column, roles.agents)) or repr(name)
     if roles.agent_columns:

@@ -64,20 +64,12 @@ def find_tables(paths: Sequence[Path]) -> list[Path]:
     A folder that `save_to_disk` of the package `datasets` wrote contains one folder per split (a part of a data set, such as
     "test"), and each of these folders is a table. If there are such folders among the paths, all other tables are ignored.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files and folders.
+    paths : files and folders
 
-    Returns
-    -------
-    list of Path
-        Files of tables, or only folders of splits; empty if there are neither.
+    Returns the files of tables, or only folders of splits; an empty list if there are neither.
 
-    Raises
-    ------
-    ImportFormatError
-        [import-not-found]: if a path does not exist; [import-empty]: if one of several folders contains no table.
+    Raises: ImportFormatError [import-not-found] if a path does not exist; [import-empty] if one of several folders contains
+        no table.
     """
     splits = [split for path in paths for split in find_saved_splits(path)]
     if splits:
@@ -112,19 +104,12 @@ def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
     - The header is not the header of a pool. The cells of a pool must not be changed.
     - The header does not contain `guarded`, the column of youden's exports that lists guarded formulas.
 
-    Parameters
-    ----------
-    file : Path
-        File of a table.
-    note : callable
-        Function that is called with each assumption about the file, and its location.
+    file : file of a table
+    note : function that is called with each assumption about the file, and its location
 
-    Returns
-    -------
-    DataFrame or None
-        The rows that `read_rows` yields, with texts as cells, and NaN for an empty cell. None if the file has another
-        format, is not plain, is not valid or has no rows. In this case, call `read_rows`, which reads the file or raises an
-        error that states the fault.
+    Returns the rows that `read_rows` yields, with texts as cells, and NaN for an empty cell. None if the file has another
+    format, is not plain, is not valid or has no rows. In this case, call `read_rows`, which reads the file or raises an error
+    that states the fault.
     """
     if file.suffix.lower() not in (".csv", ".tsv", ".tab") or not file.is_file():
         return None
@@ -146,7 +131,7 @@ def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
 
 
 def _parse_plain_text(text: str, *, separator: str) -> pd.DataFrame | None:
-    """Parse the text of a CSV file by pandas; None if it is not plain (`read_plain_frame`) or has no rows.
+    """Parse the text of a CSV file by pandas; None if it is not plain, as `read_plain_frame` defines it, or has no rows.
 
     Raises: ValueError or csv.Error if the text is not valid.
     """
@@ -162,25 +147,18 @@ def _parse_plain_text(text: str, *, separator: str) -> pd.DataFrame | None:
     frame = pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False, na_values=[""])
     has_header = frame.columns.tolist() == header
     has_longer_rows = not isinstance(frame.index, pd.RangeIndex)  # pandas makes an index of additional fields
-    if frame.empty or not has_header or has_longer_rows or (frame == frame.columns).all(axis=1).any():
+    has_repeated_header = (frame == frame.columns).all(axis=1).any()
+    if frame.empty or not has_header or has_longer_rows or has_repeated_header:
         return None
     return frame.set_axis(names, axis=1).dropna(how="all").reset_index(drop=True)
 
 
 def iter_plain_locations(file: Path) -> Iterator[str]:
-    """Yield the location of each row of `read_plain_frame`.
+    """Yield the location of each row of `read_plain_frame`: the file, and the number of the first line of the row.
 
-    Parameters
-    ----------
-    file : Path
-        CSV or TSV file that `read_plain_frame` reads.
-
-    Yields
-    ------
-    str
-        The file, and the number of the first line of the row.
+    file : CSV or TSV file that `read_plain_frame` reads
     """
-    text = _decode_separated_file(file, lambda *_: None, None, strict=False)
+    text = _decode_separated_file(file, note=lambda *_: None, replaced=None, strict=False)
     separator = _detect_separator(text, file)
     records = read_separated(file, separator, text=text)
     for location, record in islice(records, 1, None):
@@ -262,7 +240,7 @@ def read_rows(
 def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple[str, Row]]:
     """Yield the location and the values of each row of a file with one JSON value, or with one JSON object per line.
 
-    replaced : counter of replaced values. A pool can hold neither NaN and infinite numbers nor invalid characters.
+    replaced : counter of the values that are replaced because a pool cannot hold them, such as NaN; None to count none
     """
     text = read_text(file, replaced)
     try:
@@ -270,23 +248,24 @@ def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple
     except ImportFormatError as error:
         if isinstance(error.__cause__, RepeatedKeyError):
             raise
-        yield from parse_lines(text, file, replaced)
-    else:
-        _check_only_objects(value, file)
-        for number, row in enumerate(extract_rows(value, file), 1):
-            yield f"{file}, row {number}", row
+        yield from parse_lines(text, file, replaced)  # the file is not one JSON value
+        return
+
+    _check_only_objects(value, file)
+    for number, row in enumerate(extract_rows(value, file), 1):
+        yield f"{file}, row {number}", row
 
 
 def _check_only_objects(value: Json, file: Path) -> None:
-    """Raise ImportFormatError [import-json] if a list has objects, which are rows, and other values, which would be lost."""
-    elements = value if isinstance(value, list) else []
-    others = [(number, element) for number, element in enumerate(elements, 1) if not isinstance(element, dict | None)]
-    if others and any(isinstance(element, dict) for element in elements):
-        number, element = others[0]
-        problem = (
-            f"it is not an object, as other rows are: got {format_excerpt(element)}. Write an object, or remove it."
-        )
-        raise import_error(f"{file}, row {number}", problem, slug="import-json")
+    """Raise ImportFormatError [import-json] if a list has objects, which are rows, and values that are neither rows nor null."""
+    if not isinstance(value, list) or not any(isinstance(element, dict) for element in value):
+        return
+    for number, element in enumerate(value, 1):
+        if not isinstance(element, dict | None):
+            problem = (
+                f"it is not an object, as other rows are: got {format_excerpt(element)}. Write an object, or remove it."
+            )
+            raise import_error(f"{file}, row {number}", problem, slug="import-json")
 
 
 def _read_parquet_rows(file: Path) -> Iterator[tuple[str, Row]]:
@@ -370,9 +349,9 @@ def _read_separated_rows(
 ) -> Iterator[tuple[str, Row]]:
     """Yield the location and the values of each row of a CSV or TSV file.
 
-    The separator is the one that splits most lines equally. If the first line has the columns of a pool, or if `strict` is True,
-    it is the header, and cells are kept as they are. Otherwise, the header is searched for, because titles may be above it, and
-    blank cells become None.
+    The separator is the one that splits most lines into the same number of fields. The first line is the header if it has the
+    columns of a pool, or if `strict` is True; cells are then kept as they are. In other files, titles may be above the header, so
+    that it is searched for, and blank cells become None.
 
     note : function that is called with each assumption about the file, and its location
     replaced : counter of the characters that are replaced because they are not valid; None to count none
@@ -410,12 +389,19 @@ def _decode_windows_text(file: Path) -> str | None:
     text = raw.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
     runs = _INVALID_BYTES.findall(text)
     n_consecutive = sum(len(run) for run in runs if len(run) > 2)
-    is_foreign = "\0" in text or n_consecutive > 0.5 * sum(map(len, runs))
-    if is_foreign or is_pool_header(re.findall(r"\w+", text.partition("\n")[0])):
+    has_other_encoding = "\0" in text or n_consecutive > 0.5 * sum(map(len, runs))
+    first_line, _, _ = text.partition("\n")
+    if has_other_encoding or is_pool_header(re.findall(r"\w+", first_line)):
         return None
-    with suppress(UnicodeDecodeError):
-        return _INVALID_BYTES.sub(lambda run: run[0].encode("utf-8", "surrogateescape").decode("cp1252"), text)
-    return None
+    try:
+        return _INVALID_BYTES.sub(_decode_match_as_windows, text)
+    except UnicodeDecodeError:  # a byte has no meaning in Windows-1252
+        return None
+
+
+def _decode_match_as_windows(match: re.Match[str]) -> str:
+    """Decode the bytes that `surrogateescape` has kept in a part of a text as Windows-1252."""
+    return match[0].encode("utf-8", "surrogateescape").decode("cp1252")
 
 
 def _decode_separated_file(file: Path, note: Note, replaced: Replacements | None, *, strict: bool) -> str:
@@ -505,7 +491,8 @@ def _count_equal_splits(text: str, separator: str) -> tuple[int, int]:
     n_lines_by_n_fields: Counter[int] = Counter()
     with suppress(csv.Error):
         n_lines_by_n_fields.update(len(record) for record in islice(reader, 50) if len(record) > 1)
-    return max(((n_lines, n_fields) for n_fields, n_lines in n_lines_by_n_fields.items()), default=(0, 0))
+    numbers = [(n_lines, n_fields) for n_fields, n_lines in n_lines_by_n_fields.items()]
+    return max(numbers, default=(0, 0))  # most lines or, if two numbers of lines are equal, most fields
 
 
 def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
@@ -513,22 +500,12 @@ def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
 
     The files in a folder `prompts` or `questions` are the prompts of the items.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder with one subfolder per agent.
-    replaced : Replacements
-        Counter of the characters that are replaced because a pool cannot hold them.
+    folder : folder with one subfolder per agent
+    replaced : counter of the characters that are replaced because a pool cannot hold them
 
-    Returns
-    -------
-    list of (str, dict)
-        Path of the file, and values of the columns agent, item, text and prompt, for each response.
+    Returns, for each response, the path of its file, and the values of the columns agent, item, text and prompt.
 
-    Raises
-    ------
-    ImportFormatError
-        [import-empty] if the folder contains no such files.
+    Raises: ImportFormatError [import-empty] if the folder contains no such files.
     """
     paths = sorted(folder.rglob("*/*"))
     files = [path for path in paths if path.is_file() and path.suffix.lower() in _TEXT_EXTENSIONS]

@@ -45,7 +45,7 @@ def describe_length(record: Sequence[object], header: Sequence[object]) -> str:
 
 
 def count_cells(record: Sequence[Json]) -> int:
-    """Count the cells of a row that are not empty."""
+    """Count the cells of a row or column that are not empty."""
     return len(record) - record.count(None)
 
 
@@ -54,35 +54,20 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
 
     The header is the first line with several cells that is not a title.
 
-    Parameters
-    ----------
-    records : list of (str, list)
-        Location and cells of each line.
-    file : Path
-        File of the table, for error messages.
-    note : callable
-        Receives a sentence and its location if there are lines above the header, two header lines, repeated headers, lines of
-        totals, or several columns of one name.
-    ragged : bool, default False
-        Whether rows may be longer than the header; the additional columns get names.
+    records : location and cells of each line
+    file : file of the table, for error messages
+    note : function that is called with a sentence and its location if there are lines above the header, two header lines,
+        repeated headers, lines of totals, or several columns of one name
+    ragged : whether rows may be longer than the header; the additional columns get names
 
-    Returns
-    -------
-    list of (str, dict)
-        Location and values by column of each row, None for a missing cell. Columns without name and values, and
-        columns with the name and the cells of an earlier one, are left out. A column with values but without a name is called,
-        for example, "column 3". If an earlier column has the same name, the number of the column is added to its name, as in
-        "name (3)". The names of two header lines are joined, as in "gpt answer". Repeated headers, and lines of totals at the
-        end, are left out.
+    Returns the location and the values by column of each row; the value of a missing cell is None. The names of two header lines
+    are joined, as in "gpt answer". Empty and repeated columns, repeated headers, and lines of totals at the end are left out.
 
-    Raises
-    ------
-    ImportFormatError
-        [import-empty]: if no row is below a header; [import-csv]: if a row is longer than the header and `ragged` is False, if
-        there are several tables below each other, or if several columns have a name that only one column can have, such as
-        "prompt". Two tables next to each other have such repeated names.
+    Raises: ImportFormatError [import-empty] if no row is below a header; [import-csv] if a row is longer than the header and
+        `ragged` is False, if there are several tables below each other, or if several columns have a name that only one column
+        can have, such as "prompt". Two tables next to each other have such repeated names.
     """
-    group_starts = {location for (_, above), (location, _) in pairwise(records) if count_cells(above) == 0}
+    below_empty_line = {location for (_, above), (location, _) in pairwise(records) if count_cells(above) == 0}
     numbers = sorted({number for _, record in records for number, cell in enumerate(record, 1) if cell is not None})
     lines: Records = []
     for location, record in records:
@@ -92,7 +77,7 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     header_position = _find_header_position(lines, file)
     header_location, _ = lines[header_position]
     header, body = _split_at_header(lines, header_position, file, note)
-    _check_no_second_table(body, group_starts)
+    _check_no_second_table(body, below_empty_line)
     cells_by_location = dict(records)
     names = cells_by_location[header_location]
     for location, _ in body:
@@ -104,7 +89,7 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     return [(location, _make_row(record, positions)) for location, record in body]
 
 
-def _split_at_header(lines: Records, position: int, file: Path, note: Note) -> tuple[list[Json], Records]:
+def _split_at_header(lines: Records, position: int, file: Path, note: Note) -> tuple[Sequence[Json], Records]:
     """Split the lines of a table into its header, which names the columns, and the rows below the header.
 
     Titles above the header, repeated headers and totals at the end are left out. A header of two lines is joined into one.
@@ -120,13 +105,14 @@ def _split_at_header(lines: Records, position: int, file: Path, note: Note) -> t
         first_location, _ = lines[0]
         note(f"{format_count(position, 'line')} above the header not read", first_location)
 
-    _, header = lines[position]
+    header: Sequence[Json] = lines[position][1]
     body = lines[position + 1 :]
-    joined_header = _join_header_lines(header, [record for _, record in body[:2]])
-    if joined_header is not None:
-        header = joined_header
+    # the first line below the header may contain labels, which do not recur in the second one
+    joined_names = _join_header_lines(header, [record for _, record in body[:2]])
+    if joined_names is not None:
+        header = joined_names
         body = body[1:]
-        longest_name = max(map(str, filter(None, header)), key=len)
+        longest_name = max(filter(None, joined_names), key=len)
         note(f"two header lines joined, as in {longest_name!r}", file.name)
     body = _remove_repeated_headers(body, header, note)
     return header, _remove_totals(body, note)
@@ -150,20 +136,21 @@ def _name_columns(
 
     Raises: ImportFormatError [import-csv] if several columns have a name that only one can have, such as "prompt".
     """
-    columns = list(zip(header, *records, strict=True))
+    columns = list(zip(header, *records, strict=True))  # the first cell of each column is its name
     equal_positions = _find_equal_columns(columns)
     if equal_positions:
         note(f"{format_count(len(equal_positions), 'repeated column')} not read, with equal names and cells", file.name)
 
     repeated_names: list[str] = []
     position_by_name: dict[str, int] = {}
-    for position, (cell, number) in enumerate(zip(header, numbers, strict=True)):
-        if position in equal_positions or columns[position].count(None) == len(columns[position]):
+    for position, (column, number) in enumerate(zip(columns, numbers, strict=True)):
+        is_empty = count_cells(column) == 0
+        if is_empty or position in equal_positions:
             continue
-        name = _collapse_spaces(cell) or f"column {number}"
+        name = _collapse_spaces(column[0]) or f"column {number}"
         if name in position_by_name:
             repeated_names.append(name)
-        while name in position_by_name:
+        while name in position_by_name:  # a loop, because the file itself may have a column "name (3)"
             name = f"{name} ({number})"
         position_by_name[name] = position
     _check_repeated_names(repeated_names, file, note)
@@ -175,10 +162,13 @@ def _find_equal_columns(columns: Sequence[tuple[Json, ...]]) -> set[int]:
 
     columns : name and cells of each column; the name is None for a column without one
     """
-    first_positions: dict[tuple[Json, ...], int] = {}
+    equal_positions: set[int] = set()
+    earlier_columns: set[tuple[Json, ...]] = set()
     for position, column in enumerate(columns):
-        first_positions.setdefault(column, position)
-    return {position for position, column in enumerate(columns) if column[0] is not None} - {*first_positions.values()}
+        if column[0] is not None and column in earlier_columns:
+            equal_positions.add(position)
+        earlier_columns.add(column)
+    return equal_positions
 
 
 def _check_repeated_names(repeated_names: Sequence[str], file: Path, note: Note) -> None:
@@ -208,9 +198,10 @@ def _check_repeated_names(repeated_names: Sequence[str], file: Path, note: Note)
 def _find_header_position(lines: Records, file: Path) -> int:
     """Find the header of a table, which may be below titles such as "Export | May 2026".
 
-    Usually, the header is the first line with several cells. A later one of these lines is the header if it resembles a header
-    (`_is_header`) and all lines above it may be titles. A line may be a title if at most half of the columns have a cell in it,
-    and if it is not the first of two header lines.
+    Usually, the header is the first line with several cells. A later line is the header if two conditions hold:
+
+    - The later line resembles a header (`_is_header`).
+    - All lines above it may be titles: each has cells in at most half of the columns, and is not the first of two header lines.
 
     lines : location and cells of each line that is not empty
     file : file of the table, for the error message
@@ -242,52 +233,60 @@ def _is_header(lines: Sequence[Sequence[Json]], *, n_columns: int) -> bool:
     """Return whether a line resembles a header.
 
     The line must have cells in more than half of the columns, and no cell may be a number. Together, its cells must be less than
-    half as long as the cells of the line below it.
+    half as long as the cells of the line below it. A line without a line below it is not a header.
 
     lines : cells of a line and of the line below it, if there is one
     """
-    names, *cells_below = [[str(cell) for cell in record if cell is not None] for record in lines]
-    if len(names) <= 0.5 * n_columns or any(map(_is_number, names)):
+    if len(lines) < 2:
         return False
-    return any(sum(map(len, names)) < 0.5 * sum(map(len, cells)) for cells in cells_below)
+    names, cells_below = [[str(cell) for cell in record if cell is not None] for record in lines]
+    fills_most_columns = len(names) > 0.5 * n_columns
+    has_number = any(map(_is_number, names))
+    is_short = len("".join(names)) < 0.5 * len("".join(cells_below))
+    return fills_most_columns and not has_number and is_short
 
 
-def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Json]]) -> list[Json] | None:
+def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Json]]) -> list[str | None] | None:
     """Join the names of a header with the labels in the line below it, as in "gpt answer"; None if there are no labels.
 
-    The line below contains labels if at least two names have the same labels, such as "answer" and "score". The labels must
-    be at least two different words. None of them may recur in the next line, because a text that recurs may be a value. A
-    column without a name, as in merged cells, has the name of the column before it.
+    The line below contains labels if at least two names have the same labels. For example, "gpt" and "llama" both have the
+    labels "answer" and "score". The labels must be different words. No label may recur in the next line, because a text that
+    recurs may be a value. A column without a name, as in merged cells, has the name of the column before it.
 
     header : cells of the header
     first_rows : cells of the next two lines
     """
     if len(first_rows) < 2:
         return None
-    labels, values = first_rows
+    labels, next_cells = first_rows
     names = _fill_forward(header)
-    words = _find_repeated_labels(names, labels)
-    are_words = all(isinstance(word, str) and not _NUMBER.fullmatch(word) for word in words)
-    if len(words) < 2 or not are_words or len(set(words)) < len(words) or any(value in words for value in values):
+    shared_labels = _find_shared_labels(names, labels)
+    are_words = all(isinstance(label, str) and not _NUMBER.fullmatch(label) for label in shared_labels)
+    are_different = len(set(shared_labels)) == len(shared_labels)
+    has_label_below = any(cell in shared_labels for cell in next_cells)
+    if not shared_labels or not are_words or not are_different or has_label_below:
         return None
-    joined_names: list[Json] = []
-    for name, label in zip(names, labels, strict=True):
-        joined_names.append(f"{_collapse_spaces(name)} {_collapse_spaces(label)}".strip() or None)
-    return joined_names
+    name_pairs = zip(map(_collapse_spaces, names), map(_collapse_spaces, labels), strict=True)
+    return [f"{name} {label}".strip() or None for name, label in name_pairs]
 
 
-def _find_repeated_labels(names: Sequence[Json], labels: Sequence[Json]) -> tuple[Json, ...]:
-    """Return the labels, in their order, that are equal below two names; an empty tuple if there are none.
+def _find_shared_labels(names: Sequence[Json], labels: Sequence[Json]) -> tuple[Json, ...]:
+    """Return the labels that two names share, such as ("answer", "score") below both "gpt" and "llama".
 
     names : name of each column; several columns may have one name
     labels : cell below the name of each column
+
+    Returns at least two labels in the order of their columns; an empty tuple if no two names have the same labels.
     """
     labels_by_name: dict[Json, list[Json]] = {}
     for name, label in zip(names, labels, strict=True):
         if name is not None and label is not None:
             labels_by_name.setdefault(name, []).append(label)
     n_names_by_labels = Counter(map(tuple, labels_by_name.values()))
-    return next((labels for labels, n_names in n_names_by_labels.items() if n_names > 1 and len(labels) > 1), ())
+    for labels_of_name, n_names in n_names_by_labels.items():
+        if n_names > 1 and len(labels_of_name) > 1:
+            return labels_of_name
+    return ()
 
 
 def _fill_forward(cells: Sequence[Json]) -> list[Json]:
@@ -315,11 +314,12 @@ def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note)
     remaining: Records = []
     repeated_locations = []
     names = [_collapse_spaces(name) for name in header]
+    cells_above: list[Json] = []
     for location, record in lines:
-        if any(_collapse_spaces(cell) != name for cell, name in zip(record, names, strict=True)):
+        if [_collapse_spaces(cell) for cell in record] != names:
             remaining.append((location, record))
+            cells_above = [cell for cell in record if cell is not None]
             continue
-        cells_above = [cell for _, above in remaining[-1:] for cell in above if cell is not None]
         if len(cells_above) == 1:
             problem = (
                 f"the header is repeated below the title {cells_above[0]!r}. Write the titles into a new column, and remove the "
@@ -332,13 +332,14 @@ def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note)
     return remaining
 
 
-def _check_no_second_table(rows: Records, group_starts: Collection[str]) -> None:
+def _check_no_second_table(rows: Records, below_empty_line: Collection[str]) -> None:
     """Raise ImportFormatError [import-csv] if another table begins below an empty line.
 
     rows : location and cells of each row of the table
-    group_starts : locations of the lines that are below an empty line
+    below_empty_line : locations of the lines that are below an empty line
     """
-    starts = [position for position, (location, _) in enumerate(rows) if position > 0 and location in group_starts]
+    starts = [position for position, (location, _) in enumerate(rows) if position > 0 and location in below_empty_line]
+    # the lines between two empty lines are compared with the rows above them
     for start, end in pairwise([*starts, len(rows)]):
         lines = [record for _, record in rows[start:end]]
         lines_above = [record for _, record in rows[max(0, start - _MAX_LINES_ABOVE) : start]]
@@ -368,14 +369,19 @@ def _is_second_table(lines: Sequence[Sequence[Json]], lines_above: Sequence[Sequ
     if n_names < 2 or any(map(_is_number, header)):
         return False
 
+    columns = zip(*rows, strict=True)
+    columns_above = zip(*lines_above, strict=True)
     n_short_names = 0
-    n_columns_without_texts = 0
-    for name, column, column_above in zip(header, zip(*rows, strict=True), zip(*lines_above, strict=True), strict=True):
+    has_column_without_texts = False
+    for name, column, column_above in zip(header, columns, columns_above, strict=True):
         texts_above = _list_texts(column_above)
-        if len(texts_above) >= 0.5 * len(lines_above):
-            n_columns_without_texts += not _list_texts(column)
-            n_short_names += name is not None and len(str(name)) < 0.5 * fmean(map(len, texts_above))
-    return n_columns_without_texts > 0 and n_short_names > 0.5 * n_names
+        if len(texts_above) < 0.5 * len(lines_above):
+            continue
+        if not _list_texts(column):
+            has_column_without_texts = True
+        if name is not None and len(str(name)) < 0.5 * fmean(map(len, texts_above)):
+            n_short_names += 1
+    return has_column_without_texts and n_short_names > 0.5 * n_names
 
 
 def _list_texts(cells: Sequence[Json]) -> list[str]:
@@ -405,15 +411,17 @@ def _remove_totals(lines: Records, note: Note) -> Records:
 def _is_total(record: Sequence[Json], records_above: Sequence[Sequence[Json]]) -> bool:
     """Return whether a line contains totals: its only text is a label such as "Total" or "Average length".
 
-    All other cells are numbers or empty, and at least two numbers are in columns of texts.
+    All other cells are numbers or empty. At least two of the numbers are in columns whose cells above are mostly texts.
     """
     texts = _list_texts(record)
     if len(texts) != 1 or not _TOTAL.match(texts[0]):
         return False
-    n_text_columns = 0
+    n_numbers_below_texts = 0
     for cell, *cells_above in zip(record, *records_above, strict=True):
-        n_text_columns += _is_number(cell) and len(_list_texts(cells_above)) > len(cells_above) / 2
-    return n_text_columns > 1
+        has_mostly_texts = len(_list_texts(cells_above)) > len(cells_above) / 2
+        if has_mostly_texts and _is_number(cell):
+            n_numbers_below_texts += 1
+    return n_numbers_below_texts > 1
 
 
 def _is_number(cell: Json) -> bool:
@@ -439,14 +447,9 @@ def fill_down(rows: Rows, column: str, note: Note) -> None:
 
     Nothing is filled if the first cell is empty, or if less than 30% of the cells are empty.
 
-    Parameters
-    ----------
-    rows : list of (str, dict)
-        Location and values by column of each row.
-    column : str
-        Name of the column.
-    note : callable
-        Receives a sentence about the filled cells, and the location of the first row of the table.
+    rows : location and values by column of each row
+    column : name of the column
+    note : function that is called with a sentence about the filled cells, and the location of the first row of the table
     """
     values = [row.get(column) for _, row in rows]
     n_empty = values.count(None)

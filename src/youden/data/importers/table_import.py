@@ -88,7 +88,7 @@ def read_table(
     for role in columns.keys() - {*ROLES}:
         problem = f"the role '{role}' is unknown. Set one of {', '.join(ROLES)} by --column ROLE=NAME."
         raise import_error(paths[0], problem, slug="import-columns")
-    if files and exact and _has_named_columns(files, columns):
+    if files and exact and _are_columns_known(files, columns):
         imported = _read_known_columns(paths, files, columns)
         if SECOND_RESPONSE not in imported.left_out or "item" in columns:
             return imported
@@ -106,17 +106,19 @@ def read_table(
     return _read_unnamed_columns(paths, files, columns, previous_pool)
 
 
-def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> bool:
+def _are_columns_known(files: Sequence[Path], columns: Mapping[str, str]) -> bool:
     """Return whether the columns of responses and items are known, so that no values need to be examined to find them.
 
-    The answer depends on the format of the files:
+    The first of these rules that applies decides:
 
-    - In files with a format in `_PLAIN`, and in saved folders, the columns are known in three cases: the user named a path to
-      the elements of a list, such as `choices[].text`; the user named the columns, or they have the names of roles, such as
-      "text" and "item"; or they are the columns of a known public data set. If the user named the folder or the file of the
-      rows, or a combined column such as `subject+id`, the columns are not known, because their values must be computed. In a
-      single file, the columns are not known either if one of the further columns may name the agents.
-    - In other files, such as spreadsheets, the columns are known only if the user named a path to the elements of a list.
+    1. In spreadsheets and other files that are not in `_PLAIN`, the columns are known only if the user named a path to the
+       elements of a list, such as `choices[].text`.
+    2. If the user named the folder or the file of the rows, or a combined column such as `subject+id`, the columns are not
+       known, because their values must be computed.
+    3. If the user named a path to the elements of a list, the columns are known.
+    4. The columns are known if the user named them, if they have the names of roles, such as "text" and "item", or if they are
+       those of a known public data set. However, if nothing names the agents of a single file, another column may name them, so
+       that there must be no other column.
 
     files : files of the tables; only the first row of the first file is examined
     columns : column by role, as named by the user
@@ -136,9 +138,9 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
     known_roles = first_row.keys() | columns.keys()  # a column named like a role has this role
     if "text" not in known_roles:
         known_roles |= detect_known_layout(first_row).keys()
-    names_agents = len(files) > 1 or "agent" in known_roles or "," in columns.get("text", "")
+    are_agents_named = len(files) > 1 or "agent" in known_roles or "," in columns.get("text", "")
     has_other_columns = not first_row.keys() <= {*ROLES, *columns.values()}
-    return is_pool_header(known_roles) and (names_agents or not has_other_columns)
+    return is_pool_header(known_roles) and (are_agents_named or not has_other_columns)
 
 
 def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
@@ -154,7 +156,7 @@ def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: M
     names = find_unique_suffixes([file.with_suffix("") for file in files])
     for file, name in zip(files, names, strict=True):
         rows = read_rows(file, builder.replaced, builder.add_note)
-        _add_known_rows(file, rows, columns, agent=name, builder=builder)
+        _add_rows_with_known_columns(file, rows, columns, agent=name, builder=builder)
     return builder.build()
 
 
@@ -170,10 +172,10 @@ def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> d
     return known_columns if "text" in known_columns else detect_known_layout(row) | known_columns
 
 
-def _add_known_rows(
+def _add_rows_with_known_columns(
     file: Path, rows: Iterator[tuple[str, Row]], columns: Mapping[str, str], *, agent: str, builder: PoolBuilder
 ) -> dict[str, str]:
-    """Add the responses of a table to a pool. The column of each role is known (`_get_known_columns`).
+    """Add the responses of a table whose columns are known (`_get_known_columns`) to a pool.
 
     Repeats are several responses of an agent to an item. If no column has the role `repeat`, a column with a usual name, such
     as "epoch", distinguishes them.
@@ -203,7 +205,8 @@ def _add_known_rows(
         builder.add_note(f"{file}: the column {usual_columns[0]} distinguishes repeats")
 
     paths, agent_paths = parse_column_paths(file, first_row, column_by_role)
-    used_columns = {steps[0] for path in (*paths.values(), *agent_paths.values()) for steps in path.paths}
+    steps_from_row = chain.from_iterable(path.paths for path in (*paths.values(), *agent_paths.values()))
+    used_columns = {column for column, *_ in steps_from_row}
     unused = [name for name in first_row if name not in used_columns]
     if unused:
         builder.add_note(f"{file}: columns not used: {', '.join(unused)}")
@@ -236,13 +239,13 @@ def _read_unnamed_columns(
     columns = {role: column for role, column in columns.items() if (role, column) != ("repeat", _ROW_ORDER)}
     builder = PoolBuilder(path.stem, merges=True)
     all_tables = _read_source_tables(path, files, columns, builder)
-    tables, others = split_by_responses(path, all_tables, columns, builder.add_note)
+    tables, other_tables = split_by_responses(path, all_tables, columns, builder.add_note)
     location_columns = add_location_columns(tables)
     _add_combined_columns(tables, columns)
-    _check_named_columns_exist(path, columns, [*tables, *others])
+    _check_named_columns_exist(path, columns, [*tables, *other_tables])
 
     items = PromptItemIds(_make_id_function(previous_pool, has_one_table=len(tables) == 1))
-    importer = _TableImporter(path, columns, location_columns, others, items, builder, has_ordered_rows)
+    importer = _TableImporter(path, columns, location_columns, other_tables, items, builder, has_ordered_rows)
     tables_by_layout: dict[str | None, list[SourceTable]] = {}
     for table in tables:
         tables_by_layout.setdefault(table.find_layout(columns), []).append(table)
@@ -274,7 +277,7 @@ class _TableImporter:
         Column by role, as named by the user.
     location_columns : tuple of str
         Columns with the folder and the file of each row, which may name agents.
-    others : sequence of SourceTable
+    other_tables : sequence of SourceTable
         Tables without responses, which may hold the prompts.
     items : PromptItemIds
         Gives ids to items that the tables identify only by prompts.
@@ -293,7 +296,7 @@ class _TableImporter:
     path: Path
     columns: Mapping[str, str]
     location_columns: tuple[str, ...]
-    others: Sequence[SourceTable]
+    other_tables: Sequence[SourceTable]
     items: PromptItemIds
     builder: PoolBuilder
     has_ordered_rows: bool
@@ -308,29 +311,34 @@ class _TableImporter:
 
         Raises: ImportFormatError [import-columns] if a role is not clear; others as in `read_table`.
         """
-        if "text" not in self.columns and "text" in detect_known_layout(tables[0].first_row):
+        # the columns of a known data set are used unless the user named others for the responses
+        is_known_data_set = "text" in detect_known_layout(tables[0].first_row)
+        if is_known_data_set and "text" not in self.columns:
             for table in tables:
-                self.add_known_layout(table)
+                self.add_table_of_known_data_set(table)
             return
-        roles = self.add_unknown_layout(tables)
+        roles = self.add_tables_of_unknown_layout(tables)
         self.descriptions.append(describe_roles(roles, tables[0].name))
         self.unused += [column for column in roles.unused if column not in (FOLDER, FILE)]
         self.question = self.question or roles.columns.get("prompt")
 
-    def add_known_layout(self, table: SourceTable) -> None:
+    def add_table_of_known_data_set(self, table: SourceTable) -> None:
         """Add the responses of a table with the columns of a known public data set to the pool.
 
         The roles of these columns are known, so that they need not be inferred. If no column names agents, the folder and
         the file of the table name the agent.
         """
-        columns = {**self.columns, "repeat": _ROW_ORDER} if self.has_ordered_rows else self.columns
+        named_columns = dict(self.columns)
+        if self.has_ordered_rows:
+            named_columns["repeat"] = _ROW_ORDER  # in place of a column
         # all rows of a table are from the same folder and file
         locations = [str(table.flat_rows[0][column]) for column in self.location_columns]
         agent = " / ".join(locations) or table.name
-        column_by_role = _add_known_rows(table.file, iter(table.rows), columns, agent=agent, builder=self.builder)
-        self.descriptions.append(", ".join(f"{column!r} for {role}s" for role, column in column_by_role.items()))
+        rows = iter(table.rows)
+        columns = _add_rows_with_known_columns(table.file, rows, named_columns, agent=agent, builder=self.builder)
+        self.descriptions.append(", ".join(f"{column!r} for {role}s" for role, column in columns.items()))
 
-    def add_unknown_layout(self, tables: Sequence[SourceTable]) -> Roles:
+    def add_tables_of_unknown_layout(self, tables: Sequence[SourceTable]) -> Roles:
         """Infer the roles of the columns of tables with the same layout, and add the responses of the tables to the pool.
 
         If each agent has a column, a note lists the columns without any value.
@@ -348,10 +356,8 @@ class _TableImporter:
         if roles.agent_columns and empty_columns:
             self.builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
 
-        # the values of the rows are not nested, so that each path is a single column
-        paths = {role: ColumnPath(((column,),)) for role, column in roles.columns.items()}
         reader = ResponseReader(
-            paths,
+            {role: _make_path(column) for role, column in roles.columns.items()},
             _make_agent_paths(roles),
             tables[0].name,
             self.builder,
@@ -385,19 +391,16 @@ class _TableImporter:
             raise self.make_unclear_error(error, rows) from error
 
         # the parts of a combined column such as "subject+id" are used
-        item_columns = split_composite(self.columns.get("item", ""), roles.unused) or ()
-        roles = replace(roles, unused=tuple(column for column in roles.unused if column not in item_columns))
+        named_item = self.columns.get("item", "")
+        item_parts = split_composite(named_item, roles.unused) or ()
+        roles = replace(roles, unused=tuple(column for column in roles.unused if column not in item_parts))
 
         user_distinguishes_rows = "item" in self.columns or "repeat" in self.columns or self.has_ordered_rows
         if not user_distinguishes_rows:
             roles = with_unique_items(roles, rows, location=str(self.path))
-        roles = with_prompts(roles, rows, self.others)
+        roles = with_prompts(roles, rows, self.other_tables)
         for column in roles.columns.values():
-            for row in rows:
-                # a row without a value stays without the column: it has no response, whereas an empty text is a response
-                value = None if column in row else get_value(row, column)
-                if value is not None:
-                    row[column] = value
+            _add_joined_values(rows, column)
         return roles
 
     def make_unclear_error(self, error: UnclearColumnsError, rows: Sequence[Row]) -> ImportFormatError:
@@ -415,7 +418,25 @@ class _TableImporter:
         unread_sheets = ", ".join(self.builder.get_locations(SHEETS_NOT_READ))
         if unread_sheets:
             problem += f" in the first sheet; move the sheet of the responses before it (not read: {unread_sheets})"
-        return unclear_columns_error(self.path, problem, list(dict.fromkeys(chain.from_iterable(rows))), error.options)
+        column_names = list(dict.fromkeys(chain.from_iterable(rows)))
+        return unclear_columns_error(self.path, problem, column_names, error.options)
+
+
+def _add_joined_values(rows: Sequence[dict[str, Json]], column: str) -> None:
+    """Add the values of a combined column, such as "subject + id", to the rows that have a value in each of its parts.
+
+    All other rows stay without the column: a missing value means no response, whereas an empty text is a response.
+    """
+    for row in rows:
+        if column not in row:
+            value = get_value(row, column)
+            if value is not None:
+                row[column] = value
+
+
+def _make_path(column: str) -> ColumnPath:
+    """Return the path to the value of a column in a row that is not nested."""
+    return ColumnPath(paths=((column,),))
 
 
 def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
@@ -435,11 +456,12 @@ def _check_texts_are_not_nested(roles: Roles, located_rows: Rows) -> None:
         if not nested_names:
             continue
 
-        # a nested column such as "answer.score" that has a value next to a text holds further information about responses
+        # "answer.text" may have the response of a row without a text in "answer"; but a nested column that has a value next to a
+        # text, as "answer.score" may have, holds further information about the response
         rows_with_text = [row for _, row in located_rows if row.get(column) is not None]
-        names_of_texts = [name for name in nested_names if all(row.get(name) is None for row in rows_with_text)]
+        names_in_place_of_text = [name for name in nested_names if all(row.get(name) is None for row in rows_with_text)]
         for location, row in located_rows:
-            names_in_row = [name for name in names_of_texts if name in row]
+            names_in_row = [name for name in names_in_place_of_text if name in row]
             if names_in_row and row.get(column) is None:
                 problem = f"the responses are texts in {column!r} or in {names_in_row[0]!r}."
                 remedy = "Write all responses into one of the two columns."
@@ -481,14 +503,15 @@ def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
     """
     objects = {"".join(column.partition(".")[:2]) for column in roles.agent_columns}  # such as "outputs."
     shared_prefix = objects.pop() if len(objects) == 1 else ""
-    return {column.removeprefix(shared_prefix): ColumnPath(((column,),)) for column in roles.agent_columns}
+    return {column.removeprefix(shared_prefix): _make_path(column) for column in roles.agent_columns}
 
 
 def _make_id_function(previous_pool: Pool | None, *, has_one_table: bool) -> Callable[[int, str], str]:
     """Return a function that returns the id of an item for its number and its prompt with single spaces.
 
     The ids are q001, q002, … for one table, and hashes of the prompts for several tables: equal prompts then get equal ids even
-    if only some of the tables are imported.
+    if only some of the tables are imported. The function ignores the number of the item, because the ids of the earlier import
+    must not be given to other items.
 
     previous_pool : earlier import, whose prompts keep their ids; None without one
     has_one_table : whether all prompts are in one table
@@ -519,9 +542,9 @@ def _add_combined_columns(tables: Sequence[SourceTable], columns: Mapping[str, s
     rows = [row for table in tables for row in table.flat_rows]
     for column in columns.values():
         for row in rows:
-            joined_names = split_composite(column, row)
-            if joined_names is not None:
-                row[column] = get_value(row, join_names(joined_names))
+            part_names = split_composite(column, row)
+            if part_names is not None:
+                row[column] = get_value(row, join_names(part_names))
 
 
 def _check_named_columns_exist(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> None:
@@ -569,6 +592,7 @@ def _check_files_share_items(
     if not has_shared_item.any():
         return
 
+    # all rows of a table are from the same folder and file
     file_names = {str(table.flat_rows[0].get(column)) for table in tables for column in location_columns}
     isolated = [agent.id for agent, is_shared in zip(pool.agents, has_shared_item, strict=True) if not is_shared]
     isolated_files = [repr(agent_id) for agent_id in isolated if agent_id in file_names]

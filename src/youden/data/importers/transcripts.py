@@ -269,8 +269,7 @@ def _read_exports(file: Path, replaced: Replacements) -> Iterator[tuple[str, Jso
     """
     text = read_text(file, replaced)
     content = _parse_if_json(text, file, replaced)
-    is_one_json_value = not isinstance(content, str)
-    if not is_one_json_value:
+    if isinstance(content, str):  # the file is not one JSON value, so that it is returned as text
         yield from parse_lines(text, file, replaced)
         return
 
@@ -334,6 +333,7 @@ def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[st
                 for part in parts:
                     yield _format_message_part(part, "assistant")
         elif "gen_ai.tool.call.result" in span.attributes:
+            # the input of the next call repeats this result, which `_format_new_inputs` then skips
             yielded_keys.add(to_text(span.attributes.get("gen_ai.tool.call.id")))
             yield f"result: {to_text(span.attributes['gen_ai.tool.call.result'])}"
 
@@ -343,12 +343,12 @@ _PROMPT_KEY = "user 0"
 
 
 def _format_new_inputs(call: _Span, yielded_keys: set[str]) -> Iterator[str]:
-    """Yield one line per new message of a user, and one per new tool result, in the input of a call of a model.
+    """Yield one line per new user message, and one per new tool result, in the input of a model call.
 
-    Each part of a message of a user, and each tool result, has a key: its id or, without an id, its kind and its number in
-    the input, counted from 0, such as "user 1" or "tool_call_response 0".
+    Each part of a user message, and each tool result, has a key: its id or, without an id, its kind and its number in the input,
+    counted from 0, such as "user 1" or "tool_call_response 0".
 
-    call : the call of a model
+    call : the model call
     yielded_keys : keys of the messages and results that are not new; the keys of new messages and results are added
     """
     n_by_kind: Counter[str] = Counter()

@@ -49,7 +49,7 @@ class WideTableSearch(ColumnCandidates):
         if question is None:
             self.check_columns_are_not_items(agent_columns)
         has_prose = len(agent_columns) >= 2
-        if not has_prose:
+        if not has_prose:  # the responses may be short texts
             short_columns = [name for name in candidates if name not in prose_columns]
             agent_columns = [name for name in short_columns if not self.has_group_name(name)]
         if len(agent_columns) < 2:
@@ -75,7 +75,7 @@ class WideTableSearch(ColumnCandidates):
         certain_columns = [name for name in agent_columns if name not in doubtful]
         other_columns = [name for name in self.table.names if name not in (question, *agent_columns)]
         if has_prose:
-            doubtful += [name for name in other_columns if self.may_be_unread_agent(name, certain_columns)]
+            doubtful += [name for name in other_columns if self.may_hold_another_agent(name, certain_columns)]
         if not doubtful:
             return
 
@@ -89,24 +89,25 @@ class WideTableSearch(ColumnCandidates):
     def set_item_columns(self, question: str | None, prose_columns: Sequence[str]) -> None:
         """Set the columns that may identify the items of a wide table, in which each agent has a column.
 
-        A column of ids or the column of questions may identify the items. If there is no column of questions, a column of e-mail
-        addresses, URLs or UUIDs may do so, too, and `prompt_columns` is not changed.
+        Ids or questions may identify the items. In a table without questions, e-mail addresses, URLs and UUIDs may identify them
+        even if the name of their column suggests no role, and `prompt_columns` is not changed.
 
         question : column of questions; None if the table has no such column
         prose_columns : columns of questions or responses, which are never ids
         """
         candidates = [name for name in self.get_candidates("item") if name not in prose_columns]
         self.item_columns = list(filter(self.can_be_id, candidates))
-        if question is not None:
+        if question is None:
+            address_columns = [name for name in self.unnamed_columns if self.table[name].is_contact]
+            self.item_columns += address_columns
+        else:
             self.prompt_columns = [question]
             self.item_columns.append(question)
-        else:
-            self.item_columns += [name for name in self.unnamed_columns if self.table[name].is_contact]
 
     def list_doubtful_columns(self, agent_columns: Sequence[str], *, has_question: bool) -> list[str]:
-        """List the columns of agents that may hold something else; the list is empty if fewer than two certain columns remain.
+        """List the columns of agents that may hold something else. If fewer than two columns would be left, list none.
 
-        - Remarks have a name such as "Ana's comments", or no name, or fill less than half as many rows as responses.
+        - Remarks have a name such as "Ana's comments", or no name, or fewer than half as many values as responses usually have.
         - A second column of questions has more questions than all others.
         - Parts of responses have the name of an agent and a word such as "thinking", as in "gpt" and "gpt thinking".
 
@@ -131,35 +132,37 @@ class WideTableSearch(ColumnCandidates):
         n_certain = len(agent_columns) - len(doubtful_columns)
         return doubtful_columns if n_certain > 1 else []
 
-    def may_be_unread_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
+    def may_hold_another_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
         """Return whether a column that is not among the columns of agents may also hold the responses of an agent.
 
-        The result is True if the column has a name such as "variant" and different texts in nearly all rows, as if each row were
-        an agent. Otherwise, it is False if the column holds addresses or UUIDs, or has another meaning (`has_other_meaning`).
+        A column of texts with a name such as "variant" may hold responses if its texts seldom recur. Other columns are excluded
+        if they hold addresses or UUIDs, or have another meaning (`has_other_meaning`). Of the rest, these may hold responses:
 
-        A column of texts may hold responses in three cases: it is between two columns of agents; its values seldom recur and have
-        no digits; or more than a fifth of its values are prose. A column of numbers may hold responses if it is between two
-        columns of agents, and no other column has its name.
+        - Texts between two columns of agents, texts that seldom recur and have no digits, and texts of which more than a fifth
+          are prose.
+        - Numbers between two columns of agents, if no other column has the same name.
 
         name : column to be tested
         agent_columns : columns that each hold the responses of one agent; at least one
         """
         column = self.table[name]
-        names_agents = infer_role(name) == "agent" and name not in self.given.values()
-        if names_agents and column.is_text and not column.is_repetitive:
+        is_named_like_agents = infer_role(name) == "agent" and name not in self.given.values()
+        if is_named_like_agents and column.is_text and not column.is_repetitive:
             return True
         if column.is_contact or self.has_other_meaning(name, agent_columns):
             return False
+
         positions = [self.table.names.index(agent) for agent in agent_columns]
         is_between_agents = min(positions) < self.table.names.index(name) < max(positions)
-        n_prose = sum(len(text.split()) >= self.MIN_WORDS for text in column.texts)
+        if not column.is_text:
+            # a measurement may have the same name for each agent
+            names_without_number = [_REPEATED.sub("", each) for each in self.table.names]
+            return is_between_agents and names_without_number.count(_REPEATED.sub("", name)) == 1
+
         has_digits = any(re.search(r"\d", text) for text in column.texts)  # as ids and dates have
         is_varied = not column.is_repetitive and not has_digits
-        may_hold_texts = is_between_agents or is_varied or n_prose > 0.2 * len(column.values)
-        # a measurement may have the same name for each agent
-        names_without_number = [_REPEATED.sub("", each) for each in self.table.names]
-        name_recurs = names_without_number.count(_REPEATED.sub("", name)) > 1
-        return may_hold_texts if column.is_text else is_between_agents and not name_recurs
+        n_prose = sum(len(text.split()) >= self.MIN_WORDS for text in column.texts)
+        return is_between_agents or is_varied or n_prose > 0.2 * len(column.values)
 
     def has_other_meaning(self, name: str, agent_columns: Sequence[str]) -> bool:
         """Return whether a column has a role or the name of one, or its name begins with that of an agent's column."""
@@ -188,20 +191,21 @@ class WideTableSearch(ColumnCandidates):
         return self.table[name].is_text and not self.table[name].is_contact
 
     def is_remark_column(self, name: str) -> bool:
-        """Return whether a column contains remarks on the responses in another column, or a part of these responses.
+        """Return whether a column contains remarks on the responses of an agent, or a part of these responses.
 
-        In a table with the columns "gpt answer", "gpt rationale" and "gpt reasoning", the last two columns do so. But in a table
-        with the columns "gpt base" and "gpt thinking", both may be agents, because neither name denotes responses.
+        The names of both columns must begin with the same words. Next to "gpt answer", "gpt rationale" has remarks, and "gpt
+        reasoning" has parts of the answers. Next to "gpt base", however, "gpt thinking" may be an agent, because no name that
+        begins with "gpt" denotes responses.
         """
-        *agent, last = normalize_name(name).split("_")
-        if not agent or last not in ABOUT | PARTS:
+        *first_words, last_word = normalize_name(name).split("_")
+        if not first_words or last_word not in ABOUT | PARTS:
             return False
 
         other_names = [normalize_name(column).split("_") for column in self.table.names if column != name]
-        names_of_agent = [words for words in other_names if words[: len(agent)] == agent]
-        if last in ABOUT:
-            return bool(names_of_agent)
-        return any(words[-1] in NAMES["text"] for words in names_of_agent)
+        related_names = [words for words in other_names if words[: len(first_words)] == first_words]
+        if last_word in ABOUT:
+            return bool(related_names)
+        return any(words[-1] in NAMES["text"] for words in related_names)
 
     def has_group_name(self, name: str) -> bool:
         """Return whether the name of a column suggests items, prompts, groups of items, or information about them."""
@@ -212,17 +216,18 @@ class WideTableSearch(ColumnCandidates):
     def find_question_column(self, prose_columns: Sequence[str]) -> str | None:
         """Return the column of questions among columns of prose; None if all of them hold responses.
 
-        The column of questions is the one whose name suggests questions. If no name does, the texts of three or more columns
-        are compared.
+        The column of questions is the one whose name suggests questions. If no name does, the texts are compared; two columns are
+        too few for this comparison, so that both are taken as responses.
 
         prose_columns : names of the columns of prose, in the order of the table
 
         Raises: UnclearColumnsError if several columns may hold questions, or if a column may hold questions or responses.
         """
-        names_by_role = {name for name in prose_columns if infer_role(name) in ("prompt", "item")}
-        candidates = [
-            name for name in prose_columns if name in names_by_role or normalize_name(name) in NAMES["prompt"]
-        ]
+        candidates = []
+        for name in prose_columns:
+            is_usual_name = normalize_name(name) in NAMES["prompt"]
+            if is_usual_name or infer_role(name) in ("prompt", "item"):
+                candidates.append(name)
         if len(prose_columns) < 3:
             return candidates[0] if candidates else None
         if len(candidates) > 1:
@@ -232,7 +237,7 @@ class WideTableSearch(ColumnCandidates):
         if question is None:
             self.check_first_and_last_column(prose_columns)
             return None
-        self.check_question_position(question, prose_columns)
+        self.check_responses_are_on_one_side(question, prose_columns)
         return question
 
     def find_column_with_most_questions(self, prose_columns: Sequence[str]) -> str | None:
@@ -280,7 +285,7 @@ class WideTableSearch(ColumnCandidates):
                 problem = f"{name!r} could be the question or an agent"
                 raise UnclearColumnsError(problem, prompt=name, text=",".join(responses))
 
-    def check_question_position(self, question: str, prose_columns: Sequence[str]) -> None:
+    def check_responses_are_on_one_side(self, question: str, prose_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if there are columns of prose both before and after the column of questions.
 
         The error proposes the larger of the two groups as the responses. If the groups are equally large, it proposes the columns
@@ -290,6 +295,7 @@ class WideTableSearch(ColumnCandidates):
         prose_columns : names of all columns of prose, including `question`, in the order of the table
         """
         position = prose_columns.index(question)
+        # if both groups have the same length, sorting keeps their order
         unclear, responses = sorted([prose_columns[:position], prose_columns[position + 1 :]], key=len)
         if unclear:
             problem = f"{', '.join(map(repr, unclear))} may be an agent or belong to the question"
@@ -298,25 +304,16 @@ class WideTableSearch(ColumnCandidates):
     def differs_from_others(self, name: str, other_names: Sequence[str]) -> bool:
         """Return whether a column of prose differs from all others, as a column of questions would.
 
-        The names are compared first, by their words and their first three letters. If all other names have a word or the first
-        letters in common, the column differs if its name has none of these common parts. If the other names have nothing in
-        common, the texts are compared. The column differs in two cases:
+        If all other names have a word or their first three letters in common, the names decide: "frage" differs from "gpt a" and
+        "gpt b", which share the word "gpt". If the other names have nothing in common, the texts are compared. The column
+        differs in two cases:
 
         - The mean length of its texts is at most 0.75 times, or at least 1.33 times, the mean length of the other texts.
         - It shares fewer words with the other columns than the other columns share with each other: the mean overlap is less than
           0.9 times as large (`ColumnValues.compute_word_overlap`).
 
-        Parameters
-        ----------
-        name : str
-            Column to be tested.
-        other_names : sequence of str
-            All other columns of prose, at least two.
-
-        Returns
-        -------
-        bool
-            True if the column may hold questions, and the others responses to them.
+        name : column to be tested
+        other_names : all other columns of prose, at least two
         """
         parts_of_others = [_get_name_parts(other_name) for other_name in other_names]
         common_parts = set.intersection(*parts_of_others)
