@@ -296,9 +296,7 @@ class IndependentTotals:
         self._append_cell_sums(cell, answer)
 
     def _append_cell_sums(self, cell: Positions, answer: Floats) -> None:
-        """Sum answers by cell, and append the sums to `_cell_chunks`.
-
-        If there are many chunks, they are summed into one.
+        """Sum answers by cell, and append the sums to `_cell_chunks`. Many chunks of sums are combined into one.
 
         cell : int64 array (n_answers,), agent · n_items + item of each answer
         answer : float array (n_answers,)
@@ -553,24 +551,20 @@ class _Posterior(NamedTuple):
     log_likelihood: Floats
 
     def expect_squared_errors(self, rate: Floats) -> Floats:
-        """Compute the expected squared error of each estimated rate, given κ.
+        """Compute the expected squared error of each estimated rate, given κ: float array (n_kappa, n_agents).
 
         rate : float array (n_agents,), estimated rates
-
-        Returns a float array (n_kappa, n_agents).
         """
         return np.asarray(self.variance + (self.mean - rate) ** 2)
 
     def compute_squared_error_variance(self, rate: Floats, weight: Floats) -> Floats:
-        """Compute the variance of the squared error of each estimated rate.
+        """Compute the variance of the squared error of each estimated rate: float array (n_agents,).
 
         The coefficient of variation κ of the rates is unknown. By the law of total variance, the result is the variance over
         κ of the expected squared error given κ, plus the mean over κ of the variance of the squared error given κ.
 
         rate : float array (n_agents,), estimated rates
         weight : float array (n_kappa, 1) or (n_kappa, n_agents), probabilities of κ
-
-        Returns a float array (n_agents,).
         """
         # the variance over κ is the mean of the squares minus the square of the mean
         expected_error = self.expect_squared_errors(rate)

@@ -207,10 +207,8 @@ class AnchorScale:
 
         # The variance of a residual contains the cell variances of both agents. Together, they are limited to half of it.
         product_sum, n_products = block_products.tolist()
-        cell_variance = 0.0
-        if n_products:
-            mean_product = product_sum / n_products
-            cell_variance = min(max(0.0, mean_product), self.residual_variance / 4)
+        mean_product = product_sum / max(n_products, 1)
+        cell_variance = min(max(0.0, mean_product), self.residual_variance / 4)
         return cell_variance, pair_variance
 
 
@@ -407,8 +405,7 @@ class _BlockAndItemSums(NamedTuple):
     n_blocks : float array (n_agents,)
         Number of blocks.
     item_linking_variance : float array (n_agents,)
-        Σ_j (p_ij − q_j)²·var(item_effect_j), with p_ij the share of item j in the agent's trials and q_j that in the
-        anchors' trials.
+        Σ_j (p_ij − q_j)²·var(item_effect_j); item j has the share p_ij of the agent's trials and q_j of the anchors' trials.
     share_squares : float array (n_agents,)
         Σ_j p_ij².
     """
@@ -610,7 +607,7 @@ def compute_linked_influence(
 
 
 def _average_item_shrinkage(chunks: LinkingChunkSource, scale: AnchorScale, n_trials: Positions) -> Floats:
-    """Compute the mean shrinkage factor Σ_l p_il·β_l of the items of each agent i.
+    """Compute the mean shrinkage factor Σ_l p_il·β_l of the items of each agent i: float array (n_agents,).
 
     The effect of item l is the mean residual of the anchors' answers on it, multiplied by a shrinkage factor β_l from 0 to 1.
     The factor is larger for items with more trials. The weight p_il is the share of item l in the agent's trials.
@@ -618,8 +615,6 @@ def _average_item_shrinkage(chunks: LinkingChunkSource, scale: AnchorScale, n_tr
     chunks : function that yields the trials that compare agents with anchors, in chunks of items
     scale : scale of the anchors, with the effect and the mean residual of each item
     n_trials : int array (n_agents, 1), number of these trials of each agent, at least 1
-
-    Returns a float array (n_agents,).
     """
     n_agents = len(n_trials)
     shrinkage = _divide_or_0(scale.item_effect, scale.item_residual)  # 0 for an item without a residual

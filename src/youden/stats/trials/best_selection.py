@@ -23,8 +23,7 @@ _N_BISECTIONS = 11
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
 """Nodes and weights of the quadrature over a standard normal distribution."""
 MARGIN, MIN_INCREASE = 1.2, 0.5
-"""A round of a search plans MARGIN times the trials that seem to be needed, and at least MIN_INCREASE of the trials
-so far."""
+"""A round of a search plans MARGIN times the trials that seem to be needed, and at least MIN_INCREASE of the trials so far."""
 _N_GRID, _N_PRIOR_STEPS = 400, 10
 """Grid points of abilities, and EM steps that estimate the prior."""
 _TINY = np.finfo(np.float64).tiny

@@ -24,8 +24,7 @@ _MAX_ITEMS = 10**6
 _PRIOR_ITEMS = 6
 """Weight of the average variance of all agents when the variance of a difference is shrunk towards it, in items."""
 _UNSEEN_FLOOR = 0.4
-"""Divided by n, the smallest factor 1 − 3r/n of the unseen squared effect of n items, whose variance is skewed if
-few differ."""
+"""Divided by n, the smallest factor 1 − 3r/n of the unseen squared effect of n items, whose variance is skewed if few differ."""
 
 
 class ConservativeDifference(NamedTuple):

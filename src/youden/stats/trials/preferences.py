@@ -398,7 +398,7 @@ def _find_first_positions(values: Ids | Positions) -> Positions:
 
 
 def _compute_min_error_variance(value: Floats, n_effective_items: Floats, *, has_position: bool) -> Floats:
-    """Compute, for each estimate, a lower limit of the error variance of a trial: min(1, 12/m)·s².
+    """Compute, for each estimate, a lower limit min(1, 12/m)·s² of the error variance of a trial: float array (n_agents + 1,).
 
     s² is the error variance of a trial if all abilities are equal. The expected value of a trial is then the position effect, or
     0 in a model without one. m is the effective number of items of the estimate. Few items may have small residuals by chance, so
@@ -407,8 +407,6 @@ def _compute_min_error_variance(value: Floats, n_effective_items: Floats, *, has
     value : float array (n_trials,), value 2y − 1 of each trial with the answer y
     n_effective_items : float array (n_agents + 1,), effective number of items of each ability and, last, of the position effect
     has_position : whether the model has a position effect
-
-    Returns float array (n_agents + 1,).
     """
     expected_if_equal = value.mean() if has_position else 0.0
     sum_of_squares = float(((value - expected_if_equal) ** 2).sum())

@@ -288,8 +288,9 @@ class _InfluenceSums(NamedTuple):
     def compute_covariance(self) -> Floats:
         """Compute the covariance of J, clustered by the items of the trials, without the factor n/(n − 1) for n items.
 
-        The covariance is S·Sᵀ − D·Dᵀ. An independent trial is in the sums S of two items, so that S·Sᵀ contains the products D·Dᵀ
-        of each pair of items twice. A variance is at least that of A·Aᵀ + D·Dᵀ, which treats pairs of items as independent.
+        The covariance is S·Sᵀ − D·Dᵀ, with the sums S by item, and the sums D of independent trials by pair of items. Each of
+        these trials is in the sums S of both items, so that S·Sᵀ contains D·Dᵀ twice. A variance is at least that of A·Aᵀ + D·Dᵀ,
+        with the sums A of paired trials by item. This minimum treats pairs of items as independent clusters.
 
         Returns a float array (n_agents, n_agents).
         """

@@ -355,8 +355,7 @@ def _iter_influence_of_means(chunks: ChunkSource, mean_answer: Floats, n_trials:
 
 
 _MIN_PAIR_PRODUCTS = 2
-"""Smallest number per agent of products of two residuals of one ordered pair from which a pair component
-is estimated."""
+"""Smallest number per agent of products of two residuals of one ordered pair from which a pair component is estimated."""
 
 
 def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: int) -> CentredCovariance:
@@ -480,9 +479,7 @@ class _BlockSums:
         """Count the trials of each agent in each block and on each item, and add the counts to the sums, in place.
 
         The squared counts measure how evenly an agent's trials are distributed over blocks and items. The number of products of
-        two residuals in one block is needed for the mean product.
-
-        chunk : trials, whose effect groups are blocks
+        two residuals in one block is needed for the mean product. Blocks are the effect groups of the chunk.
         """
         n_agents = len(self.n_trials)
         ones = np.ones(len(chunk.value))
@@ -500,10 +497,9 @@ class _BlockSums:
     def _add_residuals_by_agent(self, chunk: PairChunk, residual: Floats) -> None:
         """Add the squared residuals of each agent, and the product of its two residuals in each block, to the sums, in place.
 
-        In a block, an agent has at most two trials. The product is 0 for an agent with a single trial.
+        In a block, an agent has at most two trials. With a single trial, it has no product, which counts as 0.
 
-        chunk : trials, whose effect groups are blocks
-        residual : float array (n_trials,), residual of each trial
+        residual : float array (n_trials,), residual of each trial of `chunk`, whose effect groups are blocks
         """
         # sums by agent (row) and block (column)
         n_agents = len(self.n_trials)
@@ -549,14 +545,14 @@ class _BlockSums:
     def estimate_components(self, relative_variance: Floats) -> tuple[Floats, Floats] | None:
         """Estimate two variances of each agent: between its effects on items, and between its effects with different partners.
 
-        The item variance is the mean product of an agent's two residuals in a block. The partner variance is the mean
-        product of two residuals of one ordered pair of agents. Both estimates are shrunk. The estimate of agent i is shrunk
-        towards r_i·v, with v the estimate from the products of all agents, and r_i the relative variance of the agent.
+        The item variance is the mean product of an agent's two residuals in a block. The partner variance is the mean product of
+        two residuals of one ordered pair of agents. Both estimates are shrunk: for agent i, towards r_i·v, with v the estimate
+        from the products of all agents.
 
         relative_variance : float array (n_agents,), r_i: residual variance of the agent divided by the mean over agents
 
-        Returns the two variances, float arrays (n_agents,); the partner variance is 0 if there are too few products to estimate
-        it. Returns None if no agent appears twice in a block.
+        Returns the two variances, float arrays (n_agents,), or None if no agent appears twice in a block. The partner variance
+        is 0 if there are too few products.
         """
         if not self.n_products.any():
             return None

@@ -283,11 +283,10 @@ def _compute_sums_of_squares(
 ) -> tuple[Floats, Floats]:
     """Compute sums of squares of residuals for each item, and how their expected values depend on the variance components.
 
-    The variance components are the variances between agents on an item, between an agent's responses to an item (only if
-    `responses` is given), and between trials (residual), in this order. Each component has a sum of squares. For agents, the
-    residuals of each agent are summed, and these sums are squared and added. For responses, the same is done with the residuals
-    of each response. For trials, the residuals themselves are squared and added. The expected value of a sum of squares is a
-    linear function of the components.
+    The components are the variances between agents on an item, between an agent's responses to an item (only if `responses` is
+    given), and between trials (residual), in this order. Each component has a sum of squares. For agents, the residuals of each
+    agent are summed, and these sums are squared and added; for responses, those of each response. For trials, the residuals
+    themselves are squared and added. The expected value of a sum of squares is a linear function of the components.
 
     first, second, item : int arrays (n_trials,), agents and item of each trial
     residual : float array (n_trials,), residual of each trial
@@ -436,8 +435,7 @@ def _estimate_pair_component(
 ) -> Part | None:
     """Estimate the variance of the effects of pairs of agents, with a 95% interval from a jackknife over agents.
 
-    The residuals of one pair share the effect of the pair. The variance is therefore estimated by the mean product of two
-    residuals of one pair on different items.
+    All residuals of a pair contain its effect. The mean product of two of them, on different items, estimates the variance.
 
     first, second, item, residual : arrays (n_trials,), agents, item and residual of each trial
     ability_variance : sampling variance of an ability
