@@ -440,27 +440,27 @@ class IndependentTotals:
         if not anchors.n_training:
             return AgentRates.unknown(n_agents)
         fit = anchors._fit_rates(items_vary=items_vary)
-        linked = fit.estimate_rates_of_added_agents(self.n_by_agent[agents], self.sum_by_agent[agents])
+        added_rates = fit.estimate_rates_of_added_agents(self.n_by_agent[agents], self.sum_by_agent[agents])
 
-        def combine(of_anchors: Floats, of_linked: Floats) -> Floats:
-            """Put values of the anchors and of the linked agents into one array (n_agents,), 0 for other agents."""
+        def combine(of_anchors: Floats, of_added: Floats) -> Floats:
+            """Put values of the anchors and of the added agents into one array (n_agents,), 0 for other agents."""
             combined = np.zeros(n_agents)
             combined[:n_anchors] = of_anchors
-            combined[agents] = of_linked
+            combined[agents] = of_added
             return combined
 
-        # the errors of a linked agent are independent of those of all others
+        # the errors of an added agent are independent of those of all others
         covariance = np.zeros((n_agents, n_agents))
         covariance[:n_anchors, :n_anchors] = rates.covariance
         covariance[agents], covariance[:, agents] = 0.0, 0.0
-        covariance[agents, agents] = np.diag(linked.covariance)
+        covariance[agents, agents] = np.diag(added_rates.covariance)
         return AgentRates(
-            rate=combine(rates.rate, linked.rate),
+            rate=combine(rates.rate, added_rates.rate),
             covariance=covariance,
-            squared_error_variance=combine(rates.squared_error_variance, linked.squared_error_variance),
-            low=combine(rates.low, linked.low),
-            high=combine(rates.high, linked.high),
-            n_trials=combine(rates.n_trials, linked.n_trials),
+            squared_error_variance=combine(rates.squared_error_variance, added_rates.squared_error_variance),
+            low=combine(rates.low, added_rates.low),
+            high=combine(rates.high, added_rates.high),
+            n_trials=combine(rates.n_trials, added_rates.n_trials),
             pooled=rates.pooled,
         )
 
@@ -673,7 +673,7 @@ class _RateFit:
 
         Rates and covariance are averages over the posterior distribution of κ, the coefficient of variation of the rates. Two
         different priors of κ are used. For the rates, κ = 0 has a large prior probability: all rates are probably equal. For the
-        covariance, it has none. The covariance is therefore large enough if the rates differ.
+        covariance, it has no additional probability. The covariance is therefore large enough if the rates differ.
 
         Without training trials, all rates are 0. For at most two agents, all rates are equal, with a covariance of 0.
         """
@@ -705,7 +705,7 @@ class _RateFit:
 
         Each rate depends only on the agent's own trials and on the fit to the first agents. It is averaged over the posterior
         distribution of κ, the coefficient of variation of the rates, which the agent's own trials update. As for the first
-        agents, κ = 0 (equal rates) has a large prior probability for the rates, but none for the variances of their errors.
+        agents, κ = 0 (equal rates) has a large prior probability for the rates, but not for the variances of their errors.
 
         n_trials, answer_sum : float arrays (n_added,), number and sum of the answers to the independent trials of each agent
             that joined later
