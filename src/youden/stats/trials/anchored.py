@@ -435,7 +435,7 @@ def _sum_blocks_and_items(
         block_sums += _sum_squares_over_blocks(chunk, residual, n_agents)
 
         # Item j has the share p_ij of the trials of agent i, and q_j of the anchors' trials. The error of the item's effect
-        # enters the agent's effect times p_ij − q_j. The variance is Σ_j (p_ij − q_j)²·var(item_effect_j).
+        # changes the agent's effect with the factor p_ij − q_j. The variance is Σ_j (p_ij − q_j)²·var(item_effect_j).
         n_trials_on_item = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items)
         item_share = n_trials_on_item / np.maximum(n_trials, 1)[:, None]
         share_difference = item_share - scale.item_share[items]
@@ -589,7 +589,8 @@ def compute_linked_influence(
             residual = _compute_linking_residuals(chunk, items, scale) - linked.effect[chunk.agent]
             through_trials = _sum_by_agent_and_item(chunk, residual, n_agents) / n_trials
 
-            # through the centre of the scale, which contains the anchors' mean residual on the item
+            # Through the centre of the scale, which contains the anchors' mean residual on the item. A higher centre also reduces
+            # the effects of all items, which compensates for the fraction `mean_shrinkage`.
             influence_on_centre = scale.item_share[items] * scale.item_residual[items]
             through_centre = (1 - mean_shrinkage) * influence_on_centre
 
