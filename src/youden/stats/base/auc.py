@@ -133,8 +133,7 @@ def auc_sampling_interval(ability: Floats, positive: Bools, *, level: float = 0.
     Returns
     -------
     Metric
-        AUC, in which ties count ½, with its interval, which lies in [0, 1] and has a positive length also for AUC = 0
-        and 1.
+        AUC, in which ties count ½, with its interval, which lies in [0, 1] and has a positive length also for AUC = 0 and 1.
 
     Raises
     ------

@@ -34,8 +34,7 @@ UNSEEN_CLUSTERS = 3.54
 """(ln 40 / 1.96)². If none of n clusters has an influence, this many clusters with a unit effect are added, so that
 1.96 standard errors are about 1 − .025^(1/n)."""
 ROUNDING = 1e-6
-"""Influences and differences of abilities below this are due to rounding, or to the ridge of a fit with
-missing cells."""
+"""Influences and differences of abilities below this are due to rounding, or to the ridge of a fit with missing cells."""
 _NO_INFLUENCE = 1e-5
 """Root mean square effect of an agent's clusters below which none of them counts as having an influence."""
 
@@ -121,8 +120,7 @@ class CentredCovariance(ReadOnly):
     def with_scaled_ability_variances(self, factor: Floats) -> CentredCovariance:
         """Return a copy with the variances of the θ_i multiplied by factors.
 
-        Use it if the factors of agents differ. The error of each agent enters θ̄, and thereby the distances of
-        all agents.
+        Use it if the factors of agents differ. The error of each agent enters θ̄, and thereby the distances of all agents.
 
         Parameters
         ----------
@@ -171,8 +169,7 @@ def covariance_over_clusters(
 ) -> CentredCovariance:
     """Estimate the covariance of centred abilities, clustered by item or block.
 
-    This is a sandwich estimator with shrinkage for small numbers of clusters. A cluster is an item or block, one
-    independent draw.
+    This is a sandwich estimator with shrinkage for few clusters. A cluster is an item or block, one independent draw.
 
     Parameters
     ----------
@@ -193,8 +190,7 @@ def covariance_over_clusters(
     Raises
     ------
     StatisticsError
-        [cluster-shape]: if `influence` and `share` differ in shape; [cluster-agents]: if fewer than 2 agents are in 2
-        clusters.
+        [cluster-shape]: if `influence` and `share` differ in shape; [cluster-agents]: if fewer than 2 agents are in 2 clusters.
 
     Notes
     -----
@@ -324,7 +320,10 @@ class _InfluenceSums(NamedTuple):
 
 
 def _sum_influence(chunks: Iterable[tuple[Floats, Floats]], in_mean: Bools, n_effective: Floats) -> _InfluenceSums:
-    """Sum the corrected influence of clusters on agents over all chunks of clusters.
+    """Sum the products, squares and fourth powers of the corrected influence of clusters on agents over all clusters.
+
+    Residuals are too small if cluster j has a large share p_ij of the trials of agent i. As in the HC2 estimator, this is
+    corrected by g_ij = (U_ij − Ū_j)/√(1 − p_ij). The effect d_ij is g_ij times the effective number of the agent's clusters.
 
     chunks : influence U and share p, float arrays (n_agents, n_clusters_of_chunk)
     in_mean : bool array (n_agents,), agents over which the mean influence Ū of a cluster is taken
@@ -389,20 +388,18 @@ def _estimate_unseen_square(
 ) -> Floats:
     """Estimate the squared effect that an unobserved cluster may have, from sums over the observed clusters.
 
-    `unseen_effect_square` describes the formula. The estimate is large if few clusters cause nearly all of the effect. If many
-    clusters have an effect, it is multiplied by a reduction factor.
+    The estimate is q²·max(floor, 1 − 3r/n), with the mean squared effect q² and the effective number r of clusters that have an
+    effect. It is large if few of the n clusters have one. Normally distributed effects give r = n/3, and the factor is `floor`.
 
     squares, fourth_powers : float arrays (n_agents,), sums of d² and d⁴ over the effects d of each agent's clusters
-    n_clusters : array (n_agents,), number of clusters of each agent
-    floor : smallest value of the reduction factor
-
-    Returns a float array (n_agents,).
+    n_clusters : array (n_agents,), number n of clusters of each agent
+    floor : smallest value of the factor 1 − 3r/n
     """
-    # effective number of clusters with an effect, r = (Σd²)²/Σd⁴; 0 if the mean squared effect is negligible
+    # r = (Σd²)²/Σd⁴; 0 if the mean squared effect is negligible
     has_effect = squares > n_clusters * _NO_INFLUENCE**2
     n_with_effect = np.divide(squares**2, fourth_powers, out=np.zeros(len(squares)), where=has_effect)
 
-    # mean squared effect q² = (1 + Σd²)/(1 + r), in which one effect of size 1 is added to the observed ones
+    # q² = (1 + Σd²)/(1 + r), in which one effect of size 1 is added to the observed ones
     mean_square = (1 + squares) / (1 + n_with_effect)
     reduction_factor = np.maximum(floor, 1 - 3 * n_with_effect / n_clusters)
     return np.asarray(mean_square * reduction_factor)
@@ -411,26 +408,30 @@ def _estimate_unseen_square(
 def shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, correction: float = 0.0) -> Floats:
     """Estimate a variance component of each agent from products of its residuals, shrunk towards the average component.
 
+    If two residuals share an effect, such as that of an item, the expected value of their product is the variance of the effect.
+
     Parameters
     ----------
     products, n : float array (n_agents,)
-        Sums and numbers of the products of two residuals that share the component.
+        Sums and numbers of the products of two residuals that share the effect.
     relative_variance : float array (n_agents,)
-        Variance of the agent's residuals divided by the mean over all agents. The average component is multiplied by it.
+        Variance of the agent's residuals divided by the mean over all agents; NaN counts as 0.
     correction : float, default 0
-        Value that is added to each product, so that `n * correction` is added to a sum.
+        Value that is added to each product, if products are too small because a mean was subtracted from the residuals.
 
     Returns
     -------
     float array (n_agents,)
-        Components, at least 0. Each is a mean over the agent's own products and 100 added products. An added product is the
-        average component times the agent's relative variance. A relative variance of NaN counts as 0. Without any product, the
-        average component is `correction`, or 0 if that is negative.
+        Components, at least 0: the mean of the agent's n corrected products and of 100 prior products. Each prior product is the
+        average component of all agents times the agent's relative variance. Without any product, the average component is
+        `correction`, or 0 if that is negative.
     """
     mean_product = float(products.sum() / max(n.sum(), 1))
-    average = max(0.0, mean_product + correction)
-    total = products + n * correction + _PRIOR_PRODUCTS * average * np.nan_to_num(relative_variance)
-    return np.asarray(np.maximum(total / (n + _PRIOR_PRODUCTS), 0.0))
+    average_component = max(0.0, mean_product + correction)
+    corrected_sum = products + n * correction
+    prior_sum = _PRIOR_PRODUCTS * average_component * np.nan_to_num(relative_variance)
+    mean = (corrected_sum + prior_sum) / (n + _PRIOR_PRODUCTS)
+    return np.asarray(np.maximum(mean, 0.0))
 
 
 def _scale_rows_and_columns(matrix: Floats, factor: Floats) -> Floats:

@@ -71,21 +71,22 @@ def check_scored_cells(scores: Scores) -> ScoredCells:
     Raises
     ------
     StatisticsError
-        [scores-infinite], [scores-range], [weights-negative], [weights-shape]: if a value is invalid; [scores-holdout]:
-        if the scores are of held-out cells.
+        [scores-infinite]: if a score is infinite; [scores-range]: if a score is outside [−1, 1]; [weights-negative]: if a weight
+        is negative, infinite or NaN; [scores-holdout]: if the scores are of held-out cells.
     """
     _refuse_holdout(scores)
     cells = scores.cells
     agent, item = cells.cell_index.agent, cells.cell_index.item
-    is_out_of_range = np.abs(cells.value) > 1
-    if is_out_of_range.any():
-        row = int(np.argmax(is_out_of_range))
+    invalid_scores = np.flatnonzero(np.abs(cells.value) > 1)
+    if len(invalid_scores):
+        row = invalid_scores[0]
         location = _format_cell(scores.agent_ids[agent[row]], scores.item_ids[item[row]])
         raise _range_error(float(cells.value[row]), location)
 
     is_valid_weight = (cells.weight >= 0) & (cells.weight < np.inf)
-    if not is_valid_weight.all():
-        row = int(np.argmin(is_valid_weight))
+    invalid_weights = np.flatnonzero(~is_valid_weight)
+    if len(invalid_weights):
+        row = invalid_weights[0]
         raise StatisticsError(
             f"Weights must be finite and at least 0: got {cells.weight[row]} in cell [{agent[row]}, {item[row]}]. Pass numbers "
             "of answered trials.",
@@ -246,9 +247,8 @@ def observed_scores(scores: Scores | ArrayLike) -> Floats:
     Raises
     ------
     StatisticsError
-        [scores-empty]: if no cell was observed; [scores-holdout]: if the scores are of held-out cells;
-        [scores-numeric], [scores-shape], [scores-infinite], [scores-range]: if the scores are not a matrix of numbers in
-        [−1, 1].
+        [scores-empty]: if no cell was observed; [scores-holdout]: if the scores are of held-out cells; [scores-numeric],
+        [scores-shape], [scores-infinite], [scores-range]: if the scores are not a matrix of numbers in [−1, 1].
     """
     if isinstance(scores, Scores):
         _refuse_holdout(scores)

@@ -217,8 +217,7 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
 
     Notes
     -----
-    The bounds are the square roots of the bounds of a normal interval of the mean squared error; a negative bound counts
-    as 0.
+    The bounds are the square roots of the bounds of a normal interval of the mean squared error; a negative bound counts as 0.
     """
     if predicted.shape != observed.shape:
         raise shape_error(predicted, observed)

@@ -151,13 +151,11 @@ class PairChunk:
 
 
 def _renumber_from_0(labels: Ids) -> Ids:
-    """Replace integer labels by the numbers 0, 1, … in ascending order of the labels.
+    """Replace integer labels by the numbers 0, 1, … in ascending order of the labels: int32 array (n,).
 
     For example, the labels 7, 5, 7 become 1, 0, 1. The time and the memory grow with the largest label.
 
     labels : int array (n,)
-
-    Returns an int32 array (n,).
     """
     offset = labels - labels.min(initial=0)
     is_used = np.bincount(offset) > 0

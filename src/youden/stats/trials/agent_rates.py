@@ -7,6 +7,7 @@ if the rates differ.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -106,16 +107,15 @@ class AgentRates(ReadOnly):
     def add_errors_to(self, covariance: CentredCovariance, *, reference: Bools | None = None) -> CentredCovariance:
         """Compute the covariance of abilities: the covariance of mean answers plus the covariance of the errors of the rates.
 
-        An ability is a mean answer minus the agent's rate. All abilities are measured from a mean. The errors of mean
-        answers and of rates are taken as independent.
+        An ability is an agent's mean answer minus its false-positive rate. It is measured from the mean ability of the
+        reference agents. The errors of mean answers and of rates are assumed to be independent.
 
         Parameters
         ----------
         covariance : CentredCovariance
-            Covariance of the agents' mean answers. It is not changed.
+            Covariance of the agents' mean answers, measured from the same mean. It is not changed.
         reference : bool array (n_agents,), optional
-            Agents whose mean rate is subtracted from every rate. Default: for each agent, all agents that can be compared with
-            it.
+            Reference agents. Default: for each agent, all agents that can be compared with it.
 
         Returns
         -------
@@ -143,7 +143,7 @@ class AgentRates(ReadOnly):
         return CentredCovariance(covariance.covariance + rate_covariance, df)
 
     def centred_covariance(self, covariance: CentredCovariance, *, reference: Bools | None = None) -> Floats:
-        """Compute the covariance of the errors of these false-positive rates, each measured from a mean of rates.
+        """Compute the covariance of the errors of these false-positive rates, after a mean rate is subtracted from each.
 
         Parameters
         ----------
@@ -151,14 +151,14 @@ class AgentRates(ReadOnly):
             Covariance of the abilities. It only shows which agents can be compared: the entry of two agents is NaN if they
             cannot be compared.
         reference : bool array (n_agents,), optional
-            Agents over which the mean is taken. For each agent, only those that can be compared with it are used. Default: all
-            agents.
+            Reference agents, over which the mean rate is taken. The mean for an agent contains only the reference agents that can
+            be compared with it. Default: all agents.
 
         Returns
         -------
         float array (n_agents, n_agents)
-            Covariance without NaN. If an agent cannot be compared with any agent of the reference, no mean is subtracted from its
-            rate.
+            Covariance without NaN. No mean is subtracted from the rate of an agent that cannot be compared with any reference
+            agent.
         """
         is_comparable = ~np.isnan(covariance.covariance)
         is_in_mean = is_comparable if reference is None else is_comparable & reference
@@ -185,8 +185,8 @@ class AgentRates(ReadOnly):
 
         Notes
         -----
-        The squared error of the difference is taken as a multiple of a χ² variable with df degrees of freedom. With its
-        mean, the variance V, and its own variance W, df = 2V²/W.
+        The degrees of freedom are Satterthwaite's, df = 2V²/W. V is the variance of the difference, and W is the variance of its
+        squared error: the sum of the two agents' `squared_error_variance`.
         """
         pair = [first, second]
         variance = float(self.covariance[pair, pair].sum() - 2 * self.covariance[first, second])
@@ -279,12 +279,12 @@ class IndependentTotals:
     ) -> None:
         """Add the answers of trials to the sums by agent, and to the sums by cell (an agent on an item), in place.
 
-        A trial compares two texts, each of which is the response of an agent to an item. One call adds the answers to the sums
-        of the agents of either the first or the second texts.
+        A trial compares the responses of two agents to two items. One call adds each answer to the sums of one of the two
+        agents: the first agent, or the second one.
 
-        agent, item : int arrays (n_trials,), agent and item of each trial's first or second text
+        agent, item : int arrays (n_trials,), this agent of each trial, and the item to which it responded
         answer : float array (n_trials,)
-        is_counted : bool array (n_trials,), whether the answer is added for this agent
+        is_counted : bool array (n_trials,), whether the answer is added; a plan may let a trial count for one agent only
         """
         n_agents = len(self.n_by_agent)
         agent, item, answer = agent[is_counted], item[is_counted], answer[is_counted]
@@ -296,9 +296,7 @@ class IndependentTotals:
         self._append_cell_sums(cell, answer)
 
     def _append_cell_sums(self, cell: Positions, answer: Floats) -> None:
-        """Sum answers by cell, and append the sums to `_cell_chunks`.
-
-        If there are many chunks, they are summed into one.
+        """Sum answers by cell, and append the sums to `_cell_chunks`. Many chunks of sums are combined into one.
 
         cell : int64 array (n_answers,), agent · n_items + item of each answer
         answer : float array (n_answers,)
@@ -310,19 +308,16 @@ class IndependentTotals:
             self._cell_chunks = [self._sum_by_cell()]
 
     def _sum_by_cell(self) -> tuple[Positions, Floats, Floats]:
-        """Sum all chunks by cell.
+        """Combine the sums of all chunks of trials into one sum for each cell (an agent on an item).
 
         Returns three arrays (n_cells,): the distinct cells as codes agent · n_items + item, ascending, and the number and
         the sum of their answers.
         """
-        cell = np.concatenate([chunk[0] for chunk in self._cell_chunks])
-        n = np.concatenate([chunk[1] for chunk in self._cell_chunks])
-        total = np.concatenate([chunk[2] for chunk in self._cell_chunks])
-
-        distinct_cells, cell_index = np.unique(cell, return_inverse=True)
-        n_by_cell = np.bincount(cell_index, n, len(distinct_cells)).astype(np.float64)
-        total_by_cell = np.bincount(cell_index, total, len(distinct_cells)).astype(np.float64)
-        return distinct_cells, n_by_cell, total_by_cell
+        cells, counts, answer_sums = zip(*self._cell_chunks, strict=True)  # tuples with one array per chunk
+        distinct_cells, cell_index = np.unique(np.concatenate(cells), return_inverse=True)
+        n_by_cell = np.bincount(cell_index, np.concatenate(counts), len(distinct_cells)).astype(np.float64)
+        sum_by_cell = np.bincount(cell_index, np.concatenate(answer_sums), len(distinct_cells)).astype(np.float64)
+        return distinct_cells, n_by_cell, sum_by_cell
 
     def merged(self, added: IndependentTotals) -> IndependentTotals:
         """Return the sums over the trials of both objects; neither object is changed.
@@ -398,7 +393,7 @@ class IndependentTotals:
         return _RateFit(self, design_effect=design_effect) if design_effect > 1 else fit
 
     def first_agents(self, n: int) -> IndependentTotals:
-        """Return the sums of the first `n` agents. No trial may contain another agent, which is not checked.
+        """Return a copy with the sums of the first `n` agents only. No trial may contain another agent, which is not checked.
 
         Parameters
         ----------
@@ -408,12 +403,13 @@ class IndependentTotals:
         Returns
         -------
         IndependentTotals
-            A copy for these agents.
+            Sums by agent have the shape (n,), and sums over all trials stay the same.
         """
-        totals = self.merged(IndependentTotals(len(self.n_by_agent), self._n_items))
-        totals.n_by_agent = self.n_by_agent[:n]
-        totals.sum_by_agent = self.sum_by_agent[:n]
-        totals.square_sum_by_agent = self.square_sum_by_agent[:n]
+        totals = copy(self)
+        totals.n_by_agent = self.n_by_agent[:n].copy()
+        totals.sum_by_agent = self.sum_by_agent[:n].copy()
+        totals.square_sum_by_agent = self.square_sum_by_agent[:n].copy()
+        totals._cell_chunks = self._cell_chunks.copy()
         return totals
 
     def link_rates(
@@ -444,27 +440,27 @@ class IndependentTotals:
         if not anchors.n_training:
             return AgentRates.unknown(n_agents)
         fit = anchors._fit_rates(items_vary=items_vary)
-        linked = fit.estimate_rates_of_added_agents(self.n_by_agent[agents], self.sum_by_agent[agents])
+        added_rates = fit.estimate_rates_of_added_agents(self.n_by_agent[agents], self.sum_by_agent[agents])
 
-        def combine(of_anchors: Floats, of_linked: Floats) -> Floats:
-            """Put values of the anchors and of the linked agents into one array (n_agents,), 0 for other agents."""
+        def combine(of_anchors: Floats, of_added: Floats) -> Floats:
+            """Put values of the anchors and of the added agents into one array (n_agents,), 0 for other agents."""
             combined = np.zeros(n_agents)
             combined[:n_anchors] = of_anchors
-            combined[agents] = of_linked
+            combined[agents] = of_added
             return combined
 
-        # the errors of a linked agent are independent of those of all others
+        # the errors of an added agent are independent of those of all others
         covariance = np.zeros((n_agents, n_agents))
         covariance[:n_anchors, :n_anchors] = rates.covariance
         covariance[agents], covariance[:, agents] = 0.0, 0.0
-        covariance[agents, agents] = np.diag(linked.covariance)
+        covariance[agents, agents] = np.diag(added_rates.covariance)
         return AgentRates(
-            rate=combine(rates.rate, linked.rate),
+            rate=combine(rates.rate, added_rates.rate),
             covariance=covariance,
-            squared_error_variance=combine(rates.squared_error_variance, linked.squared_error_variance),
-            low=combine(rates.low, linked.low),
-            high=combine(rates.high, linked.high),
-            n_trials=combine(rates.n_trials, linked.n_trials),
+            squared_error_variance=combine(rates.squared_error_variance, added_rates.squared_error_variance),
+            low=combine(rates.low, added_rates.low),
+            high=combine(rates.high, added_rates.high),
+            n_trials=combine(rates.n_trials, added_rates.n_trials),
             pooled=rates.pooled,
         )
 
@@ -494,8 +490,7 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
     """Forecast the variance that false-positive rates add to an ability.
 
     An ability is a true-positive rate minus a false-positive rate. The false-positive rate is estimated from independent trials,
-    which compare responses to different items, so that a yes is always false. The forecast shows how precise this estimate will
-    be before the trials are judged.
+    which compare responses to different items. The forecast shows how precise this estimate will be.
 
     Parameters
     ----------
@@ -518,19 +513,18 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
     >>> [round(expected_rate_variance(n, rate=0.02, n_agents=20), 5) for n in (10, 40, 160)]
     [0.0002, 3e-05, 1e-05]
     """
-    # expected number of yes answers by agent
-    totals = IndependentTotals(n_agents, n_items=1)
-    totals.n_by_agent += n_trials
-    totals.sum_by_agent += n_trials * rate
+    # no answers are added: the sums that are expected for each agent are set directly
+    expected_totals = IndependentTotals(n_agents, n_items=1)
+    expected_totals.n_by_agent += n_trials
+    expected_totals.sum_by_agent += n_trials * rate
 
-    # The same sums over all trials. Each trial has two agents, so that the number of trials is half of the sum over agents. A yes
-    # is the answer 1, so that the sum of the squared answers is the number of yes answers, too.
-    totals.n_training = max(1, round(n_agents * n_trials / 2))
-    n_yes = totals.n_training * rate
-    totals.training_sum = totals.training_square_sum = n_yes
+    # sums over all trials, each of which has two agents; a yes is the answer 1, so that Σ answer² = Σ answer
+    expected_totals.n_training = max(1, round(n_agents * n_trials / 2))
+    expected_totals.training_sum = expected_totals.n_training * rate
+    expected_totals.training_square_sum = expected_totals.training_sum
 
     # variance of the difference from the mean rate, averaged over agents
-    covariance = totals.estimate_rates(items_vary=False).covariance
+    covariance = expected_totals.estimate_rates(items_vary=False).covariance
     return float(np.diag(covariance).mean() - covariance.mean())
 
 
@@ -557,24 +551,20 @@ class _Posterior(NamedTuple):
     log_likelihood: Floats
 
     def expect_squared_errors(self, rate: Floats) -> Floats:
-        """Compute the expected squared error of each estimated rate, given κ.
+        """Compute the expected squared error of each estimated rate, given κ: float array (n_kappa, n_agents).
 
         rate : float array (n_agents,), estimated rates
-
-        Returns a float array (n_kappa, n_agents).
         """
         return np.asarray(self.variance + (self.mean - rate) ** 2)
 
     def compute_squared_error_variance(self, rate: Floats, weight: Floats) -> Floats:
-        """Compute the variance of the squared error of each estimated rate.
+        """Compute the variance of the squared error of each estimated rate: float array (n_agents,).
 
         The coefficient of variation κ of the rates is unknown. By the law of total variance, the result is the variance over
         κ of the expected squared error given κ, plus the mean over κ of the variance of the squared error given κ.
 
         rate : float array (n_agents,), estimated rates
         weight : float array (n_kappa, 1) or (n_kappa, n_agents), probabilities of κ
-
-        Returns a float array (n_agents,).
         """
         # the variance over κ is the mean of the squares minus the square of the mean
         expected_error = self.expect_squared_errors(rate)
@@ -618,14 +608,14 @@ class _RateFit:
             dispersion = max(totals.training_square_sum / answer_sum - answer_sum / n_answers, _MIN_DISPERSION)
         self._n_effective_yes = answer_sum / dispersion + 0.5
         self._mean = dispersion * self._n_effective_yes / n_answers
-        self._dispersion_of_added = dispersion * design_effect
-        self._dispersion = self._dispersion_of_added
+        self._dispersion = dispersion * design_effect
+        centred_dispersion = self._dispersion
         if K > 2:  # a trial counts for both agents, and only the distance from their mean matters
-            self._dispersion *= (K - 2) / (K - 1)
+            centred_dispersion *= (K - 2) / (K - 1)
 
         # likelihood of each κ, with the REML term −½·log Σ_i 1/var(rate_i) for the estimated mean
-        self._posterior = self._compute_posterior(totals.n_by_agent, totals.sum_by_agent, self._dispersion)
-        answer_variance = self._dispersion * self._mean / np.maximum(totals.n_by_agent, 1e-9)
+        self._posterior = self._compute_posterior(totals.n_by_agent, totals.sum_by_agent, centred_dispersion)
+        answer_variance = centred_dispersion * self._mean / np.maximum(totals.n_by_agent, 1e-9)
         rate_variance = (_KAPPA[:, None] * self._mean) ** 2 + answer_variance
         reml_term = 0.5 * np.log((1 / rate_variance).sum(axis=1))
         log_likelihood = self._posterior.log_likelihood.sum(axis=1) - reml_term
@@ -644,7 +634,8 @@ class _RateFit:
         n_trials, answer_sum : float arrays (n_agents,), number and sum of the answers to each agent's trials
         dispersion : variance of an answer divided by its mean
 
-        Returns arrays (n_kappa, n_agents), one row for each κ in `_KAPPA`.
+        Returns, for each κ in `_KAPPA` (row) and each agent, the mean and the variance of the rate, the variance of its squared
+        error, and the log likelihood of the agent's answers.
         """
         # answer_sum/dispersion, a number of yes answers, is modelled as a Poisson variable of mean n_trials·rate/dispersion
         n_yes = answer_sum / dispersion
@@ -661,10 +652,12 @@ class _RateFit:
         n_effective_trials = n_trials / dispersion
         prior_shape = 1 / _KAPPA[1:, None] ** 2
         gamma = _update_gamma(self._mean, prior_shape, n_yes, n_effective_trials)
-        gamma_error_variance = 2 * gamma.variance**2 / (prior_shape + n_yes)
         regular_mean = np.vstack([mean_without_variation, gamma.mean])
         regular_variance = np.vstack([no_variance, gamma.variance])
-        squared_error_variance = np.vstack([no_variance, gamma_error_variance])
+
+        # variance of the squared error, about 2·variance²/shape with the shape of the posterior distribution
+        posterior_shape = prior_shape + n_yes
+        squared_error_variance = np.vstack([no_variance, 2 * gamma.variance**2 / posterior_shape])
 
         outlier = _update_gamma(_OUTLIER_FACTOR * self._mean, _OUTLIER_SHAPE, n_yes, n_effective_trials)
         mixture = _mix_moments(_Moments(regular_mean, regular_variance), outlier, p_outlier)
@@ -678,9 +671,9 @@ class _RateFit:
     def estimate_rates_of_fitted_agents(self) -> AgentRates:
         """Estimate the false-positive rates of all agents, with the covariance of their errors.
 
-        Rates and covariance are averages over the posterior distribution of κ, the coefficient of variation of the rates. The
-        prior of the rates gives the case that all rates are equal, κ = 0, a large probability. The prior of the covariance
-        does not, so that the covariance is not too small if the rates differ.
+        Rates and covariance are averages over the posterior distribution of κ, the coefficient of variation of the rates. Two
+        different priors of κ are used. For the rates, κ = 0 has a large prior probability: all rates are probably equal. For the
+        covariance, it has no additional probability. The covariance is therefore large enough if the rates differ.
 
         Without training trials, all rates are 0. For at most two agents, all rates are equal, with a covariance of 0.
         """
@@ -698,8 +691,7 @@ class _RateFit:
         posterior = self._posterior
         kappa_weight = self._compute_kappa_weights(_PRIOR)[:, None]
         bias = posterior.mean - self.shrunk_rate
-        weighted_bias = kappa_weight * bias
-        mean_bias_product = weighted_bias.T @ bias
+        mean_bias_product = (kappa_weight * bias).T @ bias
         mean_variance = (kappa_weight * posterior.variance).sum(axis=0)
         covariance = np.diag(mean_variance) + mean_bias_product
 
@@ -712,28 +704,27 @@ class _RateFit:
         """Estimate the false-positive rates of agents that joined later, with the fitted distribution as their prior.
 
         Each rate depends only on the agent's own trials and on the fit to the first agents. It is averaged over the posterior
-        distribution of κ, the coefficient of variation of the rates, which the agent's own trials update.
+        distribution of κ, the coefficient of variation of the rates, which the agent's own trials update. As for the first
+        agents, κ = 0 (equal rates) has a large prior probability for the rates, but not for the variances of their errors.
 
         n_trials, answer_sum : float arrays (n_added,), number and sum of the answers to the independent trials of each agent
             that joined later
 
         Returns rates (n_added,) with independent errors. The rate of an agent without a trial is the mean of the prior.
         """
-        posterior = self._compute_posterior(n_trials, answer_sum, self._dispersion_of_added)
+        posterior = self._compute_posterior(n_trials, answer_sum, self._dispersion)
         max_log_likelihood = posterior.log_likelihood.max(axis=0)
         likelihood = np.exp(posterior.log_likelihood - max_log_likelihood)
 
-        def compute_kappa_weights(prior: Floats) -> Floats:
-            """Compute the posterior of κ for each agent, given its trials and those of the first agents: (n_kappa, n_added)."""
-            weight = self._compute_kappa_weights(prior)[:, None] * likelihood
-            return np.asarray(weight / weight.sum(axis=0))
-
-        # only the prior of the rates, not that of their errors, gives equal rates (κ = 0) a large probability
-        rate_weight = compute_kappa_weights(_SHRINKING_PRIOR)
+        # rates: means over the probabilities of κ, (n_kappa, n_added), given the first agents' trials and the agent's own ones
+        rate_weight = self._compute_kappa_weights(_SHRINKING_PRIOR)[:, None] * likelihood
+        rate_weight /= rate_weight.sum(axis=0)
         rate = (rate_weight * posterior.mean).sum(axis=0)
-        error_weight = compute_kappa_weights(_PRIOR)
-        squared_error = posterior.expect_squared_errors(rate)
-        error_variance = (error_weight * squared_error).sum(axis=0)
+
+        # variances of the errors, with the other prior of κ
+        error_weight = self._compute_kappa_weights(_PRIOR)[:, None] * likelihood
+        error_weight /= error_weight.sum(axis=0)
+        error_variance = (error_weight * posterior.expect_squared_errors(rate)).sum(axis=0)
         squared_error_variance = posterior.compute_squared_error_variance(rate, error_weight)
         return self._add_mean_error_and_intervals(rate, np.diag(error_variance), squared_error_variance, n_trials)
 
@@ -750,13 +741,14 @@ class _RateFit:
         squared_error_variance : float array (n_agents,), variances of the squared errors
         n_trials : float array (n_agents,), number of independent trials of each agent
         """
-        # the relative variance of the mean rate is 1/number of yes answers
+        # Given the mean rate μ, the covariance is about proportional to μ². The estimate of μ from Y yes answers has the relative
+        # variance 1/Y, which increases the expected value of μ² by the factor 1 + 1/Y.
         covariance_factor = 1 + 1 / self._n_effective_yes
         n_answers = max(self._totals.n_training, 1)
-        mean_variance = self._dispersion_of_added * self._mean / n_answers
+        variance_of_mean = self._dispersion * self._mean / n_answers
 
         # interval of a gamma distribution with the mean and the variance of the rate
-        variance = covariance_factor * np.diag(covariance) + mean_variance
+        variance = covariance_factor * np.diag(covariance) + variance_of_mean
         shape = rate**2 / variance
         scale = variance / rate
         low = scale * gammaincinv(shape, 0.025)
@@ -809,21 +801,23 @@ def _mix_moments(regular: _Moments, outlier: _Moments, p_outlier: Floats) -> _Mo
 
 
 def _compute_log_likelihoods(n_yes: Floats, expected_n_yes: Floats) -> tuple[Floats, Floats]:
-    """Compute, for each agent, the log probabilities of two cases: a regular rate and an outlier, each with the observed answers.
+    """Compute the log of two joint probabilities: of a regular rate and the observed answers, and of an outlier and the answers.
 
-    Regular rates are distributed around the mean rate with the coefficient of variation κ. Both results omit the same constant.
+    Regular rates have a gamma distribution around the mean rate, with the coefficient of variation κ. A rate is an outlier with
+    the probability `_OUTLIER_FRACTION`. Both results omit the same constant.
 
     n_yes, expected_n_yes : float array (n_agents,), observed numbers of yes answers, and the numbers expected at the mean rate
 
-    Returns the log probabilities of a regular rate, float array (n_kappa, n_agents), and of an outlier, float (n_agents,).
+    Returns float arrays (n_kappa, n_agents) for a regular rate, one row for each κ, and (n_agents,) for an outlier.
     """
-    # the number of yes answers is Poisson for κ = 0, which comes first, and negative binomial for the other κ
+    # If all rates are equal (κ = 0, the first row), the number of yes answers is Poisson. If rates have a gamma distribution of
+    # the shape 1/κ², it is negative binomial.
     log_poisson = n_yes * np.log(expected_n_yes) - expected_n_yes
-    shape = 1 / _KAPPA[1:, None] ** 2
+    shape = 1 / _KAPPA[1:, None] ** 2  # (n_kappa − 1, 1)
     log_binomial = _compute_log_negative_binomial(n_yes, shape, expected_n_yes)
-    log_likelihood_regular = np.vstack([log_poisson, log_binomial])
-    log_likelihood_outlier = _compute_log_negative_binomial(n_yes, _OUTLIER_SHAPE, _OUTLIER_FACTOR * expected_n_yes)
-    return log_likelihood_regular + np.log1p(-_OUTLIER_FRACTION), log_likelihood_outlier + np.log(_OUTLIER_FRACTION)
+    log_if_regular = np.vstack([log_poisson, log_binomial])
+    log_if_outlier = _compute_log_negative_binomial(n_yes, _OUTLIER_SHAPE, _OUTLIER_FACTOR * expected_n_yes)
+    return log_if_regular + np.log1p(-_OUTLIER_FRACTION), log_if_outlier + np.log(_OUTLIER_FRACTION)
 
 
 def _compute_log_negative_binomial(count: Floats, shape: Floats | float, mean: Floats) -> Floats:

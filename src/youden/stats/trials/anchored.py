@@ -137,20 +137,21 @@ class AnchorScale:
         Returns the number of trials.
         """
         n_by_item, item_mean, squares_within = self._summarize_residuals_by_item(chunks, n_items)
-
-        # variance of an answer given its item, and variance between the effects of items
         n_trials = int(n_by_item.sum())
-        df = n_trials - np.count_nonzero(n_by_item) - len(self.effect)
+        n_items_with_trials = np.count_nonzero(n_by_item)
+
+        # the variance σ² of an answer given its item, and the variance σ²_b between the effects of items
+        df = n_trials - n_items_with_trials - len(self.effect)
         self.residual_variance = between_variance = 0.0
         if df > 0:
             self.residual_variance = squares_within / df
             between_variance = _estimate_effect_variance(item_mean, n_by_item, self.residual_variance)
 
-        # The mean of n residuals has the reliability σ²_b/(σ²_b + σ²/n) = n·σ²_b/(n·σ²_b + σ²), with the variances σ²_b between
-        # items and σ² of an answer. The effect of an item is this mean times its reliability.
-        scaled_between_variance = between_variance * n_by_item.astype(np.float64)
-        scaled_total_variance = scaled_between_variance + self.residual_variance
-        reliability = _divide_or_0(scaled_between_variance, scaled_total_variance)
+        # reliability of the mean of n residuals: σ²_b/(σ²_b + σ²/n) = n·σ²_b/(n·σ²_b + σ²)
+        n_times_between = between_variance * n_by_item.astype(np.float64)
+        reliability = _divide_or_0(n_times_between, n_times_between + self.residual_variance)
+
+        # the effect of an item is its mean residual, shrunk towards 0
         self.item_residual = item_mean
         self.item_share = n_by_item / max(n_trials, 1)
         self.item_effect: Floats = reliability * item_mean
@@ -187,31 +188,27 @@ class AnchorScale:
     def _estimate_shared_variances(self, chunks: ChunkSource) -> tuple[float, float]:
         """Estimate two covariances of answers that share agents: the cell variance and the pair variance.
 
-        The cell variance is the covariance of two answers about one agent in one block. The pair variance is the
-        covariance of two answers about the same two agents.
+        A block is a set of trials on one item, in which each agent appears twice. The cell variance is the covariance of an
+        agent's two answers in one block. The pair variance is the covariance of two answers that compare the same two agents.
 
         chunks : function that yields the anchors' answers in chunks of items at each call
 
-        Returns the cell variance and the pair variance, at least 0.
+        Returns the cell variance, 0 without blocks, and the pair variance, both at least 0.
         """
         n_anchors = len(self.effect)
         sums_by_pair = np.zeros((3, n_anchors, n_anchors))  # number, sum and sum of squares of residuals
-        product_sum_and_number = np.zeros(2)
+        block_products = np.zeros(2)  # sum and number of the products of an agent's two residuals in one block
         for items, chunk in _iter_chunks_with_items(chunks()):
             residual = self._compute_residuals(chunk) - self.item_effect[items][chunk.item]
             sums_by_pair += _sum_residuals_by_pair(chunk, residual, n_anchors)
             if chunk.effect_group is not None:
-                product_sum_and_number += _sum_products_in_blocks(chunk, residual, n_anchors)
+                block_products += _sum_products_in_blocks(chunk, residual, n_anchors)
         pair_variance = _estimate_pair_variance(*sums_by_pair)
 
-        product_sum, n_products = product_sum_and_number.tolist()
-        if not n_products:
-            return 0.0, pair_variance
-
         # The variance of a residual contains the cell variances of both agents. Together, they are limited to half of it.
-        max_cell_variance = self.residual_variance / 4
-        mean_product = product_sum / n_products
-        cell_variance = min(max(0.0, mean_product), max_cell_variance)
+        product_sum, n_products = block_products.tolist()
+        mean_product = product_sum / max(n_products, 1)
+        cell_variance = min(max(0.0, mean_product), self.residual_variance / 4)
         return cell_variance, pair_variance
 
 
@@ -272,26 +269,26 @@ def _compute_item_fpc(share_squares: Floats, n_items: int) -> Floats:
     return np.asarray(np.divide(imbalance, share_squares, out=ones, where=share_squares > 0), dtype=np.float64)
 
 
-def _estimate_pair_variance(n_residuals: Floats, total: Floats, squares: Floats) -> float:
-    """Estimate the variance of the effects of pairs of anchors on their answers.
+def _estimate_pair_variance(n_residuals: Floats, residual_sum: Floats, sum_of_squares: Floats) -> float:
+    """Estimate the variance between the effects of pairs of anchors.
 
-    The effect of a pair is the expected value of its residuals. Its mean over pairs is 0.
+    The effect of a pair is the expected residual of the trials that compare its two anchors. Its mean over all pairs is 0.
 
-    n_residuals, total, squares : float arrays (n_anchors, n_anchors), number, sum and sum of squares of the residuals
-        of each unordered pair, above the diagonal
+    n_residuals, residual_sum, sum_of_squares : float arrays (n_anchors, n_anchors), number, sum and sum of squares of the
+        residuals of each unordered pair, above the diagonal
 
     Returns a variance of at least 0; 0 if no pair has two residuals.
     """
     is_compared = n_residuals > 0
     n = n_residuals[is_compared]
-    mean = total[is_compared] / n
+    mean = residual_sum[is_compared] / n
     df_within = n.sum() - len(n)
     if df_within < 1:
         return 0.0
 
-    # variance of the residuals of one pair
-    squares_within = squares[is_compared] - n * mean**2
-    variance_within = float(squares_within.sum()) / df_within
+    # variance of the residuals of one pair, from Σ(e − ē)² = Σe² − n·ē²
+    squared_deviations = sum_of_squares[is_compared] - n * mean**2
+    variance_within = float(squared_deviations.sum()) / df_within
     return _estimate_effect_variance(mean, n, variance_within)
 
 
@@ -349,9 +346,8 @@ class LinkedEffects:
     u/n·(1 − n/(2JK)) + linking variance, for J items and K anchors. The factor of u/n, a finite population correction, is smaller
     if answers of an agent in one block correlate. It is 1 if inference is for items like these.
 
-    The linking variance is Σ_j (p_ij − q_j)²·var(item_effect_j) + Σ_k (p_ik − 1/K)²·var(effect_k), plus var(centre) for
-    agents that are no anchors. p_ij and p_ik are the agent's shares of item j and anchor k, and q_j is the anchors'
-    share of item j.
+    The linking variance is Σ_j (p_ij − q_j)²·var(item_effect_j) + Σ_k (p_ik − 1/K)²·var(effect_k), plus var(centre) for agents
+    that are no anchors. p_ij and p_ik are the agent's shares of item j and anchor k, and q_j is the anchors' share of item j.
     """
 
     def __init__(self, chunks: LinkingChunkSource, *, scale: AnchorScale, n_agents: int, finite: bool = True) -> None:
@@ -409,8 +405,7 @@ class _BlockAndItemSums(NamedTuple):
     n_blocks : float array (n_agents,)
         Number of blocks.
     item_linking_variance : float array (n_agents,)
-        Σ_j (p_ij − q_j)²·var(item_effect_j), with p_ij the share of item j in the agent's trials and q_j that in the
-        anchors' trials.
+        Σ_j (p_ij − q_j)²·var(item_effect_j); item j has the share p_ij of the agent's trials and q_j of the anchors' trials.
     share_squares : float array (n_agents,)
         Σ_j p_ij².
     """
@@ -424,21 +419,23 @@ class _BlockAndItemSums(NamedTuple):
 def _sum_blocks_and_items(
     chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats, n_trials: Floats
 ) -> _BlockAndItemSums:
-    """Compute the sums over blocks and items that are needed for the variances of agents' effects on the anchors' scale.
+    """Compute the sums over blocks and items from which the variances of agents' effects are estimated.
 
-    chunks : function that yields the anchor trials in chunks of items at each call
+    An effect is the mean of the agent's answers after the effects of items and of its partners, the anchors, are subtracted.
+
+    chunks : function that yields the trials of linked agents in chunks of items at each call
     scale : scale of the anchors, with the effects of the items
-    effect, n_trials : float arrays (n_agents,), effects of the agents on this scale, and their numbers of anchor trials
+    effect, n_trials : float arrays (n_agents,), effect of each agent on this scale, and number of its trials
     """
     n_agents = len(n_trials)
+    block_sums = np.zeros((2, n_agents))  # sums of squares, and numbers of blocks
     item_linking_variance, share_squares = np.zeros((2, n_agents))
-    block_sums = np.zeros((2, n_agents))
     for items, chunk in _iter_chunks_with_items(chunks()):
         residual = _compute_linking_residuals(chunk, items, scale) - effect[chunk.agent]
         block_sums += _sum_squares_over_blocks(chunk, residual, n_agents)
 
-        # The estimated effect of an item has an error. It cancels from the agent's effect if the item has the same share of the
-        # agent's trials and of the trials that define the scale. Otherwise, it is multiplied by the difference of both shares.
+        # Item j has the share p_ij of the trials of agent i, and q_j of the anchors' trials. The error of the item's effect
+        # changes the agent's effect with the factor p_ij − q_j. The variance is Σ_j (p_ij − q_j)²·var(item_effect_j).
         n_trials_on_item = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items)
         item_share = n_trials_on_item / np.maximum(n_trials, 1)[:, None]
         share_difference = item_share - scale.item_share[items]
@@ -477,9 +474,12 @@ def _estimate_variance_of_mean(sums: _BlockAndItemSums, n_trials: Floats, *, pri
     Returns a float array (n_agents,), NaN for an agent with trials in fewer than 2 blocks.
     """
     is_estimated = sums.n_blocks >= 2
-    df = sums.n_blocks[is_estimated] - 1
+    n_blocks = sums.n_blocks[is_estimated]
     n = n_trials[is_estimated]
-    trial_variance = sums.squares[is_estimated] / n * (df + 1) / df
+
+    # variance of a trial from the sums E_s of residuals in S blocks: S/(S − 1)·Σ E_s²/n
+    df = n_blocks - 1
+    trial_variance = sums.squares[is_estimated] / n * n_blocks / df
     shrunk_variance = (trial_variance * df + _PRIOR_BLOCKS * prior_variance) / (df + _PRIOR_BLOCKS)
 
     variance = np.full(len(n_trials), np.nan)
@@ -490,17 +490,22 @@ def _estimate_variance_of_mean(sums: _BlockAndItemSums, n_trials: Floats, *, pri
 def _compute_trial_fpc(sums: _BlockAndItemSums, n_trials: Floats, scale: AnchorScale) -> Floats:
     """Compute the finite population correction: the factor, from 0 to 1, of each agent's variance for exactly these items.
 
-    An agent can have 2·J·K trials, on J items with K anchors in both orders. Each trial that is judged reduces the variance.
-    Only further items reduce the part of the variance that the two answers in a block share.
+    On J items, an agent can have N = 2·J·K trials, with each of K anchors in both orders. With n of them, the factor is
+    (1 − n/N)·(1 − s + s·f). s is the share of the variance that is due to the agent's effects on items, and f is the finite
+    population correction of the items.
 
     n_trials : float array (n_agents,), number of anchor trials of each agent
     """
     n_items, n_anchors = len(scale.item_effect), len(scale.effect)
-    fpc = np.maximum(0.0, 1 - n_trials / (2 * n_items * n_anchors))
-    if scale.cell_variance > 0:
-        cell_share = 2 * scale.cell_variance / (scale.residual_variance + scale.cell_variance)
-        fpc *= 1 - cell_share + cell_share * _compute_item_fpc(sums.share_squares, n_items)
-    return fpc
+    trial_fpc = np.maximum(0.0, 1 - n_trials / (2 * n_items * n_anchors))
+    if scale.cell_variance <= 0:
+        return trial_fpc
+
+    # An agent's two answers in a block have the variance σ² and, because they share its effect c on the item, the covariance
+    # var(c). Their sum has the variance 2·(σ² + var(c)), of which 4·var(c) is due to c.
+    effect_share = 2 * scale.cell_variance / (scale.residual_variance + scale.cell_variance)
+    item_fpc = _compute_item_fpc(sums.share_squares, n_items)
+    return trial_fpc * (1 - effect_share + effect_share * item_fpc)
 
 
 def _compute_linking_residuals(chunk: LinkingChunk, items: slice, scale: AnchorScale) -> Floats:
@@ -574,19 +579,22 @@ def compute_linked_influence(
     def iter_influence() -> Iterator[tuple[slice, Floats, Floats]]:
         """Yield, for each chunk, the slice of its items, their influence on each ability, and their share in its trials.
 
-        An item has influence on an ability in three ways: through the agent's own trials, through the centre of the scale, and
-        through the anchors. Influence and share are float arrays (n_agents, n_chunk_items).
+        The ability of a linked agent is the mean of its answers, minus the centre of the scale and the effects of the anchors
+        with which it was compared. An item that increases the centre or an anchor's effect therefore decreases this ability. With
+        s the ability per unit of effect, the influence is s·(influence on the agent's mean answer − influence on the centre) −
+        influence on the abilities of its anchors. Influence and share are float arrays (n_agents, n_chunk_items).
         """
         for items, chunk in _iter_chunks_with_items(chunks()):
             # through the residuals of the agent's own trials on the item
             residual = _compute_linking_residuals(chunk, items, scale) - linked.effect[chunk.agent]
             through_trials = _sum_by_agent_and_item(chunk, residual, n_agents) / n_trials
 
-            # through the centre of the scale, which contains the anchors' mean residual on the item
+            # Through the centre of the scale, which contains the anchors' mean residual on the item. A higher centre also reduces
+            # the effects of all items, which compensates for the fraction `mean_shrinkage`.
             influence_on_centre = scale.item_share[items] * scale.item_residual[items]
             through_centre = (1 - mean_shrinkage) * influence_on_centre
 
-            # through the effects of the anchors, measured from their mean, with which the agent was compared
+            # through the abilities of the anchors, measured from their mean, with the share of each anchor in its trials
             influence_on_anchors = anchors(items)
             centred_influence = influence_on_anchors - influence_on_anchors.mean(axis=0)
             through_anchors = linked.partner_share @ centred_influence
@@ -600,21 +608,18 @@ def compute_linked_influence(
 
 
 def _average_item_shrinkage(chunks: LinkingChunkSource, scale: AnchorScale, n_trials: Positions) -> Floats:
-    """Compute, for each agent, the shrinkage factor of the items' effects, averaged over the items of its anchor trials.
+    """Compute the mean shrinkage factor Σ_l p_il·β_l of the items of each agent i: float array (n_agents,).
 
-    The effect of an item is the mean residual of the anchors' answers on it times a shrinkage factor in [0, 1]. The factor is
-    larger for items with more trials, and counts as 0 if the mean residual is 0.
+    The effect of item l is the mean residual of the anchors' answers on it, multiplied by a shrinkage factor β_l from 0 to 1.
+    The factor is larger for items with more trials. The weight p_il is the share of item l in the agent's trials.
 
-    chunks : function that yields the anchor trials in chunks of items
+    chunks : function that yields the trials that compare agents with anchors, in chunks of items
     scale : scale of the anchors, with the effect and the mean residual of each item
-    n_trials : int array (n_agents, 1), number of anchor trials of each agent, at least 1
-
-    Returns a float array (n_agents,).
+    n_trials : int array (n_agents, 1), number of these trials of each agent, at least 1
     """
     n_agents = len(n_trials)
-    shrinkage = _divide_or_0(scale.item_effect, scale.item_residual)
+    shrinkage = _divide_or_0(scale.item_effect, scale.item_residual)  # 0 for an item without a residual
 
-    # sum of share × shrinkage factor, with the share of each item in the trials of each agent
     mean_shrinkage = np.zeros(n_agents)
     for items, chunk in _iter_chunks_with_items(chunks()):
         item_share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_trials
@@ -680,11 +685,10 @@ def estimate_block_drift(chunks: ChunkSource, *, scale: AnchorScale) -> Drift | 
 
     Notes
     -----
-    The residuals are e = y − centre − effect_i − effect_k − item_effect_j. With K anchors, the change of anchor i is
-    (K − 1)/(K − 2) times the mean over its n_i trials of d, which is e minus the mean e of the block. Its variance is
-    (K − 1)²/(K − 2)²·σ²/n_i + var(effect_i), with σ² the variance of d. The judge's drift is the average over blocks of the mean
-    e of the block; only blocks on items with earlier trials count. Its variance is the variance of this average plus the variance
-    of the centre.
+    The residuals are e = y − centre − effect_i − effect_k − item_effect_j. The change of anchor i is f = (K − 1)/(K − 2) times
+    the mean over its n_i trials of d, which is e minus the mean e of the block. K is the number of anchors. The variance of the
+    change is f²·σ²/n_i + var(effect_i), with σ² the variance of d. The judge's drift is the average over blocks of the mean e of
+    the block; only blocks on items with earlier trials count. Its variance is that of the average plus that of the centre.
     """
     n_anchors = len(scale.effect)
     sums, n_blocks, means_by_chunk = _ResidualSums(n_anchors), 0, list[Floats]()
@@ -709,7 +713,8 @@ def estimate_block_drift(chunks: ChunkSource, *, scale: AnchorScale) -> Drift | 
     n_trials = sums.count / 2
     mean, mean_variance = sums.compute_means(df_share=1 - n_blocks / n_trials)
     factor = (n_anchors - 1) / (n_anchors - 2)
-    change, variance = factor * mean, factor**2 * mean_variance + scale.effect_variance
+    change = factor * mean
+    variance = factor**2 * mean_variance + scale.effect_variance
 
     block_means = np.concatenate(means_by_chunk)
     judge_drift = judge_drift_variance = np.nan
@@ -737,9 +742,8 @@ def estimate_partner_drift(chunks: LinkingChunkSource, *, effect: Floats, scale:
     Returns
     -------
     Drift or None
-        Change of each anchor's effect with its variance, float (n_anchors,), NaN for an anchor without a trial.
-        `judge_drift` is NaN, because a change of all answers cannot be separated from the effects of the added agents.
-        None without a trial.
+        Change of each anchor's effect with its variance, float (n_anchors,), NaN for an anchor without a trial. `judge_drift` is
+        NaN, because a change of all answers cannot be separated from the effects of the added agents. None without a trial.
 
     Raises
     ------

@@ -23,8 +23,7 @@ _N_BISECTIONS = 11
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
 """Nodes and weights of the quadrature over a standard normal distribution."""
 MARGIN, MIN_INCREASE = 1.2, 0.5
-"""A round of a search plans MARGIN times the trials that seem to be needed, and at least MIN_INCREASE of the trials
-so far."""
+"""A round of a search plans MARGIN times the trials that seem to be needed, and at least MIN_INCREASE of the trials so far."""
 _N_GRID, _N_PRIOR_STEPS = 400, 10
 """Grid points of abilities, and EM steps that estimate the prior."""
 _TINY = np.finfo(np.float64).tiny
@@ -107,9 +106,8 @@ def select_best(
     if i is the unique best, unless `upper_bounds` is passed. For several selected agents, the `top`-th largest upper bound is
     computed for each of them, and the regret bound is the largest of these values.
 
-    The lower end of the interval is θ̂_i − d·SE_i. With m candidates, d is the ((1 + level)/2)^(1/m) quantile of
-    Student's t, so that the interval holds whichever candidate has the highest estimate. The upper end is the
-    usual one.
+    The lower end of the interval is θ̂_i − d·SE_i. With m candidates, d is the ((1 + level)/2)^(1/m) quantile of Student's t, so
+    that the interval holds whichever candidate has the highest estimate. The upper end is the usual one.
 
     References
     ----------
@@ -158,7 +156,8 @@ def _compute_bound_distances(
 ) -> tuple[float, float]:
     """Compute the distances of the confidence bounds of the selected agent's ability from its estimate.
 
-    The lower bound holds simultaneously for all candidates, by Šidák's correction; the upper bound is not adjusted.
+    The estimate of a selected agent tends to be too high. The lower bound allows for this: it holds simultaneously for all
+    candidates. The upper bound is not adjusted.
 
     covariance : covariance of all abilities
     agent : position of the agent, which has the highest estimate of `n_candidates` agents
@@ -166,11 +165,14 @@ def _compute_bound_distances(
 
     Returns the distance of the lower bound and the distance of the upper bound, both above 0.
     """
-    p_upper = (1 + level) / 2
     df = covariance.df[agent]
     std_error = float(covariance.std_error[agent])
-    t_low = float(stdtrit(df, p_upper ** (1 / n_candidates)))
-    t_high = float(stdtrit(df, p_upper))
+
+    # a bound holds with the probability (1 + level)/2; m bounds hold jointly if each has the m-th root of it (Šidák)
+    probability = (1 + level) / 2
+    probability_of_each = probability ** (1 / n_candidates)
+    t_low = float(stdtrit(df, probability_of_each))
+    t_high = float(stdtrit(df, probability))
     return t_low * std_error, t_high * std_error
 
 
@@ -254,9 +256,9 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 def _compute_dunnett_critical_values(std_error: Floats, df: Floats, level: float) -> Floats:
     """Compute critical values of Dunnett's test, which compares one agent, the control, with all others.
 
-    The test is made with each agent as the control. It assumes known standard errors. Here, standard errors are estimated, so the
-    normal quantile of the test is replaced by the quantile of Student's t with the same tail probability and the degrees of
-    freedom of the agent that is compared with the control.
+    The test is made with each agent as the control. Dunnett's quantile assumes known standard errors. Here, standard errors are
+    estimated. The quantile is therefore replaced by a quantile of Student's t with the same tail probability. Its degrees of
+    freedom are those of the agent that is compared with the control.
 
     std_error, df : float arrays (n_agents,), standard errors and degrees of freedom
     level : confidence level of all comparisons with one control
@@ -433,7 +435,7 @@ def expected_selection_bias(differences: Differences, selected: Bools) -> Floats
     Returns
     -------
     float array (n_agents,)
-        Estimate minus posterior mean; 0 for other agents, and for all if fewer than 3 are selected.
+        Estimate minus posterior mean; 0 for other agents, and for all agents if fewer than 3 are selected or no error is above 0.
     """
     agents = np.flatnonzero(selected)
     bias = np.zeros(len(selected))
@@ -445,7 +447,7 @@ def expected_selection_bias(differences: Differences, selected: Bools) -> Floats
     if not std_error.any():
         return bias
 
-    # mean difference from the selected agents, which is the ability relative to their mean
+    # ability relative to the mean of the selected agents; an agent's difference from itself is NaN, and counts as 0
     ability = np.nansum(among_selected.value, axis=1) / len(agents)
     grid, posterior = _estimate_posteriors(ability, std_error)
     posterior_mean = posterior @ grid
@@ -480,8 +482,7 @@ def reliability(differences: Differences) -> float:
 
 def _estimate_prior_variance(ability: Floats, std_error: Floats) -> float:
     """Estimate the variance of the true abilities: that of the estimates minus the mean error variance."""
-    # If all abilities are equal, the standard error of this difference is error_variance·√(2/(n − 1)). The minimum is half
-    # of it.
+    # If all abilities are equal, the standard error of this difference is error_variance·√(2/(n − 1)). The minimum is half of it.
     error_variance = float((std_error**2).mean())
     min_variance = error_variance * float(np.sqrt(0.5 / (len(ability) - 1)))
     return max(float(ability.var(ddof=1)) - error_variance, min_variance)
@@ -533,7 +534,7 @@ def _compute_normal_likelihood(ability: Floats, std_error: Floats, grid: Floats)
 
 
 def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level: float) -> Floats:
-    """Compute quantiles of the largest standardized difference between the error of a control and those of other agents.
+    """Compute Dunnett's quantiles: of the largest standardized difference between the error of a control and those of others.
 
     The errors of all agents are independent and normal. A difference of two errors is divided by its standard deviation,
     √(variance of the control + variance of the agent). One quantile is computed for each assumed standard error of the control.
@@ -542,35 +543,38 @@ def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level:
     std_error : float array (n_agents,), standard errors of all agents
     level : probability of the quantile
 
-    Returns the quantiles, float array (n_control_errors,).
+    Returns the quantiles, float array (n_control_errors,). They are approximate, because any agent may be the control: no agent
+    is left out, and each of the n agents counts as (n − 1)/n of a comparison.
     """
     n_agents = len(std_error)
-    n_others = n_agents - 1
+    n_comparisons = n_agents - 1
 
-    # A standardized difference is control_factor·z − agent_factor·z_agent, with independent standard normal z and z_agent.
-    # The squared factors are shares of the variance, and sum to 1. Axes: control error, node of z, agent.
-    control_factor = _divide_by_total_errors(control_errors, std_error)[:, None, :]
-    agent_factor = np.sqrt(np.maximum(1 - control_factor**2, 1e-12))
+    # A standardized difference is a·z − b·z_agent, with standard normal errors z of the control and z_agent of the agent. The
+    # squared factors are shares of the variance, and sum to 1. Axes: control error, node of z, agent.
+    a = _divide_by_total_errors(control_errors, std_error)[:, None, :]
+    b = np.sqrt(np.maximum(1 - a**2, 1e-12))
 
     def compute_probability(max_difference: Floats) -> Floats:
-        """Compute the probability that no standardized difference exceeds `max_difference`, by integration over z.
+        """Compute the probability that no difference a·z − b·z_agent exceeds d, by integration over the control's error z.
 
-        max_difference : float array (n_control_errors,); the result has the same shape
+        a² and b² are the shares of the standardized errors z and z_agent in the variance of the difference.
+
+        max_difference : float array (n_control_errors,), d for each standard error of the control; the result has this shape
         """
-        # Given z, the differences are independent, and P(difference ≤ d) = Φ((d − control_factor·z)/agent_factor). The sign
-        # of z does not matter, because its nodes are symmetric around 0.
-        limit = max_difference[:, None, None] + control_factor * _NODES[:, None]
-        log_p_by_agent = log_ndtr(limit / agent_factor)
+        # Given z, the differences are independent, with P(a·z − b·z_agent ≤ d) = Φ((d − a·z)/b). The sign of z does not matter,
+        # because the nodes of z are symmetric around 0.
+        d = max_difference[:, None, None]
+        z = _NODES[:, None]
+        log_p_by_agent = log_ndtr((d + a * z) / b)
 
-        # the sum over all agents includes the control; it is scaled to the number of the other agents
-        share_of_others = n_others / n_agents
-        log_p_given_z = log_p_by_agent.sum(axis=2) * share_of_others
+        # the product over all agents includes the control, so that its logarithm is reduced to n − 1 comparisons
+        log_p_given_z = log_p_by_agent.sum(axis=2) * (n_comparisons / n_agents)
         return np.asarray(np.exp(log_p_given_z) @ _WEIGHTS / _WEIGHTS.sum())
 
-    # lower and upper limits of the quantile: for one comparison, and by Bonferroni's correction for all others
-    one_comparison = np.full(len(control_errors), ndtri(level))
-    bonferroni = np.full(len(control_errors), -ndtri((1 - level) / n_others))
-    return _bisect(compute_probability, one_comparison, bonferroni, level)
+    # the quantile is at least that of one comparison, and at most that of all comparisons by Bonferroni's correction
+    lower_limit = np.full(len(control_errors), ndtri(level))
+    upper_limit = np.full(len(control_errors), -ndtri((1 - level) / n_comparisons))
+    return _bisect(compute_probability, lower_limit, upper_limit, level)
 
 
 def _divide_by_total_errors(control_errors: Floats, std_error: Floats) -> Floats:
@@ -587,10 +591,10 @@ def _divide_by_total_errors(control_errors: Floats, std_error: Floats) -> Floats
 
 
 def _compute_range_quantile(n_agents: int, level: float) -> float:
-    """Compute the `level` quantile of the largest standardized difference of agents, the studentized range / √2.
+    """Compute the `level` quantile of the largest standardized difference of two among `n_agents` agents.
 
-    The agents have equal abilities, and independent normal errors of equal variance. The largest of all pairwise differences
-    is then the range of the estimates: the largest minus the smallest one.
+    The agents have equal abilities, and independent normal errors of variance 1. The largest difference is the range of their
+    estimates. It is divided by √2, the standard deviation of a difference.
 
     n_agents : number of agents
     level : probability of the quantile
@@ -608,17 +612,17 @@ def _compute_range_quantile(n_agents: int, level: float) -> float:
         integral = (unscaled_density * p_others_in_range).sum(axis=1) * grid_step
         return np.asarray(n_agents * integral / np.sqrt(2 * np.pi))
 
-    # lower and upper limits of the quantile, arrays (1,): for one comparison, and by Bonferroni's correction for all
+    # the quantile is at least that of one comparison, and at most that of all comparisons by Bonferroni's correction
     n_comparisons = n_agents * (n_agents - 1)
-    one_comparison = np.array([ndtri(level)])
-    bonferroni = np.array([-ndtri((1 - level) / n_comparisons)])
-    return float(_bisect(compute_probability, one_comparison, bonferroni, level)[0])
+    lower_limit = np.array([ndtri(level)])
+    upper_limit = np.array([-ndtri((1 - level) / n_comparisons)])
+    return float(_bisect(compute_probability, lower_limit, upper_limit, level)[0])
 
 
 def _bisect(compute_probability: Callable[[Floats], Floats], low: Floats, high: Floats, level: float) -> Floats:
     """Find the arguments between `low` and `high` at which an increasing function is `level`, by bisection.
 
-    low, high : float arrays (n,), bounds of the arguments; `compute_probability` takes and returns such arrays
+    low, high : float arrays (n,), bounds of the arguments; `compute_probability` maps an array (n,) to an array (n,)
     """
     for _ in range(_N_BISECTIONS):
         mid = (low + high) / 2

@@ -1,7 +1,6 @@
 """Compare abilities pairwise, and derive ranks, a unique best agent and connected components from the comparisons.
 
-All conclusions follow from the standard errors of differences. Intervals of single abilities are not compared with
-each other.
+All conclusions follow from the standard errors of differences. Intervals of single abilities are not compared with each other.
 """
 
 from __future__ import annotations
@@ -44,16 +43,18 @@ def agent_components(agent: Ids | Positions, item: Ids | Positions, *, n_agents:
     """
     from scipy.sparse.csgraph import connected_components  # takes long to load, and few callers need it
 
+    # a bipartite graph, whose nodes are all agents followed by all items; each cell is an edge
     n_nodes = n_agents + n_items
-    edges = coo_array((np.ones(len(agent), dtype=np.int8), (agent, n_agents + item)), shape=(n_nodes, n_nodes))
-    _, node_label = connected_components(edges, directed=False)
+    item_node = n_agents + item
+    edge_values = np.ones(len(agent), dtype=np.int8)
+    graph = coo_array((edge_values, (agent, item_node)), shape=(n_nodes, n_nodes))
+    _, label_of_node = connected_components(graph, directed=False)
 
     # labels of the agents with a cell, renumbered without gaps
-    observed = np.bincount(agent, minlength=n_agents) > 0
-    agent_label = node_label[:n_agents][observed]
-    _, number = np.unique(agent_label, return_inverse=True)
+    has_cell = np.bincount(agent, minlength=n_agents) > 0
+    _, number = np.unique(label_of_node[:n_agents][has_cell], return_inverse=True)
     component = np.full(n_agents, -1, dtype=np.int32)
-    component[observed] = number
+    component[has_cell] = number
     return component
 
 
@@ -164,8 +165,7 @@ class Differences(ReadOnly):
     significantly_better : bool array (n_agents, n_agents)
         Whether the interval is above 0. For each pair, the probability of a wrong direction is at most (1 − level)/2.
     level : float
-        Confidence level of each interval; there is no correction for the number of pairs. `simultaneously_better` has
-        one.
+        Confidence level of each interval; there is no correction for the number of pairs. `simultaneously_better` has one.
     """
 
     value: Floats
@@ -211,9 +211,11 @@ class Differences(ReadOnly):
         compared.
         """
         is_estimated = ~np.isnan(self.half_width)
-        differs = is_estimated & (self.value != 0)
+        difference = np.where(is_estimated, self.value, 0.0)
+
+        # t = 0 for equal agents, also without errors (0/0); a difference without an error has an infinite t
         with np.errstate(divide="ignore"):
-            t = np.divide(self.value, self.std_error, out=np.zeros(self.value.shape), where=differs)
+            t = np.divide(difference, self.std_error, out=np.zeros(difference.shape), where=difference != 0)
         df = np.where(is_estimated, self.df, 1.0)
         return np.where(is_estimated, stdtr(df, -t), 1.0)
 
@@ -248,11 +250,11 @@ class Differences(ReadOnly):
         The lowest rank is 1 plus the number of better agents. The highest rank is n_agents minus the number of worse
         agents. An agent is better than another one in any of three cases:
 
-        - Their difference still exceeds the half-width of its interval after it was shrunk towards 0. Shrinkage multiplies all
-          differences by one factor from 0 to 1. The factor is near 1 if agents differ widely, and small if the differences
-          between agents are mostly due to sampling errors.
-        - It is better at the confidence level for all pairs jointly.
-        - It is the unique best agent.
+        - The shrunk difference of the two agents exceeds the half-width of the interval. Shrinkage multiplies all differences by
+          one factor from 0 to 1. The factor is near 1 if agents differ widely, and small if the differences between agents are
+          mostly due to sampling errors.
+        - The agent is better at the confidence level for all pairs jointly.
+        - The agent is the unique best agent.
 
         References
         ----------
@@ -274,11 +276,12 @@ class Differences(ReadOnly):
         the differences.
         """
         is_estimated = ~np.isnan(self.half_width)
-        sum_of_squared_errors = float((self.std_error[is_estimated] ** 2).sum())
-        sum_of_squares = float((self.value[is_estimated] ** 2).sum())
-        if sum_of_squared_errors >= sum_of_squares:
+        difference, std_error = self.value[is_estimated], self.std_error[is_estimated]
+        sum_of_squared_differences = float((difference**2).sum())
+        sum_of_squared_errors = float((std_error**2).sum())
+        if sum_of_squared_errors >= sum_of_squared_differences:
             return 0.0
-        return float(np.sqrt(1 - sum_of_squared_errors / sum_of_squares))
+        return float(np.sqrt(1 - sum_of_squared_errors / sum_of_squared_differences))
 
     @property
     def simultaneous_ranks(self) -> RankRange:

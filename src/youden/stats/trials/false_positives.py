@@ -107,9 +107,8 @@ class YesCounts:
 
         Notes
         -----
-        The p-value is P(X ≥ n_yes), X binomial with the rate (yes answers of the other trials + ½)/(their number + 1).
-        An alarm needs a p-value below (1 − level)/number of tests (Bonferroni), more than twice the expected yes
-        answers, and at least 2.
+        The p-value is P(X ≥ n_yes), X binomial with the rate (yes answers of the other trials + ½)/(their number + 1). An alarm
+        needs a p-value below (1 − level)/number of tests (Bonferroni), more than twice the expected yes answers, and at least 2.
         """
         check_level(level)
         alpha = 1 - level

@@ -24,8 +24,7 @@ _MAX_ITEMS = 10**6
 _PRIOR_ITEMS = 6
 """Weight of the average variance of all agents when the variance of a difference is shrunk towards it, in items."""
 _UNSEEN_FLOOR = 0.4
-"""Divided by n, the smallest factor 1 − 3r/n of the unseen squared effect of n items, whose variance is skewed if
-few differ."""
+"""Divided by n, the smallest factor 1 − 3r/n of the unseen squared effect of n items, whose variance is skewed if few differ."""
 
 
 class ConservativeDifference(NamedTuple):
@@ -219,8 +218,7 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
     Raises
     ------
     StatisticsError
-        [difference-agent] if an agent has no ability; [difference-items] if fewer than 2 items have a trial of either
-        agent.
+        [difference-agent] if an agent has no ability; [difference-items] if fewer than 2 items have a trial of either agent.
 
     Notes
     -----
@@ -293,9 +291,10 @@ def _predict_difference_variance(table: InfluenceTable, compared_agents: list[in
     centred_influence = influence - influence.mean(axis=0)
     ability_variance = (centred_influence**2).sum(axis=1)
 
-    # an agent estimates the variance of a trial by n × ability variance; the subtracted mean costs 1 degree of freedom
-    trial_variance_by_agent = ability_variance * n_trials[has_trials]
-    trial_variance = float(trial_variance_by_agent.sum()) / (len(influence) - 1)
+    # An ability with n trials has the variance σ²/n, so that each agent gives an estimate n × ability variance of σ². The mean of
+    # these estimates has one degree of freedom less than agents, because a mean was subtracted.
+    variance_estimates = ability_variance * n_trials[has_trials]
+    trial_variance = float(variance_estimates.sum()) / (len(influence) - 1)
     return trial_variance * float((1 / n_trials[compared_agents]).sum())
 
 
@@ -462,8 +461,7 @@ def conditional_power(
     value : float
         Difference now.
     components : (float, float)
-        Parts of its variance now: the part that only more items reduce, and the part that more trials reduce. Their sum
-        is v.
+        Parts of its variance now: the part that only more items reduce, and the part that more trials reduce. Their sum is v.
     remaining : (float array, float array)
         Factors (n_analyses,) in [0, 1] by which the two components are multiplied at each later analysis.
     df : float

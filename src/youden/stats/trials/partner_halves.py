@@ -54,9 +54,8 @@ def partner_split_half(
     Returns
     -------
     PartnerSplitHalf
-        Means over the splits of Spearman's ρ between the two rankings, and of the absolute difference of each agent's
-        two ranks, float (n_agents,). NaN if no split is informative, and for an agent that was not compared with both
-        halves.
+        Means over the splits of Spearman's ρ between the two rankings, and of the absolute difference of each agent's two ranks,
+        float (n_agents,). NaN if no split is informative, and for an agent that was not compared with both halves.
 
     Raises
     ------

@@ -223,7 +223,9 @@ def _iter_influence(
         trials = slice(*np.searchsorted(item, [first_item, end_item]))  # trials are sorted by item
         chunk_design = design[trials]
         item_in_chunk = item[trials] - first_item
-        is_on_item = _make_item_indicators(item_in_chunk, end_item - first_item)  # (n_chunk_trials, n_chunk_items)
+        is_on_item = _make_item_indicators(
+            item_in_chunk, end_item - first_item
+        )  # (n_trials_of_chunk, n_items_of_chunk)
 
         # the influence of an item on the estimates is P·Σ x·residual over its trials
         weighted_design = chunk_design.multiply(adjusted_residual[trials, None])
@@ -233,7 +235,9 @@ def _iter_influence(
 
         # x is 1 or −1 for the agents of a trial, so that Σ |x| counts the trials of each agent
         n_trials = (abs(chunk_design).T @ is_on_item).toarray()
-        yield InfluenceChunk(ability_influence, ability_influence, weight=n_trials[:n_agents])
+
+        # the influence through an agent's own trials alone is not needed for preferences; the whole influence replaces it
+        yield InfluenceChunk(ability_influence, direct_influence=ability_influence, weight=n_trials[:n_agents])
 
 
 def _make_item_indicators(item: Ids | Positions, n_items: int) -> csr_array:
@@ -252,8 +256,8 @@ def _estimate_position_effect(
     """Return a position effect, the advantage of the response that is shown first, with its confidence interval.
 
     The half-width is a quantile of Student's t times the standard error. If the same position wins all trials, the residuals show
-    no error. The other position then wins with an unknown, small probability p, so that the size of the effect is 1 − 2p. Its
-    half-width is twice the upper bound of p.
+    no error. The other position may still win with a small probability p. The effect, the win rate 1 − p minus the loss rate p,
+    is then 1 − 2p in size. It differs by 2p from the estimate, so that the half-width is twice the upper bound of p.
 
     effect : estimate, in [−1, 1]
     influence : float array (n_items,), influence of each item on the estimate
@@ -314,20 +318,18 @@ def _find_linked_sets(first: Ids | Positions, second: Ids | Positions, n_agents:
     pair_codes = np.unique(first.astype(np.int64) * n_agents + second)
     first_of_pair, second_of_pair = np.divmod(pair_codes, n_agents)
 
-    # `agent_components` links agents that share an item; here, the number of a pair plays the role of the item
+    # `agent_components` links the agents that share an item. Here, each pair is passed as an item that only its two agents share.
     n_pairs = len(pair_codes)
-    pair_number = np.arange(n_pairs)
     agent = np.append(first_of_pair, second_of_pair)
-    shared_item = np.append(pair_number, pair_number)
-    return agent_components(agent, shared_item, n_agents=n_agents, n_items=n_pairs)
+    pair_of_agent = np.tile(np.arange(n_pairs), 2)
+    return agent_components(agent, pair_of_agent, n_agents=n_agents, n_items=n_pairs)
 
 
 def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> Floats:
-    """Change a pseudo-inverse P so that its abilities are relative to the mean ability of all linked agents.
+    """Change a pseudo-inverse P so that the abilities computed from it are relative to the mean ability of all linked agents.
 
-    Row i of P, multiplied by a vector of answer sums, is the ability of agent i. The mean row of all agents in the same set of
-    linked agents is subtracted from it. The mean is weighted by numbers of trials, so that agents with few trials hardly
-    influence it.
+    The ability of agent i is row i of P times a vector of answer sums. The mean row of all agents that are linked to agent i is
+    subtracted from this row. The mean is weighted by numbers of trials, so that agents with few trials hardly influence it.
 
     inverse : float array (n_agents + 1, n_agents + 1), the pseudo-inverse P; its last row is that of the position effect
     n_trials : int array (n_agents,), number of trials of each agent
@@ -376,17 +378,18 @@ def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Fl
 def _divide_between_items(item: Ids | Positions, trials_per_chunk: int) -> list[slice]:
     """Divide trials, sorted by item, into chunks that limit memory; all trials of an item are in one chunk.
 
-    An item belongs to the chunk of its first trial, so that a chunk may be larger than `trials_per_chunk`.
+    An item belongs to the chunk of its first trial, so that a chunk may be larger than `trials_per_chunk`. For example, with 2
+    trials per chunk, trials on the items 0, 0, 1, 2, 2 are divided into the slices 0:2 and 2:5.
 
     item : int array (n_trials,), item of each trial, in ascending order
     trials_per_chunk : approximate number of trials of a chunk
     """
-    first_trial_of_item = _find_first_positions(item)
-    chunk_of_item = first_trial_of_item // trials_per_chunk
-    first_item_of_chunk = _find_first_positions(chunk_of_item)
-    starts = first_trial_of_item[first_item_of_chunk]
-    stops = np.append(starts[1:], len(item))
-    return [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
+    first_trials = _find_first_positions(item)  # the first trial of each item
+    chunk_of_item = first_trials // trials_per_chunk
+    is_first_item_of_chunk = np.diff(chunk_of_item, prepend=-1) > 0
+    chunk_starts = first_trials[is_first_item_of_chunk]
+    chunk_ends = np.append(chunk_starts[1:], len(item))
+    return [slice(start, end) for start, end in zip(chunk_starts, chunk_ends, strict=True)]
 
 
 def _find_first_positions(values: Ids | Positions) -> Positions:
@@ -395,16 +398,15 @@ def _find_first_positions(values: Ids | Positions) -> Positions:
 
 
 def _compute_min_error_variance(value: Floats, n_effective_items: Floats, *, has_position: bool) -> Floats:
-    """Compute, for each estimate, the minimum of the error variance of a trial: min(1, 12/m)·s².
+    """Compute, for each estimate, a lower limit min(1, 12/m)·s² of the error variance of a trial: float array (n_agents + 1,).
 
-    In the formula, s² is the variance of the errors if all abilities are equal, and m is the effective number of items of the
-    estimate. If all abilities are equal, the expected value of a trial is the position effect, or 0 in a model without one.
+    s² is the error variance of a trial if all abilities are equal. The expected value of a trial is then the position effect, or
+    0 in a model without one. m is the effective number of items of the estimate. Few items may have small residuals by chance, so
+    that up to 12 items have the limit s²; with more items, the limit decreases.
 
     value : float array (n_trials,), value 2y − 1 of each trial with the answer y
     n_effective_items : float array (n_agents + 1,), effective number of items of each ability and, last, of the position effect
     has_position : whether the model has a position effect
-
-    Returns float array (n_agents + 1,).
     """
     expected_if_equal = value.mean() if has_position else 0.0
     sum_of_squares = float(((value - expected_if_equal) ** 2).sum())
@@ -450,18 +452,20 @@ def _invert_normal_matrix(normal_matrix: Floats) -> tuple[Floats, bool]:
     out of the model: its row and its column are 0.
     """
     eigenvalues, eigenvectors = eigh(normal_matrix, check_finite=False)
-    is_determined = eigenvalues > _MIN_EIGENVALUE * eigenvalues[-1]
+    is_null = eigenvalues <= _MIN_EIGENVALUE * eigenvalues[-1]  # the largest eigenvalue is the last one
 
-    # the position effect is determined if it has no part in the undetermined directions
-    undetermined_part = np.abs(eigenvectors[-1, ~is_determined])
-    has_position = bool((undetermined_part < np.sqrt(_MIN_EIGENVALUE)).all())
+    # The trials do not determine the estimates along eigenvectors with the eigenvalue 0. They determine the position effect if
+    # its component in each of these vectors is 0, up to rounding.
+    position_components = np.abs(eigenvectors[-1, is_null])
+    has_position = bool((position_components < np.sqrt(_MIN_EIGENVALUE)).all())
     if not has_position:
         inverse = np.zeros_like(normal_matrix)
         inverse[:-1, :-1] = pinvh(normal_matrix[:-1, :-1], rtol=_MIN_EIGENVALUE)
         return inverse, False
 
-    basis = eigenvectors[:, is_determined]
-    return (basis / eigenvalues[is_determined]) @ basis.T, True
+    # pseudo-inverse V·diag(1/eigenvalue)·Vᵀ
+    basis = eigenvectors[:, ~is_null]
+    return (basis / eigenvalues[~is_null]) @ basis.T, True
 
 
 def _check_range(answer: Floats) -> None:

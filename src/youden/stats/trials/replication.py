@@ -122,14 +122,15 @@ def _to_array(answers: ArrayLike) -> Floats:
 
 
 def _count_until_match(answers: Floats) -> Floats:
-    """Return the number of answered comparisons up to the first match: float array (n_responses,), NaN without a match.
+    """Count the answered comparisons up to and including the first match: float array (n_responses,), NaN without a match.
 
-    answers : float array (n_responses, n_comparisons), 0, 1 or NaN
+    answers : float array (n_responses, n_comparisons), 0, 1 (match) or NaN (missing)
     """
     is_match = answers == 1
-    is_before_match = is_match.cumsum(axis=1) == 0
-    n_failures = (is_before_match & (answers == 0)).sum(axis=1)
-    return np.where(is_match.any(axis=1), n_failures + 1.0, np.nan)
+    is_before_first_match = is_match.cumsum(axis=1) == 0
+    is_mismatch_before = is_before_first_match & (answers == 0)
+    n_until_match = is_mismatch_before.sum(axis=1) + 1.0  # the mismatches before the first match, and the match
+    return np.where(is_match.any(axis=1), n_until_match, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,9 +189,8 @@ def estimate_self_consistency(
     Returns
     -------
     SelfConsistency
-        J = TPR − FPR of each agent, with its two rates and numbers of answers, and the covariance of J for items like
-        these. J is NaN for an agent without answers of one trial type; its standard error is NaN also with fewer than 2
-        items.
+        J = TPR − FPR of each agent, with its two rates and numbers of answers, and the covariance of J for items like these. J is
+        NaN for an agent without answers of one trial type; its standard error is NaN also with fewer than 2 items.
 
     Raises
     ------
@@ -274,30 +274,32 @@ class _InfluenceSums(NamedTuple):
     Attributes
     ----------
     by_item : float array (n_agents, n_items)
-        Sums over all trials that show an item.
-    of_paired : csr_array (n_agents, n_items)
-        Sums over the paired trials on an item.
+        S, sums over all trials that show an item.
+    paired_by_item : csr_array (n_agents, n_items)
+        A, sums over the paired trials (two responses to one item) of an item.
     by_item_pair : csr_array (n_agents, n_items²)
-        Sums over the independent trials that show the same two items.
+        D, sums over the independent trials (responses to two different items) that show the same two items.
     """
 
     by_item: Floats
-    of_paired: csr_array
+    paired_by_item: csr_array
     by_item_pair: csr_array
 
     def compute_covariance(self) -> Floats:
         """Compute the covariance of J, clustered by the items of the trials, without the factor n/(n − 1) for n items.
 
-        The sums by item are multiplied between agents. Because an independent trial is in the sums of both of its items, the
-        products of the sums by item pair would be counted twice, and are subtracted once. A variance is at least that of
-        independent pairs of items.
+        The covariance is S·Sᵀ − D·Dᵀ, with the sums S by item, and the sums D of independent trials by pair of items. Each of
+        these trials is in the sums S of both items, so that S·Sᵀ contains D·Dᵀ twice. A variance is at least that of A·Aᵀ + D·Dᵀ,
+        with the sums A of paired trials by item. This minimum treats pairs of items as independent clusters.
 
         Returns a float array (n_agents, n_agents).
         """
-        pair_products = self.by_item_pair @ self.by_item_pair.T
-        products = self.by_item @ self.by_item.T - pair_products.toarray()
-        min_variance = (self.of_paired @ self.of_paired.T + pair_products).diagonal()
-        return _replace_variances(products, np.maximum(np.diag(products), min_variance))
+        item_pair_products = self.by_item_pair @ self.by_item_pair.T
+        covariance = self.by_item @ self.by_item.T - item_pair_products.toarray()
+
+        paired_products = self.paired_by_item @ self.paired_by_item.T
+        min_variance = (paired_products + item_pair_products).diagonal()
+        return _replace_variances(covariance, np.maximum(covariance.diagonal(), min_variance))
 
 
 def _sum_influence(
@@ -305,31 +307,32 @@ def _sum_influence(
 ) -> _InfluenceSums:
     """Sum the influence of trials on J by item, and by pair of items, for each agent.
 
-    J is an agent's true-positive minus false-positive rate in its self-trials. The influence of a trial is its contribution to
-    the error of J.
+    J is an agent's true-positive minus false-positive rate, from trials that compare two responses of the agent. The influence
+    of a trial is its contribution to the error of J.
 
     influence, agent : arrays (n_trials,), influence and agent of each trial
     items : int arrays (n_trials,), items of both responses of a trial; the second one is −1 for a paired trial
     shape : numbers of agents and of items
     """
-    item, other_item = items
+    first_item, second_item = items
     n_agents, n_items = shape
-    is_paired = other_item < 0
-    of_paired = _sum_by_cell(influence[is_paired], agent[is_paired], item[is_paired], shape)
+    is_paired = second_item < 0
+    paired_by_item = _sum_by_cell(influence[is_paired], agent[is_paired], first_item[is_paired], shape)
 
     # an independent trial counts for both of its items, and once for the pair of items
-    value, row = influence[~is_paired], agent[~is_paired]
-    low_item, high_item = np.sort([item[~is_paired], other_item[~is_paired]], axis=0)
-    of_independent = _sum_by_cell(value, row, low_item, shape) + _sum_by_cell(value, row, high_item, shape)
+    influence, agent = influence[~is_paired], agent[~is_paired]
+    low_item, high_item = np.sort([first_item[~is_paired], second_item[~is_paired]], axis=0)
+    low_sums = _sum_by_cell(influence, agent, low_item, shape)
+    high_sums = _sum_by_cell(influence, agent, high_item, shape)
     item_pair = low_item * np.int64(n_items) + high_item
-    by_item_pair = _sum_by_cell(value, row, item_pair, (n_agents, n_items**2))
+    by_item_pair = _sum_by_cell(influence, agent, item_pair, (n_agents, n_items**2))
 
-    by_item = (of_paired + of_independent).toarray()
-    return _InfluenceSums(by_item, of_paired, by_item_pair)
+    by_item = (paired_by_item + (low_sums + high_sums)).toarray()
+    return _InfluenceSums(by_item, paired_by_item, by_item_pair)
 
 
 def _sum_by_cell(value: Floats, row: Ids | Positions, column: Ids | Positions, shape: tuple[int, int]) -> csr_array:
-    """Sum values by row and column of a sparse matrix."""
+    """Sum values by row and column, as a sparse array: values with the same row and column are added."""
     return csr_array((value, (row, column)), shape=shape)
 
 

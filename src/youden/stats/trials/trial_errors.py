@@ -3,9 +3,8 @@
 For items like the sampled ones, an item is one draw. Its effect on both agents cancels in their difference, and its
 effect on one agent counts once, however many trials the item has.
 
-For exactly these items, whatever a balanced plan averages out is not an error. A cyclic plan uses all items and all ordered
-pairs of agents almost equally often, so that the effects of cells (an agent on an item) and of pairs largely cancel in
-the means.
+For exactly these items, whatever a balanced plan averages out is not an error. A cyclic plan uses all items and all ordered pairs
+of agents almost equally often, so that the effects of cells (an agent on an item) and of pairs largely cancel in the means.
 """
 
 from __future__ import annotations
@@ -171,8 +170,7 @@ def remaining_variance(n_blocks: Positions, *, n_current: int, n_items: int) -> 
     Returns
     -------
     RemainingVariance
-        Agent × item and residual variance at each number of blocks, float arrays (n,), both relative to the variance
-        now.
+        Agent × item and residual variance at each number of blocks, float arrays (n,), both relative to the variance now.
 
     Notes
     -----
@@ -340,9 +338,9 @@ def unknown_covariance(n_agents: int) -> CentredCovariance:
 def _iter_influence_of_means(chunks: ChunkSource, mean_answer: Floats, n_trials: Floats) -> Iterator[InfluenceChunk]:
     """Yield the influence of the items of each chunk on the agents' mean answers, and the numbers of trials.
 
-    The influence of an item on a mean answer is the sum of the residuals of the agent's trials on the item, divided by the number
-    of all trials of the agent. A mean answer depends on the agent's own trials only. Its direct influence, without the influence
-    through the abilities of partners, is therefore the same.
+    The influence of an item on an agent's mean answer is the sum of the residuals of the agent's trials on the item, divided by
+    the number of all trials of the agent. A mean answer does not depend on trials without the agent. All influence is therefore
+    direct: the direct influence, through the agent's own trials, equals the influence.
 
     chunks : function that yields the trials in chunks of items at each call; all weights are 1
     mean_answer : float array (n_agents,), mean answer to the trials of each agent
@@ -357,8 +355,7 @@ def _iter_influence_of_means(chunks: ChunkSource, mean_answer: Floats, n_trials:
 
 
 _MIN_PAIR_PRODUCTS = 2
-"""Smallest number per agent of products of two residuals of one ordered pair from which a pair component
-is estimated."""
+"""Smallest number per agent of products of two residuals of one ordered pair from which a pair component is estimated."""
 
 
 def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: int) -> CentredCovariance:
@@ -388,8 +385,7 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
       of i on different items. It is 0 if there are fewer than 2K such products; the effects of pairs then count as
       residual variance.
 
-    Both components are shrunk towards τ²_i/τ̄² times their average. If no block contains an agent twice, the variance
-    is f_i·v_i.
+    Both components are shrunk towards τ²_i/τ̄² times their average. If no block contains an agent twice, the variance is f_i·v_i.
     """
     # v_i, the variances clustered by block
     sums = _BlockSums(ability)
@@ -431,9 +427,8 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
 class _BlockSums:
     """Sums over trials from which the variance components for exactly these items are estimated.
 
-    Make it from the abilities, call `add` once for each chunk, and only then `iter_influence` and
-    `estimate_components`. The residual of a trial is its answer minus the effects of both agents, minus the mean of
-    this difference in the block.
+    Make it from the abilities, call `add` once for each chunk, and only then `iter_influence` and `estimate_components`. The
+    residual of a trial is its answer minus the effects of both agents, minus the mean of this difference in the block.
 
     Attributes
     ----------
@@ -461,8 +456,7 @@ class _BlockSums:
     def add(self, chunk: PairChunk) -> None:
         """Add the trials of a chunk to all sums, in place.
 
-        chunk : trials whose attribute `effect_group` contains the block of each trial; all trials of a block must be in the
-            same chunk
+        chunk : trials with their blocks, as the attribute `effect_group`; all trials of a block must be in the same chunk
 
         Raises StatisticsError [block-missing] if `effect_group` is None.
         """
@@ -476,16 +470,16 @@ class _BlockSums:
         self._add_residuals_by_agent(chunk, residual)
         self._add_residuals_by_pair(chunk, residual)
 
-        # the mean of 1/size over all blocks corrects the products of residuals in `estimate_components`
+        # Σ 1/m over blocks of m trials. Subtracting the mean of the block lowers a product of two residuals by variance/m.
         block_size = np.bincount(chunk.effect_group)
         self._sum_of_inverse_sizes += float((1 / block_size).sum())
         self._n_all_blocks += len(block_size)
 
     def _add_numbers_of_trials(self, chunk: PairChunk) -> None:
-        """Count the trials of each agent, in each block and on each item, and add the counts to the sums, in place.
+        """Count the trials of each agent in each block and on each item, and add the counts to the sums, in place.
 
-        These sums are the numbers of trials, the numbers of blocks with a trial, the numbers of products of two residuals in one
-        block, and the sums of the squared numbers of trials in each block and on each item.
+        The squared counts measure how evenly an agent's trials are distributed over blocks and items. The number of products of
+        two residuals in one block is needed for the mean product. Blocks are the effect groups of the chunk.
         """
         n_agents = len(self.n_trials)
         ones = np.ones(len(chunk.value))
@@ -497,11 +491,13 @@ class _BlockSums:
         self.item_squares += (n_by_item**2).sum(axis=1)
 
         # n trials in a block have n(n − 1)/2 products of two residuals
-        n_products_by_block = n_by_block * (n_by_block - 1)
-        self.n_products += n_products_by_block.sum(axis=1) / 2
+        twice_n_products = n_by_block * (n_by_block - 1)
+        self.n_products += twice_n_products.sum(axis=1) / 2
 
     def _add_residuals_by_agent(self, chunk: PairChunk, residual: Floats) -> None:
-        """Add the squared residuals of each agent, and the products of its two residuals in each block, to the sums, in place.
+        """Add the squared residuals of each agent, and the product of its two residuals in each block, to the sums, in place.
+
+        In a block, an agent has at most two trials. With a single trial, it has no product, which counts as 0.
 
         residual : float array (n_trials,), residual of each trial of `chunk`, whose effect groups are blocks
         """
@@ -524,7 +520,7 @@ class _BlockSums:
         self.squares_by_pair += sum_by_pair(pair, residual**2, n_agents)
 
     def iter_influence(self, chunks: Iterable[PairChunk]) -> Iterator[tuple[Floats, Floats]]:
-        """Yield, for each chunk, the influence of its blocks on each ability, and the share of each agent's trials in them.
+        """Yield, for each chunk, the influence of each of its blocks on each ability, and the share of the agent's trials in it.
 
         The influence of a block is the part of the error of an ability that comes from the trials of the block. It is the sum of
         the agent's residuals in the block, divided by the number of all trials of the agent. The variance of the ability is
@@ -538,31 +534,31 @@ class _BlockSums:
         n_agents = len(self.n_trials)
         n_trials = np.maximum(self.n_trials, 1)[:, None]
         for chunk in chunks:
-            residual_sum = sum_by_effect_group(chunk, self._residuals(chunk), n_agents)
+            residual_sum_in_block = sum_by_effect_group(chunk, self._residuals(chunk), n_agents)
             n_trials_in_block = sum_by_effect_group(chunk, np.ones(len(chunk.value)), n_agents)
-            yield residual_sum / n_trials, n_trials_in_block / n_trials
+            yield residual_sum_in_block / n_trials, n_trials_in_block / n_trials
 
     def _residuals(self, chunk: PairChunk) -> Floats:
         """Compute residuals of the additive model, which subtracts agent effects and block means: float array (n_trials,)."""
         return compute_residuals(chunk.first, chunk.second, chunk.effect_groups, chunk.value, ability=self._ability)
 
     def estimate_components(self, relative_variance: Floats) -> tuple[Floats, Floats] | None:
-        """Estimate the variances of each agent's effects on items and on partners.
+        """Estimate two variances of each agent: between its effects on items, and between its effects with different partners.
 
-        The item variance is the mean product of an agent's two residuals in a block. The partner variance is the mean
-        product of two residuals of one ordered pair of agents. The estimates of both are shrunk towards the average over all
-        agents times the agent's relative variance.
+        The item variance is the mean product of an agent's two residuals in a block. The partner variance is the mean product of
+        two residuals of one ordered pair of agents. Both estimates are shrunk: for agent i, towards r_i·v, with v the estimate
+        from the products of all agents.
 
-        relative_variance : float array (n_agents,), residual variance of each agent divided by the mean over agents
+        relative_variance : float array (n_agents,), r_i: residual variance of the agent divided by the mean over agents
 
-        Returns the two variances, float arrays (n_agents,); the partner variance is 0 if there are too few products to estimate
-        it. Returns None if no agent appears twice in a block.
+        Returns the two variances, float arrays (n_agents,), or None if no agent appears twice in a block. The partner variance
+        is 0 if there are too few products.
         """
         if not self.n_products.any():
             return None
 
-        # Residuals are measured from the mean of their block, which contains them. In a block of m trials, the expected
-        # product of two residuals is therefore too low by variance/m. The mean of variance/m over the blocks is added.
+        # The block mean, which is subtracted from residuals, contains them. In a block of m trials, the expected product of two
+        # residuals is therefore too low by variance/m. The mean of variance/m over all blocks is added to each product.
         residual_variance = self.squares_by_pair.sum() / self.n_by_pair.sum()
         correction = float(residual_variance * self._sum_of_inverse_sizes / self._n_all_blocks)
         item_variance = shrink_component(
@@ -575,10 +571,9 @@ class _BlockSums:
         """Estimate how much each agent's answers vary between its partners, the agents with which it is compared.
 
         Two residuals of one ordered pair of agents share the effect of this pair. Their mean product therefore estimates the
-        variance of the effects. The estimate of an agent is shrunk towards the average over all agents times the relative
-        variance of the agent.
+        variance of the effects. The estimate of agent i is shrunk towards r_i·v, with v the estimate from all agents.
 
-        relative_variance : float array (n_agents,), residual variance of each agent divided by the mean over agents
+        relative_variance : float array (n_agents,), r_i: residual variance of the agent divided by the mean over agents
 
         Returns a float array (n_agents,), 0 for all agents if there are too few products.
         """

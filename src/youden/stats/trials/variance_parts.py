@@ -26,8 +26,7 @@ class VarianceComponents:
     Attributes
     ----------
     agent_item : Part
-        Variance of an agent's effect on an item, with its 95% interval. Includes the response variance if `response`
-        is None.
+        Variance of an agent's effect on an item, with its 95% interval. Includes the response variance if `response` is None.
     response : Part or None
         Response sampling variance; None if no response of an agent with several is shown twice.
     pair : Part or None
@@ -43,10 +42,9 @@ class VarianceComponents:
 
     Notes
     -----
-    Moment estimates: sums of squares of residuals by cell, by response and by trial, within items, are set equal
-    to their expectations (MINQUE with identity weights). Intervals are from a jackknife over items (over agents
-    for `pair`), with Student's t and Satterthwaite's degrees of freedom, estimated from the kurtosis of the
-    jackknife values.
+    Moment estimates: sums of squares of residuals by cell, by response and by trial, within items, are set equal to their
+    expectations (MINQUE with identity weights). Intervals are from a jackknife over items (over agents for `pair`), with
+    Student's t and Satterthwaite's degrees of freedom, estimated from the kurtosis of the jackknife values.
 
     References
     ----------
@@ -258,17 +256,18 @@ def _can_estimate_response_variance(
 
     first, second, item : int arrays (n_trials,), agents and item of each trial
     responses : int arrays (n_trials,), numbers of the responses of the first and of the second agent; different agents
-        have different numbers
+        have different numbers, which are the same on all items
     """
     # each trial shows two responses
     shown_agents = np.append(first, second).astype(np.int64)
-    shown_responses = np.append(*responses).astype(np.int64)
+    shown_numbers = np.append(*responses).astype(np.int64)
     items = np.append(item, item)
 
+    # a response is identified by its number and its item
     n_pairs_of_agent_and_item = len(np.unique(shown_agents * n_items + items))
-    n_responses = len(np.unique(shown_responses * n_items + items))
+    n_responses = len(np.unique(shown_numbers * n_items + items))
     some_agents_have_several = n_responses > n_pairs_of_agent_and_item
-    some_are_shown_again = n_responses < len(shown_responses)
+    some_are_shown_again = n_responses < len(shown_numbers)
     return some_agents_have_several and some_are_shown_again
 
 
@@ -284,11 +283,10 @@ def _compute_sums_of_squares(
 ) -> tuple[Floats, Floats]:
     """Compute sums of squares of residuals for each item, and how their expected values depend on the variance components.
 
-    The variance components are the variances between agents on an item, between an agent's responses to an item (only if
-    `responses` is given), and between trials (residual), in this order. Each component has a sum of squares. For agents, the
-    residuals of each agent are summed, and these sums are squared and added. For responses, the same is done with the residuals
-    of each response. For trials, the residuals themselves are squared and added. The expected value of a sum of squares is a
-    linear function of the components.
+    The components are the variances between agents on an item, between an agent's responses to an item (only if `responses` is
+    given), and between trials (residual), in this order. Each component has a sum of squares. For agents, the residuals of each
+    agent are summed, and these sums are squared and added; for responses, those of each response. For trials, the residuals
+    themselves are squared and added. The expected value of a sum of squares is a linear function of the components.
 
     first, second, item : int arrays (n_trials,), agents and item of each trial
     residual : float array (n_trials,), residual of each trial
@@ -366,23 +364,24 @@ def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
 def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> Floats:
     """Compute the coefficients of the variance components in the expected sums of squares of one item.
 
+    The residuals e of the item have the sum of squares Σ(Zᵀe)² for each design matrix Z, and Σe². An entry is the expected value
+    of a sum of squares if one component is 1 and the others are 0.
+
     designs : centred design matrices Z, float array (n_trials, n_units), one for each component except the residual variance
 
     Returns a float array (n_components, n_components): rows are sums of squares, columns are components. The last row is
-    for the sum of squared residuals, and the last column for the residual variance.
+    for Σe², and the last column for the residual variance.
     """
-    # Independent errors of variance 1 have the residuals e = error − mean error. The expected value of Σ(Zᵀe)² is then the sum of
-    # the squared entries of Z, and that of Σe² is n_trials − 1. Independent effects u of variance 1 of the units of a design Y
-    # have the residuals e = Yu. The expected values are then the sums of the squared entries of ZᵀY and of Y.
     n_components = len(designs) + 1
     coefficients = np.empty((n_components, n_components))
     for row, design in enumerate(designs):
+        # Independent effects u of variance 1 of another design Y give e = Yu, and the expected value of Σ(ZᵀYu)² is Σ(ZᵀY)².
         for column, other_design in enumerate(designs):
             coefficients[row, column] = ((design.T @ other_design) ** 2).sum()
-        design_squares = (design**2).sum()
-        coefficients[row, -1] = design_squares
-        coefficients[-1, row] = design_squares
-    coefficients[-1, -1] = n_trials - 1
+
+        # Independent errors of variance 1 give ΣZ², because Z is centred. The effects u of this design give Σ(Zu)², also ΣZ².
+        coefficients[row, -1] = coefficients[-1, row] = (design**2).sum()
+    coefficients[-1, -1] = n_trials - 1  # errors around their mean
     return coefficients
 
 
@@ -422,7 +421,8 @@ def _compute_jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
     sum_of_squares = squares.sum(axis=0)
     std_error = np.sqrt((n_items - 1) / n_items * sum_of_squares)
 
-    # A variance of J values has the relative variance (kurtosis − 1)/J, and χ²/df has 2/df. Equating both gives the df.
+    # Satterthwaite's df: a variance estimate from n items has the squared coefficient of variation (kurtosis − 1)/n, and χ²/df
+    # has 2/df. Both are equal for df = 2n/(kurtosis − 1).
     fourth_powers = (squares**2).sum(axis=0)
     kurtosis = n_items * fourth_powers / np.maximum(sum_of_squares**2, 1e-300)
     matched_df = 2 * n_items / np.maximum(kurtosis - 1, 1e-9)
@@ -433,12 +433,14 @@ def _compute_jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
 def _estimate_pair_component(
     first: Ids, second: Ids, item: Ids, residual: Floats, *, n_agents: int, ability_variance: float, n_items: int
 ) -> Part | None:
-    """Estimate the variance of the effects of pairs of agents, by the mean product of residuals on different items.
+    """Estimate the variance of the effects of pairs of agents, with a 95% interval from a jackknife over agents.
 
-    first, second, item, residual : arrays (n_trials,)
+    All residuals of a pair contain its effect. The mean product of two of them, on different items, estimates the variance.
+
+    first, second, item, residual : arrays (n_trials,), agents, item and residual of each trial
     ability_variance : sampling variance of an ability
 
-    Returns None if there are fewer than 2 products of a pair's residuals per agent.
+    Returns None if there are fewer than 2 products per agent.
     """
     # sum and number of the residuals of each unordered pair on each item
     low, high = np.minimum(first, second).astype(np.int64), np.maximum(first, second)
@@ -449,38 +451,36 @@ def _estimate_pair_component(
     n_residuals = np.bincount(index).astype(np.float64)
 
     def sum_products(column: Floats) -> Floats:
-        """Sum, for each pair, twice the products of values on different items: float array (n_agents, n_agents)."""
+        """Sum, for each pair, the products x·y = ((x + y)² − x² − y²)/2 on different items: float array (n_agents, n_agents)."""
         square_of_sum = np.bincount(pair, column, n_agents**2) ** 2
-        products = square_of_sum - np.bincount(pair, column**2, n_agents**2)
+        products = (square_of_sum - np.bincount(pair, column**2, n_agents**2)) / 2
         return np.asarray(products.reshape(n_agents, n_agents))
 
-    # sums and numbers of the products of two residuals; each product is counted twice
-    products, n_products = sum_products(residual_sum), sum_products(n_residuals)
-    total_products, total_n = products.sum(), n_products.sum()
-    if total_n < 4 * n_agents:
+    product_sum, n_products = sum_products(residual_sum), sum_products(n_residuals)
+    if n_products.sum() < 2 * n_agents:
         return None
 
-    jackknife = _compute_means_without_each_agent(products, n_products)
-    n_values = len(jackknife)
+    jackknife = _compute_means_without_each_agent(product_sum, n_products)
+    K = len(jackknife)
     std_error = float("nan")
-    if n_values > 4:
+    if K > 4:
         squares = ((jackknife - jackknife.mean()) ** 2).sum()
-        std_error = float(np.sqrt((n_values - 1) / n_values * squares))
+        std_error = float(np.sqrt((K - 1) / K * squares))
 
-    # Two abilities were subtracted from each residual. Their variance lowers the mean product, and they contain a share
-    # of the pair effects: 1 divided by the number of partners.
-    mean_product = float(total_products / total_n)
-    pair_share = 1 - 2 / max(n_values - 2, 3)
+    # The effects of both agents were subtracted from each residual. Their variance reduces the mean product. The effect of each
+    # agent contains 1/(K − 2) of the pair effect, so that 1 − 2/(K − 2) of it is left, or at least 1/3.
+    mean_product = float(product_sum.sum() / n_products.sum())
+    pair_share = 1 - 2 / max(K - 2, 3)
     value = (mean_product + 2 * ability_variance) / pair_share
-    df = max((n_values - 1) / 2, 1)  # a pair has two agents
+    df = max((K - 1) / 2, 1)  # a pair has two agents
     return _make_variance_interval(value, std_error, float(stdtrit(df, 0.975)))
 
 
 def _compute_means_without_each_agent(product_sum: Floats, n_products: Floats) -> Floats:
     """Compute the mean product of residuals without the pairs of one agent, for each agent in turn (jackknife).
 
-    product_sum, n_products : float arrays (n_agents, n_agents), sum and number of the products of each unordered pair of agents,
-        in one of its two entries
+    product_sum, n_products : float arrays (n_agents, n_agents), sum and number of the products of each pair of agents i < k in
+        the entry (i, k); all other entries are 0
 
     Returns a float array (n_values,). An agent has no value if no product is left without its pairs.
     """
