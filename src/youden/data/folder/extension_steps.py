@@ -184,8 +184,8 @@ class UnfinishedExtension(ExtensionRequest):
         """
         if self.is_search:
             return None
-        adds_pool = self.kind != "calls"
-        if self.half_width is not None and not adds_pool:
+        # an extension by agents may also have a half-width, which is then an option
+        if self.kind == "calls" and self.half_width is not None:
             return "half_width"
         return self.kind
 

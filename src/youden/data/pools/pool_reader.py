@@ -211,7 +211,7 @@ class _ResponseLines:
 
         A line is simple if it is a valid response with exactly the keys agent, item and text, and if its text is not very long
         and does not consist of spaces. If empty texts count as missing responses, the text must not be empty either. If one
-        line is not simple, nothing is added. The caller must then add the lines one by one. This also handles blank lines and
+        line is not simple, nothing is added. The caller must then call `add_one_by_one`, which also accepts blank lines and
         the key repeat, and reports errors.
 
         lines : consecutive lines of the file
@@ -219,7 +219,7 @@ class _ResponseLines:
 
         Returns whether the responses were added.
         """
-        try:
+        try:  # a KeyError means that a key is missing or an id is unknown
             records = [orjson.loads(line) for line in lines]
             rows = _to_int64(self.rows_by_agent[record["agent"]] for record in records)
             columns = _to_int64(self.columns_by_item[record["item"]] for record in records)
@@ -228,12 +228,14 @@ class _ResponseLines:
         except (orjson.JSONDecodeError, KeyError, TypeError):
             return False
 
-        has_other_keys = any(len(record) > len(_RESPONSE) for record in records)
-        if has_other_keys or _may_repeat_keys(lines):
+        # each record has the keys agent, item and text, so further keys make it longer
+        has_further_keys = any(len(record) > len(_RESPONSE) for record in records)
+        if has_further_keys or _may_repeat_keys(lines):
             return False
+        has_missing_texts = self.cells.empty == "missing" and "" in texts
+        has_texts_of_spaces = any(map(str.isspace, texts))
         lengths = _to_int64(map(len, texts))
-        has_missing_texts = self.cells.empty == "missing" and not all(texts)
-        if has_missing_texts or lengths.max() > LONG_TEXT or any(map(str.isspace, texts)):
+        if has_missing_texts or has_texts_of_spaces or lengths.max() > LONG_TEXT:
             return False
 
         line_numbers = np.arange(first_line, first_line + len(lines))
