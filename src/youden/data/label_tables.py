@@ -101,11 +101,10 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     ------
     ImportFormatError
         [labels-columns]: if there is no column `agent` or no column of labels; [labels-value]: if a label is a text among
-        numbers, is infinite, or has an ambiguous comma, as in 1,000;
-        [labels-id]: if an agent or item is not an id; [labels-duplicate]: if a row repeats another; [labels-empty]:
-        if there are no rows; [labels-key]: if the .json with the ids of a table from `youden label` is missing or ambiguous;
-        others, such as [import-not-found], if the file cannot be read.
-        The message names the file and the line (Parquet: the row).
+        numbers, is infinite, or has an ambiguous comma, as in 1,000; [labels-id]: if an agent or item is not an id;
+        [labels-duplicate]: if a row repeats another; [labels-empty]: if there are no rows; [labels-key]: if the .json with
+        the ids of a table from `youden label` is missing or ambiguous; others, such as [import-not-found], if the file cannot
+        be read. The message names the file and the line (Parquet: the row).
     """
     located_rows = []
     for location, row in _read_label_rows(path):
@@ -187,18 +186,11 @@ def _parse_row_ids(
 ) -> list[tuple[str, ...]]:
     """Return the ids in each row: (agent,) or, if the table has items, (agent, item).
 
-    Parameters
-    ----------
-    located_rows : sequence of (str, mapping)
-        Location and fields of each row.
-    may_repeat : bool
-        Whether several rows may have the same ids.
+    located_rows : location and fields of each row
+    may_repeat : whether several rows may have the same ids
 
-    Raises
-    ------
-    ImportFormatError
-        [labels-columns]: if a row has no agent, or if only some have an item; [labels-id]: if an agent or item is not
-        an id; [labels-duplicate]: if a row has the same ids as another one, unless `may_repeat` is True.
+    Raises: ImportFormatError [labels-columns] if a row has no agent, or if only some have an item; [labels-id] if an agent or
+        item is not an id; [labels-duplicate] if a row has the same ids as another one, unless `may_repeat` is True.
     """
     _, first_row = located_rows[0]
     row_ids: list[tuple[str, ...]] = []

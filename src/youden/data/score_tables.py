@@ -694,12 +694,11 @@ class _TableReader:
         Raises: ImportFormatError [scores-direction] if an item seems to be a loss, and the user did not set the columns.
         """
         loss_items = find_loss_items(item_ids, score)
-        if not loss_items:
-            return
         are_columns_set_by_user = bool(self.given.get("score"))
         if are_columns_set_by_user:
             for item_id in loss_items:
                 self.note_direction(item_id)
+        if are_columns_set_by_user or not loss_items:
             return
 
         problem = (
@@ -756,8 +755,7 @@ class _TableReader:
 
         name : column of scores
 
-        Raises ImportFormatError [scores-percent] for the first score without a percent sign; missing scores are
-        ignored.
+        Raises ImportFormatError [scores-percent] for the first score without a percent sign; missing scores are ignored.
         """
         column = self.columns[name]
         for unique_index in np.flatnonzero(~np.isnan(column.unique_numbers)).tolist():
@@ -854,8 +852,7 @@ class _TableReader:
     def mark_totals(self, models: NDArray[np.object_], items: NDArray[np.object_]) -> Bools:
         """Mark the scores whose model or item has a name such as "total" or "average".
 
-        Such a score summarizes several models or items, so it is not used. The names are added to the notes for the
-        user.
+        Such a score summarizes several models or items, so it is not used. The names are added to the notes for the user.
 
         models, items : ids of the model and of the item of each score, arrays (n_scores,)
 

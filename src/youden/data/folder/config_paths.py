@@ -48,8 +48,7 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
     Returns
     -------
     object
-        A converted copy. A value without a path, such as the name of a judge or the URL of a store, is returned
-        unchanged.
+        A converted copy. A value without a path, such as the name of a judge or the URL of a store, is returned unchanged.
     """
     if key == "extensions" and isinstance(value, list):
         return [_resolve_extension_paths(step, folder) for step in value]

@@ -93,8 +93,7 @@ class ExtensionRequest(ExtensionStep):
     Attributes
     ----------
     half_width : float, optional
-        Target half-width of confidence intervals: of the new agents or, without `agents`, of nine in ten
-        of the run's agents.
+        Target half-width of confidence intervals: of the new agents or, without `agents`, of nine in ten of the run's agents.
     top : int, optional
         Number of agents to select. Requests a search for the best agents, whose rounds compare fewer and fewer agents.
     max_regret : float, optional

@@ -136,27 +136,6 @@ def _drop_empty_repeats(texts_by_repeat: Sequence[Objects]) -> list[Objects]:
     return remaining
 
 
-def read_run_pool(config: RunConfig) -> Pool:
-    """Read the pool of a run with all its extensions.
-
-    Parameters
-    ----------
-    config : RunConfig
-        Config of the run.
-
-    Returns
-    -------
-    Pool
-        The last pool of `read_run_pools`.
-
-    Raises
-    ------
-    PoolError
-        If a pool cannot be read, or does not fit the pool that it extends.
-    """
-    return read_run_pools(config)[-1]
-
-
 def _add_agents(pool: Pool, new_pool: Pool) -> Pool:
     """Return a copy of a pool, with the new agents of another pool and their responses to the items of the first pool.
 

@@ -68,24 +68,12 @@ class SplitFields(StrictFile):
         )
 
     def to_split(self, path: Path, shape: tuple[int, int]) -> Split:
-        """Decode the stored fields.
+        """Decode the stored fields: the training and the held-out cells, with rule, fraction and seed.
 
-        Parameters
-        ----------
-        path : Path
-            File of the fields, for error messages.
-        shape : (int, int)
-            Number of agents and of items.
+        path : file of the fields, for error messages
+        shape : number of agents and of items, which is the shape of the decoded bool arrays
 
-        Returns
-        -------
-        Split
-            Training and held-out cells, bool arrays of this shape, with rule, fraction and seed.
-
-        Raises
-        ------
-        RunFolderError
-            [run-file-damaged]: if the split has fewer cells than this shape, or if its fields are not base64.
+        Raises: RunFolderError [run-file-damaged] if the fields have fewer bits than this shape has cells, or are not base64.
         """
         train = _decode_bits(path, self.train, shape)
         holdout = _decode_bits(path, self.holdout, shape)
@@ -347,11 +335,6 @@ def open_verdict_table(path: Path, *, plan_digest: str) -> ParquetTable[Verdicts
             slug="run-other-plan",
         )
     return table
-
-
-def read_verdicts_metadata(path: Path) -> VerdictsMetadata:
-    """Read the metadata of verdicts; raise RunFolderError if the file is missing, damaged or of another version."""
-    return read_table_metadata(path, VerdictsMetadata)
 
 
 def _get_ids_by_entity(plan: Plan) -> dict[str, tuple[str, ...]]:

@@ -49,12 +49,11 @@ def read_pool(path: str | PathLike[str] | pd.DataFrame, *, empty: EmptyRule = "f
     Parameters
     ----------
     path : str, path or DataFrame
-        A folder, a `.csv` or a `.parquet`; `datasets/NAME` is also searched for among the shipped pools. Folder:
-        agents.jsonl (id, group?, meta?), items.jsonl (id, prompt?, meta?) and responses.jsonl (agent, item, text,
-        repeat?). Table: the columns agent, item, text and, optionally, prompt, group and repeat. DataFrame: those
-        columns, or one row per item with the column (or index) item, one column per agent and, optionally, prompt.
-        `repeat`, a whole number, distinguishes several responses of an agent to one item; the pool numbers them from 1
-        in this order.
+        A folder, a `.csv` or a `.parquet`; `datasets/NAME` is also searched for among the shipped pools. Folder: agents.jsonl
+        (id, group?, meta?), items.jsonl (id, prompt?, meta?) and responses.jsonl (agent, item, text, repeat?). Table: the
+        columns agent, item, text and, optionally, prompt, group and repeat. DataFrame: those columns, or one row per item
+        with the column (or index) item, one column per agent and, optionally, prompt. `repeat`, a whole number, distinguishes
+        several responses of an agent to one item; the pool numbers them from 1 in this order.
     empty : {"failure", "missing"}, default "failure"
         Meaning of an empty cell, None, NaN or a text of spaces in place of a response. "failure": an empty response, which
         matches no other. "missing": no response, as if there were no row.
@@ -250,8 +249,7 @@ class _ResponseLines:
         lines : consecutive lines of the file; blank ones are skipped
         first_line : number of the first of these lines in the file, from 1
 
-        Raises PoolError if a line is not valid, for example [pool-unknown-id] if its agent or item is not in the
-        pool.
+        Raises PoolError if a line is not valid, for example [pool-unknown-id] if its agent or item is not in the pool.
         """
         source = self.source
         for number, record in _parse_records(source, lines, first_line, required={*_RESPONSE}, optional={"repeat"}):
@@ -304,8 +302,7 @@ def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple
     noun : "agent" or "item", for messages
     key : key of the text that a line may contain: "group" for agents, "prompt" for items
 
-    Yields for each line the id, the group or prompt (None if it is missing), and the metadata (empty if they are
-    missing).
+    Yields for each line the id, the group or prompt (None if it is missing), and the metadata (empty if they are missing).
 
     Raises PoolError if a line is not valid, [pool-duplicate] if two lines have the same id, and [pool-empty] if there
     are no lines.

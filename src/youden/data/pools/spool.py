@@ -336,14 +336,12 @@ def _to_whole_number(value: object) -> int | None:
     """Convert an integer, a float such as 2.0, or a text such as "2" or "2.0" to an int; None for any other value."""
     if isinstance(value, bool):
         return None
-    if isinstance(value, int):
-        return value
     if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
         digits, _, _ = value.partition(".")
         return int(digits)
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    return int(value) if isinstance(value, SupportsIndex) else None  # integers of numpy
+    return int(value) if isinstance(value, SupportsIndex) else None  # integers of Python and numpy
 
 
 def _find_first_duplicate(order: Positions, is_duplicate: Bools) -> tuple[int, int]:
@@ -474,12 +472,8 @@ class PoolCells:
     def to_texts(self, source: Source, *, agents: list[str], items: list[str]) -> tuple[Objects, Objects | None]:
         """Arrange the responses by agent and item; several responses of an agent to an item are ordered by repeat.
 
-        Parameters
-        ----------
-        source : Source
-            File of the responses, for errors.
-        agents, items : list of str
-            Ids, by position.
+        source : file of the responses, for errors
+        agents, items : ids of the agents and items, by position
 
         Returns
         -------
@@ -489,11 +483,8 @@ class PoolCells:
             Second responses in the first n_agents rows, then third responses, and so on; None without repeats. Texts
             that were spooled to a file are read from it when needed.
 
-        Raises
-        ------
-        PoolError
-            [pool-empty] without rows; [pool-duplicate] if two rows have the same agent, item and repeat (None is 1);
-            [pool-size] if the pool has more than 200 million cells.
+        Raises: PoolError [pool-empty] if there are no rows; [pool-duplicate] if two rows have the same agent, item and repeat
+            (None is 1); [pool-size] if the pool has more than 200 million cells, that is, pairs of an agent and an item.
         """
         n_agents, n_items = len(agents), len(items)
         self._check_size(source, n_agents, n_items)

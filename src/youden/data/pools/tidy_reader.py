@@ -546,13 +546,10 @@ def _has_valid_fields_without_repeats(columns: Sequence[pa.LargeStringArray]) ->
     has_repeats = repeats.null_count < len(repeats)
     if has_missing_values or has_repeats:
         return False
-    return is_utf8(columns) and _are_names_valid(groups)
-
-
-def _are_names_valid(groups: pa.LargeStringArray) -> bool:
-    """Return whether all groups (n_rows,) have valid names; null and an empty string are no group."""
-    names = [name for name in groups.unique().drop_null().to_pylist() if name]
-    return not any(find_name_fault(name) for name in names)
+    if not is_utf8(columns):
+        return False
+    group_names = [name for name in groups.unique().to_pylist() if name]  # null and an empty string are no group
+    return not any(find_name_fault(name) for name in group_names)
 
 
 def _store_prompts_or_groups(
@@ -574,7 +571,7 @@ def _store_prompts_or_groups(
     ids : ids of all items or agents
     first_row : number of the first of these rows in the table, from 1
 
-    Returns whether all values could be stored.
+    Returns False if there is such a problem.
     """
     if column.null_count == len(column):
         return True
