@@ -185,11 +185,11 @@ def _is_aggregate(scores: Floats, position: int, largest_difference: float) -> b
     other_columns = np.delete(scores, position, axis=1)
     tolerance = _find_rounding_error(column) + _find_rounding_error(other_columns) + 1e-9
 
-    # A score from a uniform distribution of this range is within ± tolerance of a given value with probability p_row.
+    # If scores are uniform on the range of all scores, one is within ± tolerance of a given value with probability p_row.
     n_rows, n_columns = scores.shape
     p_row = 2 * tolerance / np.ptp(scores)
     p_all_rows = p_row**n_rows
-    # Bonferroni's inequality, because each column is compared with the mean and with the sum
+    # Bonferroni's inequality for 2 · n_columns comparisons: each column with the mean and with the sum
     p_any_column = 2 * n_columns * p_all_rows
     return bool(largest_difference <= tolerance and p_any_column < 1e-3)
 

@@ -262,15 +262,16 @@ class _TableReader:
         is_long = bool(model_columns and item_columns)
         score_columns = given_scores or self.choose_score_columns(name_columns, is_long=is_long)
 
-        # a column of scores is a metric or an item in a table with models, and a model in a table without them
+        # check that all scores have one metric, and that higher scores are better
         if is_long:
             self.check_single_metric(score_columns, name_columns)
         if model_columns:
             self.check_direction(score_columns, is_set_by_user=bool(given_scores))
-        else:
+        else:  # each column of scores is a model
             self.note_models_named_like_losses(score_columns)
         self.check_metric_directions(score_columns, name_columns)
 
+        # check the values
         for name in score_columns:
             self.check_scores(name)
         self.note_conversions(score_columns)

@@ -151,8 +151,9 @@ def _add_agents(pool: Pool, new_pool: Pool) -> Pool:
     texts_by_repeat = _select_texts(new_pool, [agent.id for agent in new_agents], [item.id for item in pool.items])
     first_texts = texts_by_repeat[0]  # a cell without a first response is missing, see `Pool.present`
     has_all_responses = pool.present.all(axis=0)
-    required = np.flatnonzero(has_all_responses).tolist()
-    _check_gaps(new_agents, [pool.items[position] for position in required], first_texts[:, required])
+    required_columns = np.flatnonzero(has_all_responses).tolist()
+    required_items = [pool.items[column] for column in required_columns]
+    _check_gaps(new_agents, required_items, first_texts[:, required_columns])
     return pool.with_agents(new_agents, texts_by_repeat)
 
 

@@ -317,7 +317,9 @@ class ParquetTable(Generic[M]):
         rows : int array (n,), rows to read; by default all
         """
         column = self._read_column(name, pa.binary(), nulls=False)
-        return np.array(column if rows is None else column.take(_encode_numbers(rows)), dtype="S64")
+        if rows is not None:
+            column = column.take(_encode_numbers(rows))
+        return np.array(column, dtype="S64")
 
     def _read_column(self, name: str, data_type: pa.DataType | None, *, nulls: bool) -> pa.ChunkedArray:
         """Read a column, and convert it to a type.
