@@ -181,7 +181,7 @@ def _to_score_details(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
     Returns the ability (key `score`), the `details`, and the `uncertainty` if the ability has a standard error or an interval.
     """
     facts = run.facts
-    details: dict[str, Json] = {name: value for name, value in fields_of(row).items() if name not in _FIELDS_OF_SCHEMA}
+    details: dict[str, Json] = {key: value for key, value in fields_of(row).items() if key not in _FIELDS_OF_SCHEMA}
     details["n_agents"] = len(run.pool.agents)
     details["interval_speaks_of"] = facts.target
     details["heads_the_ranking"] = name == facts.ranked_by

@@ -475,6 +475,9 @@ class PoolCells:
         source : file of the responses, for errors
         agents, items : ids of the agents and items, by position
 
+        Raises: PoolError [pool-empty] if there are no rows; [pool-duplicate] if two rows have the same agent, item and repeat
+            (None is 1); [pool-size] if the pool has more than 200 million cells, that is, pairs of an agent and an item.
+
         Returns
         -------
         texts : object array (n_agents, n_items)
@@ -482,9 +485,6 @@ class PoolCells:
         repeat_texts : object array ((n_repeats - 1) * n_agents, n_items) or None
             Second responses in the first n_agents rows, then third responses, and so on; None without repeats. Texts
             that were spooled to a file are read from it when needed.
-
-        Raises: PoolError [pool-empty] if there are no rows; [pool-duplicate] if two rows have the same agent, item and repeat
-            (None is 1); [pool-size] if the pool has more than 200 million cells, that is, pairs of an agent and an item.
         """
         n_agents, n_items = len(agents), len(items)
         self._check_size(source, n_agents, n_items)
