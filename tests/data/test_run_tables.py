@@ -189,11 +189,12 @@ def test_a_damaged_table_is_refused_with_the_column(folder: RunFolder, judged_ve
     refused("not a complete Parquet file")
 
 
-def test_a_split_of_another_size_is_refused(folder: RunFolder, judged_verdicts: Verdicts) -> None:
+@pytest.mark.parametrize("packed_bits", ["not base64", "AA=="])
+def test_a_split_of_another_size_is_refused(folder: RunFolder, judged_verdicts: Verdicts, packed_bits: str) -> None:
     path = folder.file("plan.parquet")
     plan = pq.read_table(path)
     split = json.loads(plan.schema.metadata[b"youden"])["split"]
-    rewrite(path, plan, split=split | {"train": "not base64"})
+    rewrite(path, plan, split=split | {"train": packed_bits})
     with pytest.raises(RunFolderError, match="one bit per cell"):
         folder.read_plan()
 

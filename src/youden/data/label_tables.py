@@ -101,11 +101,10 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     ------
     ImportFormatError
         [labels-columns]: if there is no column `agent` or no column of labels; [labels-value]: if a label is a text among
-        numbers, is infinite, or has an ambiguous comma, as in 1,000;
-        [labels-id]: if an agent or item is not an id; [labels-duplicate]: if a row repeats another; [labels-empty]:
-        if there are no rows; [labels-key]: if the .json with the ids of a table from `youden label` is missing or ambiguous;
-        others, such as [import-not-found], if the file cannot be read.
-        The message names the file and the line (Parquet: the row).
+        numbers, is infinite, or has an ambiguous comma, as in 1,000; [labels-id]: if an agent or item is not an id;
+        [labels-duplicate]: if a row repeats another; [labels-empty]: if there are no rows; [labels-key]: if the .json with
+        the ids of a table from `youden label` is missing or ambiguous; others, such as [import-not-found], if the file cannot
+        be read. The message names the file and the line (Parquet: the row).
     """
     located_rows = []
     for location, row in _read_label_rows(path):
@@ -135,7 +134,7 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
 
 
 def _find_unit_labels(located_rows: Sequence[tuple[str, Mapping[str, object]]], names: Iterable[str]) -> dict[str, str]:
-    """Find a unit label in each column of labels: a value such as 80% or yes, which is a number from 0 to 1.
+    """Find the first unit label of each column: a value such as 80% or yes, which stands for a number from 0 to 1.
 
     If the user has set a scale other than 0 to 1, these labels contradict it, and an error message shows them.
 
@@ -187,18 +186,11 @@ def _parse_row_ids(
 ) -> list[tuple[str, ...]]:
     """Return the ids in each row: (agent,) or, if the table has items, (agent, item).
 
-    Parameters
-    ----------
-    located_rows : sequence of (str, mapping)
-        Location and fields of each row.
-    may_repeat : bool
-        Whether several rows may have the same ids.
+    located_rows : location and fields of each row
+    may_repeat : whether several rows may have the same ids
 
-    Raises
-    ------
-    ImportFormatError
-        [labels-columns]: if a row has no agent, or if only some have an item; [labels-id]: if an agent or item is not
-        an id; [labels-duplicate]: if a row has the same ids as another one, unless `may_repeat` is True.
+    Raises: ImportFormatError [labels-columns] if a row has no agent, or if only some have an item; [labels-id] if an agent or
+        item is not an id; [labels-duplicate] if a row has the same ids as another one, unless `may_repeat` is True.
     """
     _, first_row = located_rows[0]
     row_ids: list[tuple[str, ...]] = []
@@ -312,12 +304,12 @@ def _iter_table_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield the location and the fields of each row of a table of labels.
 
-    In a table that `youden label` wrote, a row has the fields id and label. The id hides the agent and the item; it is
-    replaced by the fields agent and item. Columns that a user added, such as the labels of a second annotator, are kept. Rows of
-    this kind without a label are skipped.
+    The rows of most tables are yielded unchanged. A table that `youden label` wrote has an id in each row, which hides the
+    agent and the item. Its rows with a label are yielded with the agent and the item in place of the id, and with the columns
+    that a user added, such as the labels of a second annotator. Its rows without a label are skipped.
 
-    Raises: ImportFormatError [labels-empty] if no row of such a table has a label; [labels-key] if the file with the agents
-        and items of the ids is not found; [labels-value] if a JSON number is not finite; others if the file cannot be read.
+    Raises: ImportFormatError [labels-empty] if no row of a table of `youden label` has a label; [labels-key] if no file names
+        the agent of an id; [labels-value] if a JSON number is not finite; others if the file cannot be read.
     """
     labelled_rows = _read_labelled_rows(path)
     hidden_ids = {hidden_id for _, _, hidden_id in labelled_rows if hidden_id is not None}

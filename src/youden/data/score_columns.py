@@ -67,8 +67,9 @@ class ScoreColumn(NamedTuple):
         unique_numbers = plain_numbers.to_numpy(np.float64, na_value=np.nan, copy=True)
         is_plain = ~np.isnan(unique_numbers)
         if plain_numbers.dtype.kind == "b":
-            is_plain[:] = False  # truth values are words, although pandas converts them
+            is_plain[:] = False  # True and False are parsed below, like the words yes and no
 
+        # other values, such as "45.2%" and yes, are parsed one by one; only blank values remain NaN
         for position in np.flatnonzero(~is_plain).tolist():
             unique_numbers[position] = _parse_score(unique_values[position])
         is_blank = np.isnan(unique_numbers)
@@ -88,9 +89,10 @@ class ScoreColumn(NamedTuple):
 
     @property
     def has_words_for_fractions(self) -> bool:
-        """Whether the column has words such as yes, read as 1, which fit only scores between 0 and 1.
+        """Whether the column has words, such as yes, that fit only scores from 0 to 1.
 
-        Words that are read as 0, such as fail, fit scores of all units. They count only if the column has no numbers.
+        The word yes is read as 1. Words that are read as 0, such as fail, fit all units. They count only in a column without
+        numbers: fail and pass are fractions, while fail and 80 may be percentages.
         """
         is_nonzero = self.is_converted & (self.unique_numbers != 0)
         nonzero_values = [self.unique_values[position] for position in np.flatnonzero(is_nonzero).tolist()]
@@ -141,19 +143,21 @@ CONVERSIONS: dict[str, Callable[[Field], bool]] = {
 
 
 def _parse_score(value: Field) -> float:
-    """Convert a score to a number: a number, or a text such as 0.5, 45.2%, yes or 45.2 ± 1.1, whose error is ignored.
+    """Convert a score to a number. An error after the score, as in 45.2 ± 1.1, is ignored.
 
-    The number is NaN for a blank value such as "n/a", and infinite for any other text.
+    value : a number, or a text such as "0.5", "45.2%" or "yes"
+
+    Returns NaN for a blank value such as "n/a", and infinity for a text that is not a score.
     """
     if _is_blank(value):
         return nan
-    if isinstance(value, str):
+    if not isinstance(value, str):
+        number = to_number(value)
+    else:
         score_text, _, _ = value.partition("±")
-        if is_percentage(value):  # the sign may follow the error, as in 45.2 ± 1.1%
+        if is_percentage(value):  # "45.2 ± 1.1%" and "45.2% ± 1.1%" both become "45.2%"
             score_text = score_text.rstrip(" %") + "%"
         number = to_number(score_text)
-    else:
-        number = to_number(value)
     return inf if number is None else number
 
 

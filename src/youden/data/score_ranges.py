@@ -172,9 +172,8 @@ def find_aggregates(scores: Floats) -> list[int]:
 def _is_aggregate(scores: Floats, position: int, largest_difference: float) -> bool:
     """Return whether a column that is close to the mean or sum of all other columns is an aggregate of them.
 
-    It is an aggregate if rounding explains the differences, and if the column has at least three different values. In
-    addition, an agreement by chance must be unlikely. It is likely if there are few rows and the scores are rounded to few
-    decimals.
+    The column must have at least three different values, and rounding must explain the differences. In addition, it must be
+    unlikely that the column agrees by chance. Chance is plausible if there are few rows, or scores with few decimals.
 
     scores : float array (n_rows, n_columns), without missing scores
     position : position of the column
@@ -186,12 +185,13 @@ def _is_aggregate(scores: Floats, position: int, largest_difference: float) -> b
     other_columns = np.delete(scores, position, axis=1)
     tolerance = _find_rounding_error(column) + _find_rounding_error(other_columns) + 1e-9
 
-    # With uniform scores, a column agrees in a row with probability p_row. There are 2 · n_columns comparisons: each
-    # column with the mean and with the sum.
+    # If scores are uniform on the range of all scores, one is within ± tolerance of a given value with probability p_row.
     n_rows, n_columns = scores.shape
     p_row = 2 * tolerance / np.ptp(scores)
-    p_any_agreement = 2 * n_columns * p_row**n_rows
-    return bool(largest_difference <= tolerance and p_any_agreement < 1e-3)
+    p_all_rows = p_row**n_rows
+    # Bonferroni's inequality for 2 · n_columns comparisons: each column with the mean and with the sum
+    p_any_column = 2 * n_columns * p_all_rows
+    return bool(largest_difference <= tolerance and p_any_column < 1e-3)
 
 
 def _find_rounding_error(values: Floats) -> float:
@@ -303,10 +303,10 @@ def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
 
 
 def _find_items_within_bound(score: Floats, bound: int) -> Positions:
-    """Find the items whose scores are all within the upper bound of a unit.
+    """Find the items whose scores may have a unit with a given upper bound, such as fractions, which are at most 1.
 
-    Negative scores are within each bound. For the bounds 1 and 10, an item with only whole numbers is left out, because its
-    scores may be counts, which have no upper bound.
+    No score of such an item exceeds the bound. For the bounds 1 and 10, at least one score must have decimals, because
+    whole numbers may be counts, which have no upper bound.
 
     score : float array (n_models, n_items); NaN if missing
     bound : 1 for fractions, 10 for grades or 100 for percentages
@@ -315,31 +315,33 @@ def _find_items_within_bound(score: Floats, bound: int) -> Positions:
     """
     is_within_bound = np.nanmax(score, axis=0) <= bound
     if bound < 100:
-        has_fractions = (np.nan_to_num(score) % 1 > 0).any(axis=0)
-        is_within_bound &= has_fractions
+        has_decimals = (np.nan_to_num(score) % 1 > 0).any(axis=0)
+        is_within_bound &= has_decimals
     return np.flatnonzero(is_within_bound)
 
 
 def _find_items_above_bound(score: Floats, bound: int) -> Positions:
-    """Find the items whose scores are too large for the upper bound of a unit.
+    """Find the items whose scores are too large for a unit with a given upper bound.
 
-    Scores are too large if one of these conditions holds:
+    Scores are too large if one of these conditions holds, here with an example for the bound 1:
 
-    - All exceed the bound.
-    - One exceeds ten times the bound.
-    - At least one exceeds the bound, and all except 0, which occurs in each unit, exceed three times the bound. For the bound
-      1, scores of 1 are excepted, too, because 1 is the lowest grade of many scales (`_find_lowest_nonzero`).
+    - All scores exceed the bound: 2.5 and 3.
+    - At least one score exceeds ten times the bound: 0.5 and 12.
+    - The scores are 0 or exceed three times the bound, and not all are 0: 0, 4.2 and 6. Scores of 0 occur in each unit. For
+      the bound 1, scores of 1 may also occur, because 1 is the lowest grade of many scales. (`_find_lowest_nonzero` explains
+      an exception for tables of points.)
 
     score : float array (n_models, n_items); NaN if missing
     bound : 1 for fractions, 10 for grades or 100 for percentages
 
     Returns the positions of the items, ascending.
     """
-    lowest, highest = np.nanmin(score, axis=0), np.nanmax(score, axis=0)
+    highest = np.nanmax(score, axis=0)
     lowest_nonzero = _find_lowest_nonzero(score, excludes_ones=bound == 1)
-    is_zero_or_large = (highest > bound) & (lowest_nonzero > 3 * bound)
-    is_above_bound = (lowest > bound) | (highest > 10 * bound) | is_zero_or_large
-    return np.flatnonzero(is_above_bound)
+    all_exceed_bound = np.nanmin(score, axis=0) > bound
+    one_far_exceeds_bound = highest > 10 * bound
+    all_nonzero_are_large = (highest > bound) & (lowest_nonzero > 3 * bound)
+    return np.flatnonzero(all_exceed_bound | one_far_exceeds_bound | all_nonzero_are_large)
 
 
 def _format_range(scores: Floats, name: str) -> str:
@@ -371,12 +373,8 @@ def _find_lowest_nonzero(score: Floats, *, excludes_ones: bool) -> Floats:
 def check_model_units(source: str, score: Floats, model_ids: Sequence[str]) -> str | None:
     """Check that no model has fractions from 0 to 1 while other models have percentages or other large scores.
 
-    A model has large scores if one exceeds 10, and none is between 0 and 1. A model with scores from 0 to 1 may be weak, so units
-    differ only in two cases:
-
-    - The large scores are only 0 and 100, and the model has a score above 0.
-    - Its scores have more decimals than the large ones, or are not rounded, and the ranking depends on the unit: on a scale
-      to 100 (or to the highest score of the table), its mean would exceed the mean of a model with large scores.
+    A model has large scores if one exceeds 10, and none is between 0 and 1. A model with scores from 0 to 1 may have the
+    same unit and be weak. Therefore, it causes an error only if its unit certainly differs (`_mark_other_unit`).
 
     Parameters
     ----------
@@ -419,13 +417,17 @@ def check_model_units(source: str, score: Floats, model_ids: Sequence[str]) -> s
 
 
 def _mark_other_unit(small_scores: Floats, large_scores: Floats, *, scale: float) -> Bools:
-    """Mark the models with scores from 0 to 1 whose unit certainly differs from that of the models with large scores.
+    """Mark the models with scores from 0 to 1 that certainly have another unit than the models with large scores.
 
-    The unit differs in the two cases that `check_model_units` describes.
+    A model is marked in two cases:
 
-    small_scores : float array (n_small_models, n_items), scores of models from 0 to 1; NaN if missing
+    - The large scores are all 0 or 100, so they are percentages.
+    - The scores of the model have more decimals than the large scores, or more than six. In addition, the ranking depends on
+      the unit: converted to the scale of the large scores, its mean exceeds the mean of a model with large scores.
+
+    small_scores : float array (n_small_models, n_items), scores from 0 to 1, at least one above 0 per model; NaN if missing
     large_scores : float array (n_large_models, n_items), scores of the models with large scores; NaN if missing
-    scale : highest score on the scale of the large scores, to which the small scores are converted for a comparison
+    scale : highest possible score on the scale of the large scores, at least 100
 
     Returns a bool array (n_small_models,).
     """
@@ -436,7 +438,9 @@ def _mark_other_unit(small_scores: Floats, large_scores: Floats, *, scale: float
 
     n_large_decimals = _count_decimals(present_large_scores)
     n_decimals = np.array([_count_decimals(scores[~np.isnan(scores)]) for scores in small_scores])
-    is_finer = (n_decimals > n_large_decimals) | (n_decimals == _UNROUNDED)
+    has_more_decimals = (n_decimals > n_large_decimals) | (n_decimals == _UNROUNDED)
+
+    converted_means = scale * np.nanmean(small_scores, axis=1)
     lowest_large_mean = np.nanmean(large_scores, axis=1).min()
-    changes_ranking = scale * np.nanmean(small_scores, axis=1) > lowest_large_mean
-    return np.asarray(is_finer & changes_ranking)
+    ranking_depends_on_unit = converted_means > lowest_large_mean
+    return np.asarray(has_more_decimals & ranking_depends_on_unit)

@@ -98,14 +98,15 @@ def _move_index_into_columns(frame: pd.DataFrame) -> pd.DataFrame:
     Returns the converted frame; the frame that is passed does not change.
     """
     index = frame.index
-    is_row_number = index.names == [None] and index.dtype.kind in "iu"
+    only_numbers_rows = index.names == [None] and index.dtype.kind in "iu"
     repeated_levels = [level for level, name in enumerate(index.names) if name is not None and name in frame.columns]
-    if is_row_number or len(repeated_levels) == index.nlevels:
+    all_levels_are_columns = len(repeated_levels) == index.nlevels
+    if only_numbers_rows or all_levels_are_columns:
         return frame.reset_index(drop=True)
 
     if repeated_levels:
         frame = frame.reset_index(level=repeated_levels, drop=True)
-    names = [f"index {level}" if name is None else name for level, name in enumerate(frame.index.names, 1)]
+    names = [f"index {number}" if name is None else name for number, name in enumerate(frame.index.names, 1)]
     return frame.reset_index(names=names)
 
 

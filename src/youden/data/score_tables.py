@@ -258,15 +258,20 @@ class _TableReader:
         model_columns = self.choose_model_columns()
         item_columns = self.choose_item_columns(has_models=bool(model_columns))
         self.check_rows_are_named(model_columns, item_columns)
+        name_columns = [*model_columns, *item_columns]
         is_long = bool(model_columns and item_columns)
-        score_columns = given_scores or self.choose_score_columns([*model_columns, *item_columns], is_long=is_long)
+        score_columns = given_scores or self.choose_score_columns(name_columns, is_long=is_long)
+
+        # check that all scores have one metric, and that higher scores are better
         if is_long:
-            self.check_single_metric(score_columns, [*model_columns, *item_columns])
+            self.check_single_metric(score_columns, name_columns)
         if model_columns:
             self.check_direction(score_columns, is_set_by_user=bool(given_scores))
-        else:
-            self.note_losses_as_models(score_columns)
-        self.check_metric_directions(score_columns, [*model_columns, *item_columns])
+        else:  # each column of scores is a model
+            self.note_models_named_like_losses(score_columns)
+        self.check_metric_directions(score_columns, name_columns)
+
+        # check the values
         for name in score_columns:
             self.check_scores(name)
         self.note_conversions(score_columns)
@@ -287,13 +292,14 @@ class _TableReader:
         Raises: ImportFormatError [import-empty] if the table has no rows; [scores-columns] if no column names models or
             items, or if a column of numbers seems to name the models.
         """
-        if item_columns and not model_columns and not self.get_given_columns("score"):
-            self.check_models_are_not_numbers(item_columns)
         if self.n_rows == 0:
             problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
             raise import_error(self.source, problem, slug="import-empty")
         if not model_columns and not item_columns:
             raise self.make_unnamed_rows_error()
+        # if the user did not set the columns of scores, each column of numbers next to the items would become a model
+        if not model_columns and not self.get_given_columns("score"):
+            self.check_models_are_not_numbers(item_columns)
 
     def check_models_are_not_numbers(self, item_columns: Sequence[str]) -> None:
         """Check that the table does not name its models by numbers, which would be read as scores.
@@ -306,18 +312,17 @@ class _TableReader:
         Raises: ImportFormatError [scores-columns] if a column of numbers is named `model`, items have several rows, and all
             rows of an item have different numbers in this column.
         """
-        has_one_row_per_item = len(set(self.make_ids(item_columns))) == self.n_rows
-        if has_one_row_per_item:
+        n_items = len(set(self.make_ids(item_columns)))
+        if n_items == self.n_rows:
             return
         number_columns = [name for name in self.numeric if normalize_name(name) == "model"]
         for name in number_columns:
-            cell_ids = self.make_ids([name, *item_columns])
-            has_one_row_per_cell = len(set(cell_ids)) == self.n_rows
-            if has_one_row_per_cell:
+            model_and_item_ids = self.make_ids([name, *item_columns])
+            is_unique_in_each_row = len(set(model_and_item_ids)) == self.n_rows
+            if is_unique_in_each_row:
                 problem = f"a column of models has numbers, and items have several rows: got {name!r}."
-                remedy = (
-                    f"Set --column {quote(f'model={name}')}, or name all columns of scores by --column score=NAME,NAME."
-                )
+                option = quote(f"model={name}")
+                remedy = f"Set --column {option}, or name all columns of scores by --column score=NAME,NAME."
                 raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
     def make_unnamed_rows_error(self) -> ImportFormatError:
@@ -368,8 +373,8 @@ class _TableReader:
     def check_words_fit_scores(self, score_columns: Sequence[str], *, highest: float) -> None:
         """Check that no score exceeds 1 if columns contain words such as yes and no, which are read as 1 and 0.
 
-        A word that is read as 0, such as "fail", is accepted in a column that also has numbers, because 0 is the same score
-        as a fraction and as a percentage.
+        For example, a column with "yes" and 80 is an error, because the number seems to be a percentage. A column with "fail"
+        and 80 is accepted, because "fail" is read as 0, which is the same score in both units.
 
         score_columns : columns of scores
         highest : highest possible score, if the user set it, or else the highest score
@@ -392,15 +397,17 @@ class _TableReader:
     ) -> None:
         """Check that the columns of scores have the same unit: percentages with a percent sign, or other numbers.
 
-        Percentages with a sign have been divided by 100, so they are usually at most 1. A score or range above 1 is probably in
-        another unit, such as percent without a sign.
+        Percentages with a sign have been divided by 100, so they are usually at most 1. A score or range above 1 probably has
+        another unit, such as percent without a sign. There are two errors:
+
+        - Some columns have percent signs, others have none, and a score or the end of the range is above 1.
+        - All columns have percent signs, no score is above 1, but the end of the range is.
 
         score_columns : columns of scores
         highest : highest score, after division of percentages by 100
         score_range : lowest and highest possible score; None if the user did not set them
 
-        Raises: ImportFormatError [scores-percent] in two cases. Either some columns have percent signs and others do not,
-            and a score or the range is above 1. Or all columns have percent signs, and only the range is above 1.
+        Raises: ImportFormatError [scores-percent] in these two cases.
         """
         with_sign = [name for name in score_columns if any(map(is_percentage, self.columns[name].converted))]
         if not with_sign:
@@ -415,7 +422,8 @@ class _TableReader:
                 "percent sign or without."
             )
             raise import_error(self.source, problem, slug="scores-percent")
-        if highest <= 1 < end_of_range:
+        # here, the end of the range can be above 1 only if all columns have percent signs
+        if highest <= 1 and end_of_range > 1:
             problem = f"scores with a percent sign are divided by 100, but their range is above 1: got up to {end_of_range:g}."
             remedy = "Set --range 0,1, or remove the percent signs."
             raise import_error(self.source, f"{problem} {remedy}", slug="scores-percent")
@@ -439,17 +447,21 @@ class _TableReader:
 
         Raises: ImportFormatError; see `average_cells`.
         """
-        # the table as a list of scores row by row, with the id of the row and the name of the column of each score
-        names_of_columns = np.array([make_id(name) for name in score_columns], dtype=object)
-        row_ids = np.repeat(self.make_ids(model_columns or item_columns), len(score_columns))
-        column_ids = np.tile(names_of_columns, self.n_rows)
-        values = np.column_stack([self.numbers[name] for name in score_columns]).ravel()
+        row_names = self.make_ids(model_columns or item_columns)
+        column_names = np.array([make_id(name) for name in score_columns], dtype=object)
+        scores = np.column_stack([self.numbers[name] for name in score_columns])
 
+        # list the scores row by row, with the names of the row and the column of each score
+        score_rows = np.repeat(row_names, len(score_columns))
+        score_names = np.tile(column_names, self.n_rows)
         if model_columns:
-            self.notes.append(f"rows are models ({' + '.join(model_columns)}); items: {format_names(score_columns)}")
-            return self.average_cells(row_ids, column_ids, values, score_range, columns=score_columns)
-        self.notes.append(f"rows are items ({' + '.join(item_columns)}); models: {format_names(score_columns)}")
-        return self.average_cells(column_ids, row_ids, values, score_range, columns=score_columns)
+            models, items = score_rows, score_names
+            note = f"rows are models ({' + '.join(model_columns)}); items: {format_names(score_columns)}"
+        else:
+            models, items = score_names, score_rows
+            note = f"rows are items ({' + '.join(item_columns)}); models: {format_names(score_columns)}"
+        self.notes.append(note)
+        return self.average_cells(models, items, scores.ravel(), score_range, columns=score_columns)
 
     def choose_model_columns(self) -> list[str]:
         """Choose the columns that contain the names of the models: those that the user set, or else one by its name.
@@ -471,9 +483,10 @@ class _TableReader:
         return best
 
     def choose_item_columns(self, *, has_models: bool) -> list[str]:
-        """Choose the columns that contain the names of the items: those that the user set, or else by name and values.
+        """Choose the columns that together name the items.
 
-        If no column contains the models, each row of the table is an item, and only the first possible column is chosen.
+        Columns that the user set are chosen. If there are none, the columns whose names and values fit items are chosen. In a
+        table without a column of models, each row is an item, and the first of these columns is sufficient to name it.
 
         has_models : whether the table has a column with the names of the models
         """
@@ -541,15 +554,16 @@ class _TableReader:
         """Check that a wide table has at least two columns of scores, which are named after models or items.
 
         A column with a general name, such as "score", is not named after a model or an item. The table is then probably long,
-        with a column of models or items that was not recognized.
+        with a column of models or items that was not recognized. The same is likely if the rows are models, and there is
+        only one column of scores. If the rows are items, a single column contains the scores of a single model.
 
         score_columns : columns that may hold scores
         name_columns : columns that name models or items
 
         Raises: ImportFormatError [scores-columns] if there are fewer than two columns of scores, or if one has a general name.
         """
-        has_models = any(map(is_model_name, name_columns)) or "model" in self.given
-        if len(score_columns) == 1 and not has_models:
+        rows_are_models = "model" in self.given or any(map(is_model_name, name_columns))
+        if len(score_columns) == 1 and not rows_are_models:
             problem = f"it has the scores of one model: got one column of scores, {score_columns[0]!r}, and no column of models."
             remedy = "Pass one file per model, at least two, or add a column `model` with at least two models."
             raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
@@ -599,10 +613,12 @@ class _TableReader:
 
     def holds_no_scores(self, name: str) -> bool:
         """Return whether a column holds ranks, averages, row numbers, or other numbers that are not scores."""
-        numbers, normalized = self.numbers[name], normalize_name(name)
+        numbers = self.numbers[name]
+        normalized_name = normalize_name(name)
+        if _TOTAL.fullmatch(normalized_name) or _NO_SCORE.fullmatch(normalized_name):
+            return True
         may_count_rows = len(numbers) > 2 and numbers[0] in (0, 1) and bool(np.isfinite(numbers).all())
-        counts_rows = may_count_rows and bool((np.diff(numbers) == 1).all())
-        return counts_rows or bool(_TOTAL.fullmatch(normalized) or _NO_SCORE.fullmatch(normalized))
+        return may_count_rows and bool((np.diff(numbers) == 1).all())
 
     def check_direction(self, score_columns: Sequence[str], *, is_set_by_user: bool) -> None:
         """Check that no column of scores seems to be a loss or an error rate, of which lower values are better.
@@ -628,7 +644,7 @@ class _TableReader:
         )
         raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
 
-    def note_losses_as_models(self, columns: Sequence[str]) -> None:
+    def note_models_named_like_losses(self, columns: Sequence[str]) -> None:
         """Add a note for each column that is read as a model, although it is named like a loss or an error rate."""
         for name in columns:
             if is_loss(name, self.numbers[name]):
@@ -644,12 +660,12 @@ class _TableReader:
     def check_metric_directions(self, score_columns: Sequence[str], name_columns: Sequence[str]) -> None:
         """Check that higher values are better for the metrics that a column such as "metric" names.
 
-        If the user named the columns of scores, a loss is noted instead.
+        If the user set the columns of scores, a note about the first loss is added instead of an error.
 
         score_columns : columns of scores
         name_columns : columns that name models and items
 
-        Raises: ImportFormatError [scores-direction] if a metric seems to be a loss or an error rate.
+        Raises: ImportFormatError [scores-direction] if a metric seems to be a loss, and the user did not set the columns.
         """
         values = np.concatenate([self.numbers[name] for name in score_columns])
         for name in self.list_metric_columns(score_columns, name_columns):
@@ -679,12 +695,11 @@ class _TableReader:
         Raises: ImportFormatError [scores-direction] if an item seems to be a loss, and the user did not set the columns.
         """
         loss_items = find_loss_items(item_ids, score)
-        if not loss_items:
-            return
         are_columns_set_by_user = bool(self.given.get("score"))
         if are_columns_set_by_user:
             for item_id in loss_items:
                 self.note_direction(item_id)
+        if are_columns_set_by_user or not loss_items:
             return
 
         problem = (
@@ -698,20 +713,23 @@ class _TableReader:
         raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
 
     def check_scores(self, name: str) -> None:
-        """Check that the values of a column can be converted to scores.
+        """Check that the values of a column of scores are finite numbers with a clear meaning.
 
-        Raises: ImportFormatError [scores-value] if a comma may separate thousands or decimals, as in 1,234, or if a value
-            is not a finite number; [scores-percent] if some values have a percent sign and others do not.
+        name : column of scores
+
+        Raises: ImportFormatError [scores-value] if a comma is ambiguous, as in 1,234, or if a value is not a finite number;
+            [scores-percent] if some values have a percent sign and others do not.
         """
-        column = self.columns[name]
         self.check_commas(name)
-        infinite = np.flatnonzero(np.isinf(column.unique_numbers)).tolist()
-        if infinite:
-            excerpt = format_excerpt(column.unique_values[infinite[0]])
+        column = self.columns[name]
+        infinite_indices = np.flatnonzero(np.isinf(column.unique_numbers)).tolist()
+        if infinite_indices:
+            excerpt = format_excerpt(column.unique_values[infinite_indices[0]])
             problem = f"{name} is not a finite number: got {excerpt}. Set a number, or leave the cell empty."
-            raise import_error(self.locate(column, infinite[0]), problem, slug="scores-value")
+            raise import_error(self.locate(column, infinite_indices[0]), problem, slug="scores-value")
 
-        if any(map(is_percentage, column.converted)):
+        has_percentages = any(map(is_percentage, column.converted))
+        if has_percentages:
             self.check_percent_signs_of_values(name)
 
     def check_commas(self, name: str) -> None:
@@ -725,35 +743,36 @@ class _TableReader:
         """
         column = self.columns[name]
         # plain numbers, which are not converted, have no comma
-        for position in np.flatnonzero(column.is_converted).tolist():
-            value = column.unique_values[position]
+        for unique_index in np.flatnonzero(column.is_converted).tolist():
+            value = column.unique_values[unique_index]
             score_text, _, _ = str(value).partition("±")
             spellings = list_spellings(score_text)
             if spellings:
                 problem = f"{name} has an ambiguous comma: got {value!r}. Write {' or '.join(spellings)}."
-                raise import_error(self.locate(column, position), problem, slug="scores-value")
+                raise import_error(self.locate(column, unique_index), problem, slug="scores-value")
 
     def check_percent_signs_of_values(self, name: str) -> None:
         """Check a column in which some scores have a percent sign: all its scores must have one.
 
         name : column of scores
 
-        Raises ImportFormatError [scores-percent] for the first score without a percent sign; missing scores are
-        ignored.
+        Raises ImportFormatError [scores-percent] for the first score without a percent sign; missing scores are ignored.
         """
         column = self.columns[name]
-        filled = np.flatnonzero(~np.isnan(column.unique_numbers)).tolist()
-        without_sign = [position for position in filled if not is_percentage(column.unique_values[position])]
-        if without_sign:
-            excerpt = format_excerpt(column.unique_values[without_sign[0]])
-            problem = (
-                f"{name} has scores with and without a percent sign: got {excerpt}. Write all of them in the same way."
-            )
-            raise import_error(self.locate(column, without_sign[0]), problem, slug="scores-percent")
+        for unique_index in np.flatnonzero(~np.isnan(column.unique_numbers)).tolist():
+            value = column.unique_values[unique_index]
+            if not is_percentage(value):
+                received = f"got {format_excerpt(value)}"
+                problem = (
+                    f"{name} has scores with and without a percent sign: {received}. Write all of them in the same way."
+                )
+                raise import_error(self.locate(column, unique_index), problem, slug="scores-percent")
 
-    def locate(self, column: ScoreColumn, position: int) -> str:
-        """Return the location of the first row with a value, the one at `position` of the unique values of a column."""
-        return self.located.locate(int((column.codes == position).argmax()))
+    def locate(self, column: ScoreColumn, unique_index: int) -> str:
+        """Return the location of the first row that contains a value of a column, given by its index in `unique_values`."""
+        has_value = column.codes == unique_index
+        first_row = int(has_value.argmax())
+        return self.located.locate(first_row)
 
     def note_conversions(self, names: Sequence[str]) -> None:
         """Add a note for each way in which values of columns were converted to numbers."""
@@ -834,8 +853,7 @@ class _TableReader:
     def mark_totals(self, models: NDArray[np.object_], items: NDArray[np.object_]) -> Bools:
         """Mark the scores whose model or item has a name such as "total" or "average".
 
-        Such a score summarizes several models or items, so it is not used. The names are added to the notes for the
-        user.
+        Such a score summarizes several models or items, so it is not used. The names are added to the notes for the user.
 
         models, items : ids of the model and of the item of each score, arrays (n_scores,)
 

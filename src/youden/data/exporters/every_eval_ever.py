@@ -167,9 +167,12 @@ def _to_evaluation_result(run: _Run, name: str, row: RankingRow) -> dict[str, Js
 def _to_score_details(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
     """Convert one agent's row of a ranking to the object `score_details` of the schema of Every Eval Ever.
 
-    The schema has keys for a score and its uncertainty. All other columns of a row become `details`, with three facts that are
-    equal for all agents: the number of agents, the population that intervals refer to (`interval_speaks_of`), and whether the
-    run orders its agents by this ranking (`heads_the_ranking`).
+    The schema has keys for a score and its uncertainty. The object `details` contains all other columns of the row. In
+    addition, it contains three values that are equal for all agents:
+
+    - `n_agents`: the number of agents
+    - `interval_speaks_of`: which items the confidence intervals describe, such as "items-like-these" for similar items
+    - `heads_the_ranking`: whether the run reports this ranking first
 
     run : the run to export
     name : name of the ranking: "plain", or an alternative ranking such as "robust"
@@ -178,10 +181,7 @@ def _to_score_details(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
     Returns the ability (key `score`), the `details`, and the `uncertainty` if the ability has a standard error or an interval.
     """
     facts = run.facts
-    value_by_column = fields_of(row)
-    details: dict[str, Json] = {
-        column: value for column, value in value_by_column.items() if column not in _FIELDS_OF_SCHEMA
-    }
+    details: dict[str, Json] = {key: value for key, value in fields_of(row).items() if key not in _FIELDS_OF_SCHEMA}
     details["n_agents"] = len(run.pool.agents)
     details["interval_speaks_of"] = facts.target
     details["heads_the_ranking"] = name == facts.ranked_by
@@ -243,7 +243,7 @@ def _describe_metric(run: _Run, name: str, *, metric_id: str) -> dict[str, Json]
 def _describe_judge(signature_parts: Mapping[str, Json]) -> dict[str, Json] | None:
     """Describe the judge of a run, or all judges of a jury that votes, as an `llm_scoring` object of Every Eval Ever.
 
-    signature_parts : name → value of everything that the numbers of a run depend on, as in signature.json; `judge_detail` has
+    signature_parts : all inputs that determine the results of a run, by name, as in signature.json; `judge_detail` contains
         the settings of the judge
 
     Returns None if no judge has a model.

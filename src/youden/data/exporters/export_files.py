@@ -128,7 +128,7 @@ def require_run_with_rates(source: Pool | RunFolder, export_format: str) -> RunF
             "fitted run.",
             slug="export-source",
         )
-    source.check_information()
+    source.check_information()  # an error if the run has preferences in place of rates
     return source
 
 

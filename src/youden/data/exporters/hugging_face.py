@@ -184,8 +184,9 @@ def _describe_run(run: RunFolder) -> list[str]:
     items = format_items_compared(len(pool.item_ids), run.count_compared_items(pool))
     agent_rows = [_format_ranking_row(row) for row in ranking[:_MAX_LISTED_AGENTS]]
 
-    paragraphs = [] if facts.partial is None else [facts.partial.text]
-    paragraphs += [
+    note_on_unfinished_run = [] if facts.partial is None else [facts.partial.text]
+    return [
+        *note_on_unfinished_run,
         f"A ranking of {len(ranking):,} agents on {items}, by "
         f"[youden](https://pypi.org/project/youden/), made without labels. Intervals are {facts.level:.0%}. "
         "The dataset does not contain the texts that were judged.",
@@ -195,7 +196,6 @@ def _describe_run(run: RunFolder) -> list[str]:
         _format_table(["ranks", "agent", "ability", "low", "high"], agent_rows),
         *_format_remainder(len(ranking)),
     ]
-    return paragraphs
 
 
 def _write_tables(tables: Mapping[str, pa.Table], folder: Path) -> list[Json]:

@@ -177,8 +177,7 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool 
     Raises
     ------
     ConfigError
-        [export-format]: if the suffix is unknown; [duckdb-missing]: if the package `duckdb` is needed and not
-        installed.
+        [export-format]: if the suffix is unknown; [duckdb-missing]: if the package `duckdb` is needed and not installed.
     """
     files = table_paths(path, tables)
     if path.suffix == ".duckdb":

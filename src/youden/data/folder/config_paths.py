@@ -34,18 +34,21 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
     Parameters
     ----------
     key : str
-        Key of the config, such as "pool", "judge" or "extensions". The value of "unfinished" is an extension whose
-        command was stopped.
+        Key of the config, such as "pool".
     value : object
-        Value of the key. An extension is a mapping with the paths of pools, and "extensions" has a list of them.
+        Value of the key. Depending on the key, it may contain these paths:
+
+        - "pool", "judge", "store", "out", "trials_from": the value itself
+        - "judge" with the settings of a judge: the file of its prompt
+        - "unfinished", an extension whose command was stopped: the pools that the extension adds
+        - "extensions", a list of extensions: the pools that they add
     folder : Path
         Folder of the config file, to which the paths are relative; absolute, or relative to the current directory.
 
     Returns
     -------
     object
-        A converted copy. A value without a path, such as the name of a judge or the URL of a store, is returned
-        unchanged.
+        A converted copy. A value without a path, such as the name of a judge or the URL of a store, is returned unchanged.
     """
     if key == "extensions" and isinstance(value, list):
         return [_resolve_extension_paths(step, folder) for step in value]
@@ -95,25 +98,32 @@ def _is_user_path(key: str, value: object, *, folder: Path) -> bool:
 
     Only the keys `pool`, `judge`, `store`, `out` and `trials_from` can have such a path; the result is False for all other
     keys. It is also False for the name of a judge, for the URL of a store, and for the path of a pool or judge that is
-    shipped with youden.
+    shipped with youden. A path such as datasets/NAME is a path of the user if it exists.
 
-    folder : folder to which the value is relative. A path such as datasets/NAME is a path of the user if it exists in this
-        folder.
+    folder : folder to which the value is relative
     """
     if not isinstance(value, str) or not value:
         return False
 
-    # shipped pools are below datasets/, and shipped judges below configs/
-    shipped_folder = {"pool": "datasets", "judge": "configs"}.get(key)
-    may_be_shipped = shipped_folder is not None and Path(value).parts[:1] == (shipped_folder,)
-    if may_be_shipped and not (folder / value).exists():
-        return False
+    match key:
+        case "pool":
+            return not _is_shipped_path(value, "datasets", folder)
+        case "judge":
+            return value.endswith((".yaml", ".yml")) and not _is_shipped_path(value, "configs", folder)
+        case "store":
+            return "://" not in value
+        case _:
+            return key in ("out", "trials_from")
 
-    if key == "judge":
-        return value.endswith((".yaml", ".yml"))
-    if key == "store":
-        return "://" not in value
-    return key in ("pool", "out", "trials_from")
+
+def _is_shipped_path(path: str, resource_folder: str, user_folder: Path) -> bool:
+    """Return whether a path such as datasets/NAME refers to a file of youden, because the user has no such file.
+
+    resource_folder : folder of youden, "datasets" or "configs"
+    user_folder : folder to which the path is relative
+    """
+    may_be_shipped = Path(path).parts[:1] == (resource_folder,)
+    return may_be_shipped and not (user_folder / path).exists()
 
 
 def find_nearby_judge(name: str, folder: Path) -> Path | None:

@@ -213,7 +213,11 @@ def to_ranking_rows(ranking: pd.DataFrame) -> tuple[RankingRow, ...]:
     """
     names = [column.name for column in _find_columns(ranking.columns) if column in columns_of(RankingRow)]
     columns = [[_nan_to_none(value) for value in ranking[name].tolist()] for name in names]
-    return tuple(RankingRow(**dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True))
+    ranking_rows = []
+    for values in zip(*columns, strict=True):
+        fields = dict(zip(names, values, strict=True))
+        ranking_rows.append(RankingRow(**fields))
+    return tuple(ranking_rows)
 
 
 def write_items(path: Path, items: pd.DataFrame, extra_columns: Sequence[TableColumn] = ()) -> None:

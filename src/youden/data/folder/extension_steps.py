@@ -93,8 +93,7 @@ class ExtensionRequest(ExtensionStep):
     Attributes
     ----------
     half_width : float, optional
-        Target half-width of confidence intervals: of the new agents or, without `agents`, of nine in ten
-        of the run's agents.
+        Target half-width of confidence intervals: of the new agents or, without `agents`, of nine in ten of the run's agents.
     top : int, optional
         Number of agents to select. Requests a search for the best agents, whose rounds compare fewer and fewer agents.
     max_regret : float, optional
@@ -184,8 +183,8 @@ class UnfinishedExtension(ExtensionRequest):
         """
         if self.is_search:
             return None
-        adds_pool = self.kind != "calls"
-        if self.half_width is not None and not adds_pool:
+        # an extension by agents may also have a half-width, which is then an option
+        if self.kind == "calls" and self.half_width is not None:
             return "half_width"
         return self.kind
 

@@ -136,27 +136,6 @@ def _drop_empty_repeats(texts_by_repeat: Sequence[Objects]) -> list[Objects]:
     return remaining
 
 
-def read_run_pool(config: RunConfig) -> Pool:
-    """Read the pool of a run with all its extensions.
-
-    Parameters
-    ----------
-    config : RunConfig
-        Config of the run.
-
-    Returns
-    -------
-    Pool
-        The last pool of `read_run_pools`.
-
-    Raises
-    ------
-    PoolError
-        If a pool cannot be read, or does not fit the pool that it extends.
-    """
-    return read_run_pools(config)[-1]
-
-
 def _add_agents(pool: Pool, new_pool: Pool) -> Pool:
     """Return a copy of a pool, with the new agents of another pool and their responses to the items of the first pool.
 
@@ -172,8 +151,9 @@ def _add_agents(pool: Pool, new_pool: Pool) -> Pool:
     texts_by_repeat = _select_texts(new_pool, [agent.id for agent in new_agents], [item.id for item in pool.items])
     first_texts = texts_by_repeat[0]  # a cell without a first response is missing, see `Pool.present`
     has_all_responses = pool.present.all(axis=0)
-    required = np.flatnonzero(has_all_responses).tolist()
-    _check_gaps(new_agents, [pool.items[position] for position in required], first_texts[:, required])
+    required_columns = np.flatnonzero(has_all_responses).tolist()
+    required_items = [pool.items[column] for column in required_columns]
+    _check_gaps(new_agents, required_items, first_texts[:, required_columns])
     return pool.with_agents(new_agents, texts_by_repeat)
 
 
@@ -181,7 +161,8 @@ def _add_items(pool: Pool, new_pool: Pool) -> Pool:
     """Return a copy of a pool, with the new items of another pool and the responses of the first pool's agents to them.
 
     Raises: PoolError [join-none] if no item is new; [join-conflict] if a prompt or a response differs between the pools;
-        [join-gaps] if no response is missing from the first pool, and one of its agents has no response to a new item.
+        [join-gaps] if the first pool is complete, but an agent has no response to a new item. If responses are missing from
+        the first pool, they may be missing for new items, too.
     """
     new_items = _list_new_members(pool.items, new_pool.items)
     if not new_items:
@@ -214,9 +195,9 @@ def describe_addition(pool: Pool, new_pool: Pool, joined: Pool) -> list[str]:
     Returns
     -------
     list of str
-        The clauses state three facts: which agents and items of `new_pool` are left out, because the extension adds none of
-        their kind; how many added responses are empty; and which ids differ so little that they may be misspelt. The list
-        is empty if there are no such agents, items, responses or ids.
+        The clauses state which agents and items of `new_pool` are left out, for example new items if the extension adds
+        agents; how many added responses are empty; and which ids differ so little that they may be misspelt. The list is
+        empty if there are no such agents, items, responses or ids.
     """
     notes = [
         *_describe_ids("agent", pool.agents, new_pool.agents, joined.agents),
@@ -239,12 +220,12 @@ def _describe_ids(noun: str, members: Sequence[M], new_members: Sequence[M], joi
     members, new_members, joined_members : agents or items of the run before the extension, of the added pool, and of the run
         after the extension
 
-    Returns at most two clauses: which ids are left out, and which ids may be misspelt because of the extension.
+    Returns at most two clauses. The first lists ids of the added pool that the run lacks after the extension. The second lists
+    ids that differ so little that one may be misspelt, unless the run had the same list before the extension.
     """
     notes = []
     ids = [member.id for member in joined_members]
-    known_ids = set(ids)
-    left_out = [member.id for member in new_members if member.id not in known_ids]
+    left_out = [member.id for member in _list_new_members(joined_members, new_members)]
     if left_out:
         counted = format_count(len(left_out), noun, "is", "are")
         notes.append(
@@ -558,7 +539,8 @@ def _make_nothing_new_error(kind: str, new_pool: Pool) -> PoolError:
 def _check_gaps(agents: Sequence[Agent], items: Sequence[Item], texts: Objects) -> None:
     """Check that agents have responded to all items on which they must be compared.
 
-    texts : object array (n_agents, n_items), response of each agent to each of these items; None if there is no response
+    texts : object array (n_agents, n_items), response of each agent to each of these items; None if there is no response. An
+        empty text is a response, unless the config has `empty: missing`: such a pool has None in place of empty texts.
 
     Raises PoolError [join-gaps] for the first agent without a response.
     """

@@ -92,8 +92,8 @@ def _encode_column(
     Missing values become null. They are −1 in columns of texts and whole numbers, and NaN in columns of other numbers.
 
     column : the column, whose `kind` is "text", "hash", "whole" (a whole number from 0 on), "number", "share" or "bit"
-    values : array (n_rows,); None if all values are missing. A text is an index in `column.words` or, if the column contains
-        ids, in the ids of `column.entity`.
+    values : array (n_rows,); None if all values are missing. Each text is represented by its index in `column.words` or, if
+        the column contains ids, in the ids of `column.entity`.
     ids_by_entity : ids of "agents", "items" or "models"
     n_rows : number of rows of the table
     """
@@ -106,7 +106,7 @@ def _encode_column(
             return pa.DictionaryArray.from_arrays(indices, _encode_texts(possible_texts))
         case "hash":
             return pa.array(values.astype("S64")).cast(pa.string())
-        case "whole" if column.null:
+        case "whole" if column.null:  # values may be missing
             return _encode_numbers(values, valid=values >= 0)
         case "whole":
             return _encode_numbers(values)
@@ -317,7 +317,9 @@ class ParquetTable(Generic[M]):
         rows : int array (n,), rows to read; by default all
         """
         column = self._read_column(name, pa.binary(), nulls=False)
-        return np.array(column if rows is None else column.take(_encode_numbers(rows)), dtype="S64")
+        if rows is not None:
+            column = column.take(_encode_numbers(rows))
+        return np.array(column, dtype="S64")
 
     def _read_column(self, name: str, data_type: pa.DataType | None, *, nulls: bool) -> pa.ChunkedArray:
         """Read a column, and convert it to a type.

@@ -278,7 +278,11 @@ class RunConfig(RunKeys, BaseModel):
 
     @property
     def fit_settings(self) -> FitSettings:
-        """Settings of the fit: how abilities and intervals are computed from the answers."""
+        """Settings of the fit: how abilities and intervals are computed from the answers.
+
+        The keys `trusted`, `families`, `clones` and `robust` affect rankings in which some partners of an agent (the agents that
+        it is compared with) count less or not at all. With `trusted` or `robust`, such a ranking is reported first.
+        """
         from youden.types.facts import PartnerRules, RankedBy
 
         ranked_by: RankedBy = "plain"
@@ -287,7 +291,7 @@ class RunConfig(RunKeys, BaseModel):
         elif self.robust:
             ranked_by = "robust"
         clones = tuple(tuple(cluster) for cluster in self.clones)
-        rules = PartnerRules(ranked_by, tuple(self.trusted), self.families, clones)
+        rules = PartnerRules(ranked_by, trusted=tuple(self.trusted), families=self.families, clones=clones)
         return FitSettings(self.target, rules)
 
     def with_fit_settings(self, settings: FitSettings) -> RunConfig:
@@ -421,11 +425,9 @@ def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
         keys["judge"] = str(judge_path)
 
     config = run_config_from_keys(keys, origin=str(path))
-    # These values are not part of the run's definition, and the object is frozen. Therefore, the values are not fields, but
-    # cached properties, which Python stores in `__dict__`.
-    config.__dict__["directory"] = folder
-    config.__dict__["file"] = path
-    config.__dict__["judge_name"] = None if judge_path is None else judge
+    judge_name = None if judge_path is None else judge
+    # A config is frozen, and its origin is not a field. Python keeps the values of cached properties in `__dict__`.
+    config.__dict__.update(directory=folder, file=path, judge_name=judge_name)
     return config
 
 
@@ -437,8 +439,8 @@ def _check_replaced_keys(origin: str, keys: Mapping[str, object]) -> None:
 
     Raises: RunFolderError [run-version] if youden wrote the config; ConfigError [run-config] if the user did.
     """
-    # youden adds this record to the config in a run's folder; it was called `drawn` in earlier versions
-    was_written_by_youden = "drawn" in keys or "resolved" in keys
+    # youden adds the key `resolved` to the config in a run's folder; earlier versions called this key `drawn`
+    was_written_by_youden = "resolved" in keys or "drawn" in keys
     for key in REPLACED_KEYS.keys() & keys.keys():
         if was_written_by_youden:
             raise RunFolderError(
@@ -515,9 +517,8 @@ def _suggest_value(error: ValidationError) -> str:
 
     key_name = str(location[0])
     declared_key = declared_keys().get(key_name)
-    if declared_key is None or not declared_key.key.values:
-        return "Set another value."
-    return f"Set {declared_key.key.values}."
+    allowed_values = "" if declared_key is None else declared_key.key.values  # such as "true or false"
+    return f"Set {allowed_values}." if allowed_values else "Set another value."
 
 
 def with_default_store(config: RunConfig, default_store: str | None) -> RunConfig:
@@ -527,7 +528,7 @@ def with_default_store(config: RunConfig, default_store: str | None) -> RunConfi
 
     1. the store in the config;
     2. the store that is recorded in the run's folder;
-    3. the run's own store, a file verdicts.db in that folder;
+    3. the run's own store, a file verdicts.db in that folder, which needs no key `store`;
     4. `default_store`;
     5. the store of the project.
 
@@ -594,7 +595,7 @@ def _remove_rare_keys(data: dict[str, Json], config: RunConfig) -> None:
 def dump_run_config(config: RunConfig, folder: Path) -> str:
     """Format a config as YAML, without credentials.
 
-    The text states the value of most keys, also if it is the default. Rarely used keys with their default are left out.
+    The text states the value of most keys, even if it is the default. Rarely used keys with their default are left out.
 
     Parameters
     ----------
@@ -615,8 +616,9 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
 
     extensions = list(data["extensions"])
     if "unfinished" in data:
-        # this record has the keys of an extension, and contains the extension that was judged last under `step`
-        extensions += [data["unfinished"], data["unfinished"]["step"]]
+        # an extension whose command was stopped; its key `step` contains the extension that was judged last
+        unfinished_extension = data["unfinished"]
+        extensions += [unfinished_extension, unfinished_extension["step"]]
     for extension in extensions:
         _shorten_extension(extension, folder)
 

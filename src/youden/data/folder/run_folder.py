@@ -19,8 +19,8 @@ from youden.data.atomic import atomic_write, atomic_write_many
 from youden.data.folder import csv_tables, rate_tables, trial_tables
 from youden.data.folder.calibration_file import CalibrationRecord, find_calibration
 from youden.data.folder.csv_tables import RankingFile
-from youden.data.folder.joined_pools import read_run_pool
-from youden.data.folder.parquet_tables import ParquetTable
+from youden.data.folder.joined_pools import read_run_pools
+from youden.data.folder.parquet_tables import ParquetTable, read_table_metadata
 from youden.data.folder.run_config import FitSettings, RunConfig, dump_run_config, read_run_config
 from youden.data.folder.run_files import (
     FIT_FILES,
@@ -245,7 +245,7 @@ class RunFolder:
 
     def _read_verdicts_metadata(self) -> VerdictsMetadata:
         """Read the metadata of verdicts.parquet, such as the judge and the number of pending trials, without its rows."""
-        return trial_tables.read_verdicts_metadata(self.file("verdicts.parquet"))
+        return read_table_metadata(self.file("verdicts.parquet"), VerdictsMetadata)
 
     def cache_pool(self, pool: Pool, config: RunConfig) -> None:
         """Keep the pool of the run in memory until a pool file that `config` names changes."""
@@ -264,7 +264,7 @@ class RunFolder:
         if states_when_cached == current_states:
             return cast(Pool, cached_pool)
 
-        pool = read_run_pool(config)
+        pool = read_run_pools(config)[-1]
         self.cache_pool(pool, config)
         return pool
 

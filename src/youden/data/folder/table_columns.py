@@ -68,8 +68,7 @@ def ranking_columns(
     alternatives : collection of str, optional
         Names of the alternative rankings in the file: "robust", "family" or "trusted". Default: all.
     self_trials : bool, default False
-        Whether the file has the columns of self-consistency, which come from trials that compare two responses of one
-        agent.
+        Whether the file has the columns of self-consistency, which come from trials that compare two responses of one agent.
 
     Returns
     -------

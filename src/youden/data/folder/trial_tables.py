@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Container, Mapping, Sequence
-from itertools import count, takewhile
 from math import isnan, nan
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_type_hints
@@ -69,24 +68,12 @@ class SplitFields(StrictFile):
         )
 
     def to_split(self, path: Path, shape: tuple[int, int]) -> Split:
-        """Decode the stored fields.
+        """Decode the stored fields: the training and the held-out cells, with rule, fraction and seed.
 
-        Parameters
-        ----------
-        path : Path
-            File of the fields, for error messages.
-        shape : (int, int)
-            Number of agents and of items.
+        path : file of the fields, for error messages
+        shape : number of agents and of items, which is the shape of the decoded bool arrays
 
-        Returns
-        -------
-        Split
-            Training and held-out cells, bool arrays of this shape, with rule, fraction and seed.
-
-        Raises
-        ------
-        RunFolderError
-            [run-file-damaged]: if the split has fewer cells than this shape, or if its fields are not base64.
+        Raises: RunFolderError [run-file-damaged] if the fields have fewer bits than this shape has cells, or are not base64.
         """
         train = _decode_bits(path, self.train, shape)
         holdout = _decode_bits(path, self.holdout, shape)
@@ -240,14 +227,15 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
     trials = verdicts.plan.trials.columns()
     columns = [*_get_trial_columns(trials), *ANSWERS]
     values = {**trials, **{column.name: getattr(verdicts, column.name) for column in ANSWERS}}
-    values["missing_reason"] = verdicts.missing_reason - _REASON_OFFSET  # the table has smaller codes
+    values["missing_reason"] = verdicts.missing_reason - _REASON_OFFSET  # the table has no code for "answered"
     if verdicts.votes is not None:
         for judge_number, votes in enumerate(verdicts.votes, 1):
             column = vote_column(judge_number)
             columns.append(column)
             values[column.name] = votes
 
-    ids_by_entity = {**_get_ids_by_entity(verdicts.plan), "models": verdicts.models}
+    ids_by_entity = _get_ids_by_entity(verdicts.plan)
+    ids_by_entity["models"] = verdicts.models
     table = encode_table(columns, values, ids_by_entity)
     write_table(path, table, _make_verdicts_metadata(verdicts), group_size=ROWS_PER_GROUP)
 
@@ -293,7 +281,7 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
     metadata = table.metadata
     provided_columns = [column for column in _OPTIONAL_ANSWER_COLUMNS if column.name in metadata.measured]
     answers = table.read([*_REQUIRED_ANSWER_COLUMNS, *provided_columns], {"models": metadata.models})
-    answers["missing_reason"] = answers["missing_reason"] + _REASON_OFFSET  # the table has smaller codes
+    answers["missing_reason"] = answers["missing_reason"] + _REASON_OFFSET  # the table has no code for "answered"
 
     usd_calibration = nan if metadata.usd_calibration is None else metadata.usd_calibration
     return Verdicts(
@@ -309,12 +297,11 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
 
 def _read_votes(table: ParquetTable[VerdictsMetadata]) -> Floats | None:
     """Read the votes of a jury, as an array (n_judges, n_trials); None for a single judge."""
-    numbered_columns = map(vote_column, count(1))
-    vote_columns = list(takewhile(lambda column: column.name in table.names, numbered_columns))
-    if not vote_columns:
+    n_judges = sum(name.startswith(VOTE) for name in table.names)
+    if n_judges == 0:
         return None
-
-    votes_by_column = table.read(vote_columns, {})
+    columns = [vote_column(judge_number) for judge_number in range(1, n_judges + 1)]
+    votes_by_column = table.read(columns, ids_by_entity={})
     return np.stack(list(votes_by_column.values()))
 
 
@@ -350,11 +337,6 @@ def open_verdict_table(path: Path, *, plan_digest: str) -> ParquetTable[Verdicts
     return table
 
 
-def read_verdicts_metadata(path: Path) -> VerdictsMetadata:
-    """Read the metadata of verdicts; raise RunFolderError if the file is missing, damaged or of another version."""
-    return read_table_metadata(path, VerdictsMetadata)
-
-
 def _get_ids_by_entity(plan: Plan) -> dict[str, tuple[str, ...]]:
     """Return the ids of a plan by entity, "agents" and "items"."""
     return {"agents": plan.agent_ids, "items": plan.item_ids}
@@ -374,13 +356,18 @@ def _decode_bits(path: Path, packed: str, shape: tuple[int, int]) -> Bools:
 
     Raises: RunFolderError [run-file-damaged] if `packed` is not base64, or if it has fewer bits than the array has cells.
     """
-    n_rows, n_columns = shape
     try:
         packed_bits = np.frombuffer(base64.b64decode(packed, validate=True), dtype=np.uint8)
-        bits = np.unpackbits(packed_bits, count=n_rows * n_columns)
-        return bits.astype(np.bool_).reshape(shape)
     except ValueError as error:
         raise damaged_file_error(path, f"the split does not have one bit per cell ({error})") from error
+
+    n_agents, n_items = shape
+    bits = np.unpackbits(packed_bits)
+    if len(bits) < n_agents * n_items:
+        problem = f"the split does not have one bit per cell: got {len(bits)} bits for {n_agents * n_items} cells"
+        raise damaged_file_error(path, problem)
+    is_marked = bits[: n_agents * n_items].astype(np.bool_)
+    return is_marked.reshape(shape)
 
 
 class VerdictChunk(dict[str, NDArray[Any]]):

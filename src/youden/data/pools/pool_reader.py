@@ -49,12 +49,11 @@ def read_pool(path: str | PathLike[str] | pd.DataFrame, *, empty: EmptyRule = "f
     Parameters
     ----------
     path : str, path or DataFrame
-        A folder, a `.csv` or a `.parquet`; `datasets/NAME` is also searched for among the shipped pools. Folder:
-        agents.jsonl (id, group?, meta?), items.jsonl (id, prompt?, meta?) and responses.jsonl (agent, item, text,
-        repeat?). Table: the columns agent, item, text and, optionally, prompt, group and repeat. DataFrame: those
-        columns, or one row per item with the column (or index) item, one column per agent and, optionally, prompt.
-        `repeat`, a whole number, distinguishes several responses of an agent to one item; the pool numbers them from 1
-        in this order.
+        A folder, a `.csv` or a `.parquet`; `datasets/NAME` is also searched for among the shipped pools. Folder: agents.jsonl
+        (id, group?, meta?), items.jsonl (id, prompt?, meta?) and responses.jsonl (agent, item, text, repeat?). Table: the
+        columns agent, item, text and, optionally, prompt, group and repeat. DataFrame: those columns, or one row per item
+        with the column (or index) item, one column per agent and, optionally, prompt. `repeat`, a whole number, distinguishes
+        several responses of an agent to one item; the pool numbers them from 1 in this order.
     empty : {"failure", "missing"}, default "failure"
         Meaning of an empty cell, None, NaN or a text of spaces in place of a response. "failure": an empty response, which
         matches no other. "missing": no response, as if there were no row.
@@ -211,7 +210,7 @@ class _ResponseLines:
 
         A line is simple if it is a valid response with exactly the keys agent, item and text, and if its text is not very long
         and does not consist of spaces. If empty texts count as missing responses, the text must not be empty either. If one
-        line is not simple, nothing is added. The caller must then add the lines one by one. This also handles blank lines and
+        line is not simple, nothing is added. The caller must then call `add_one_by_one`, which also accepts blank lines and
         the key repeat, and reports errors.
 
         lines : consecutive lines of the file
@@ -219,7 +218,7 @@ class _ResponseLines:
 
         Returns whether the responses were added.
         """
-        try:
+        try:  # a KeyError means that a key is missing or an id is unknown
             records = [orjson.loads(line) for line in lines]
             rows = _to_int64(self.rows_by_agent[record["agent"]] for record in records)
             columns = _to_int64(self.columns_by_item[record["item"]] for record in records)
@@ -228,12 +227,14 @@ class _ResponseLines:
         except (orjson.JSONDecodeError, KeyError, TypeError):
             return False
 
-        has_other_keys = any(len(record) > len(_RESPONSE) for record in records)
-        if has_other_keys or _may_repeat_keys(lines):
+        # each record has the keys agent, item and text, so further keys make it longer
+        has_further_keys = any(len(record) > len(_RESPONSE) for record in records)
+        if has_further_keys or _may_repeat_keys(lines):
             return False
+        has_missing_texts = self.cells.empty == "missing" and "" in texts
+        has_texts_of_spaces = any(map(str.isspace, texts))
         lengths = _to_int64(map(len, texts))
-        has_missing_texts = self.cells.empty == "missing" and not all(texts)
-        if has_missing_texts or lengths.max() > LONG_TEXT or any(map(str.isspace, texts)):
+        if has_missing_texts or has_texts_of_spaces or lengths.max() > LONG_TEXT:
             return False
 
         line_numbers = np.arange(first_line, first_line + len(lines))
@@ -248,8 +249,7 @@ class _ResponseLines:
         lines : consecutive lines of the file; blank ones are skipped
         first_line : number of the first of these lines in the file, from 1
 
-        Raises PoolError if a line is not valid, for example [pool-unknown-id] if its agent or item is not in the
-        pool.
+        Raises PoolError if a line is not valid, for example [pool-unknown-id] if its agent or item is not in the pool.
         """
         source = self.source
         for number, record in _parse_records(source, lines, first_line, required={*_RESPONSE}, optional={"repeat"}):
@@ -302,8 +302,7 @@ def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple
     noun : "agent" or "item", for messages
     key : key of the text that a line may contain: "group" for agents, "prompt" for items
 
-    Yields for each line the id, the group or prompt (None if it is missing), and the metadata (empty if they are
-    missing).
+    Yields for each line the id, the group or prompt (None if it is missing), and the metadata (empty if they are missing).
 
     Raises PoolError if a line is not valid, [pool-duplicate] if two lines have the same id, and [pool-empty] if there
     are no lines.

@@ -336,14 +336,12 @@ def _to_whole_number(value: object) -> int | None:
     """Convert an integer, a float such as 2.0, or a text such as "2" or "2.0" to an int; None for any other value."""
     if isinstance(value, bool):
         return None
-    if isinstance(value, int):
-        return value
     if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
         digits, _, _ = value.partition(".")
         return int(digits)
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    return int(value) if isinstance(value, SupportsIndex) else None  # integers of numpy
+    return int(value) if isinstance(value, SupportsIndex) else None  # integers of Python and numpy
 
 
 def _find_first_duplicate(order: Positions, is_duplicate: Bools) -> tuple[int, int]:
@@ -371,13 +369,20 @@ def _split_rows(texts: Objects, n_rows: int) -> tuple[Objects, Objects]:
 
 
 def _rank_in_cells(order: Positions, is_same_cell: Bools) -> Positions:
-    """Return the rank of each response among those of its cell, from 0; both arrays are those of `_sort_by_cell`."""
-    position = np.arange(len(order))
+    """Return the number of each response among the responses of its cell (an agent on an item), from 0.
+
+    order : int array (n_responses,), positions of the responses, sorted by cell and repeat
+    is_same_cell : bool array (n_responses - 1,), whether the responses order[i] and order[i + 1] have the same cell
+
+    Returns an int array (n_responses,), in the order in which the responses were added.
+    """
+    sorted_position = np.arange(len(order))
     is_first_of_cell = np.append(True, ~is_same_cell)
-    # position at which the cell of each response begins: the last first position so far
-    first_position = np.maximum.accumulate(np.where(is_first_of_cell, position, 0))
+    # the cell of a response begins at the last position so far that is the first of a cell
+    starts = np.where(is_first_of_cell, sorted_position, 0)
+    start_of_cell = np.maximum.accumulate(starts)
     rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = position - first_position
+    rank[order] = sorted_position - start_of_cell
     return rank
 
 
@@ -467,12 +472,11 @@ class PoolCells:
     def to_texts(self, source: Source, *, agents: list[str], items: list[str]) -> tuple[Objects, Objects | None]:
         """Arrange the responses by agent and item; several responses of an agent to an item are ordered by repeat.
 
-        Parameters
-        ----------
-        source : Source
-            File of the responses, for errors.
-        agents, items : list of str
-            Ids, by position.
+        source : file of the responses, for errors
+        agents, items : ids of the agents and items, by position
+
+        Raises: PoolError [pool-empty] if there are no rows; [pool-duplicate] if two rows have the same agent, item and repeat
+            (None is 1); [pool-size] if the pool has more than 200 million cells, that is, pairs of an agent and an item.
 
         Returns
         -------
@@ -481,17 +485,11 @@ class PoolCells:
         repeat_texts : object array ((n_repeats - 1) * n_agents, n_items) or None
             Second responses in the first n_agents rows, then third responses, and so on; None without repeats. Texts
             that were spooled to a file are read from it when needed.
-
-        Raises
-        ------
-        PoolError
-            [pool-empty] without rows; [pool-duplicate] if two rows have the same agent, item and repeat (None is 1);
-            [pool-size] if the pool has more than 200 million cells.
         """
         n_agents, n_items = len(agents), len(items)
         self._check_size(source, n_agents, n_items)
 
-        # a cell (an agent on an item) has the number that it has in an array (n_agents, n_items), row by row
+        # number the cells (an agent on an item) of an array (n_agents, n_items) row by row
         agent = np.frombuffer(self._agent, dtype=np.int64)
         item = np.frombuffer(self._item, dtype=np.int64)
         cell = agent * n_items + item
@@ -500,13 +498,15 @@ class PoolCells:
             first, second = _find_first_duplicate(order, is_duplicate)
             agent_id, item_id = agents[agent[second]], items[item[second]]
             raise self._make_duplicate_error(source, agent_id, item_id, first=first, second=second)
-        if not is_same_cell.any():
+        has_repeats = is_same_cell.any()
+        if not has_repeats:
             return self._texts.to_array(cell, (n_agents, n_items)), None
 
-        # the cells of all second responses follow those of all first responses, and so on
+        # with 2 agents and 3 items, the first responses have the numbers 0 to 5, the second responses 6 to 11, and so on
         rank = _rank_in_cells(order, is_same_cell)
+        n_cells = n_agents * n_items
+        cell_of_repeat = rank * n_cells + cell
         n_repeats = int(rank.max()) + 1
-        cell_of_repeat = cell + rank * (n_agents * n_items)
         all_texts = self._texts.to_array(cell_of_repeat, (n_repeats * n_agents, n_items))
         return _split_rows(all_texts, n_agents)
 

@@ -76,16 +76,15 @@ def join_texts(texts: pa.LargeStringArray) -> memoryview:
     """Return the UTF-8 bytes of all texts (n,), with SEPARATOR between them, as a `Spool` stores them."""
     import pyarrow.compute as pc
 
-    # `binary_join` joins the texts of each list in an array of lists, so this array has one list: all texts, from 0 to n.
-    # It is made from buffers, and so is the separator, because pyarrow would import pandas to convert Python objects.
-    list_type = pa.list_(texts.type)
-    list_offsets = pa.py_buffer(np.array([0, len(texts)], dtype=np.int32))
+    # `binary_join` joins the texts of each list in an array of lists. Here, the array has a single list: the texts 0 to n.
+    # The arrays are made from buffers, because pyarrow would import pandas to convert Python objects. Arrow requires
+    # offsets of 32 bits for lists, and of 64 bits for large strings.
     no_nulls = None
-    lists = pa.ListArray.from_buffers(list_type, 1, [no_nulls, list_offsets], children=[texts])
-
+    list_offsets = pa.py_buffer(np.array([0, len(texts)], dtype=np.int32))
+    all_texts = pa.ListArray.from_buffers(pa.list_(texts.type), 1, [no_nulls, list_offsets], children=[texts])
     separator_offsets = pa.py_buffer(np.array([0, len(SEPARATOR)], dtype=np.int64))
-    separators = pa.LargeStringArray.from_buffers(1, separator_offsets, pa.py_buffer(SEPARATOR))
-    (joined,) = pc.binary_join(lists, separators)
+    separator = pa.LargeStringArray.from_buffers(1, separator_offsets, pa.py_buffer(SEPARATOR))
+    (joined,) = pc.binary_join(all_texts, separator)
     return memoryview(joined.as_buffer())
 
 

@@ -208,7 +208,10 @@ _FRAME = Path("DataFrame")
 
 
 def read_frame(frame: pd.DataFrame, empty: EmptyRule = "failure") -> Pool:
-    """Read a pool from a DataFrame with the columns of a table, or with one row per item and one column per agent.
+    """Read a pool from a DataFrame in one of two layouts.
+
+    In the tidy layout, there is one row per response, with the columns agent, item, text and, optionally, prompt, group and
+    repeat. In the wide layout, there is one row per item, with the column item, one column per agent and, optionally, prompt.
 
     None, NaN, pd.NA and NaT are empty cells. An empty cell in place of a text is an empty response, unless `empty` is "missing".
     A row whose cells are all empty is skipped. Each other row needs an agent and an item, while prompt, group and repeat may be
@@ -217,7 +220,7 @@ def read_frame(frame: pd.DataFrame, empty: EmptyRule = "failure") -> Pool:
     Parameters
     ----------
     frame : pandas.DataFrame
-        Table in one of the two layouts. Its index is ignored.
+        Table in one of the two layouts. Its index is ignored, unless it is named item in the wide layout.
     empty : {"failure", "missing"}, default "failure"
         Whether an empty cell in place of a text is an empty response, or no response.
 
@@ -237,9 +240,8 @@ def read_frame(frame: pd.DataFrame, empty: EmptyRule = "failure") -> Pool:
     rows = _TidyRows(source, empty)
     for number, row in enumerate(zip(*columns, strict=True), 1):
         if any(value is not None for value in row):
-            *values, repeat = row
-            fields = [source.to_encodable(value, number) for value in values]
-            rows.add([*fields, repeat], row_number=number)
+            fields = [source.to_encodable(value, number) for value in row]
+            rows.add(fields, row_number=number)
     source.log_replaced()
     return rows.to_pool()
 
@@ -250,7 +252,7 @@ def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
     Texts that `youden export` changed, so that no spreadsheet runs them as formulas, are restored. A frame with one column
     per agent is rearranged.
 
-    source : names the table as "DataFrame" in error messages
+    source : the data frame as a source of rows, for error messages
     frame : value that the user passed; it may be of another type, which is an error
 
     Raises PoolError [pool-columns] if the value is not a data frame, or its columns are not those of a pool.
@@ -289,12 +291,12 @@ def _restore_guarded_texts(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _melt_agents(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
-    """Convert a frame with one column per agent to one row per response.
+    """Convert a frame with one row per item and one column per agent to one row per response.
 
-    A frame without a column `item`, or with several rows of an item, has another layout. It is returned without its blank
-    rows. Items to which no agent responded are left out.
+    Items to which no agent responded are left out. A frame without a column `item`, or with several rows of an item, does not
+    have one row per item. It is not converted, and returned without its blank rows.
 
-    source : names the table as "DataFrame" in error messages
+    source : the data frame as a source of rows, for error messages
 
     Raises: PoolError [pool-columns] if a column has a name that is not the name of an agent, such as group or question;
         [pool-agent] if a column is empty, such as one next to the table in a spreadsheet.
@@ -451,7 +453,7 @@ class _TidyRows:
         Returns whether the rows were added.
         """
         agent_ids, item_ids, texts, prompts, groups, _ = columns
-        if not _are_fields_simple(columns) or has_blank_text(texts, self._cells.empty):
+        if not _has_valid_fields_without_repeats(columns) or has_blank_text(texts, self._cells.empty):
             return False
 
         import pyarrow.compute as pc  # takes as long to import as a small table to read
@@ -459,6 +461,8 @@ class _TidyRows:
         lengths = to_int64(pc.utf8_length(texts))
         if lengths.max(initial=0) > LONG_TEXT:
             return False
+
+        # store ids, groups and prompts
         agents = look_up_ids(agent_ids, self._agents)
         items = look_up_ids(item_ids, self._items)
         if agents is None or items is None:
@@ -468,6 +472,7 @@ class _TidyRows:
         if not _store_prompts_or_groups(self._prompts, prompts, items, list(self._items), first_row=first_row):
             return False
 
+        # store the responses
         row_numbers = np.arange(first_row, first_row + len(texts))
         stored_texts = self._cells.extend(agents, items, row_numbers)
         n_bytes = to_int64(pc.binary_length(texts))
@@ -528,11 +533,11 @@ class _TidyRows:
             _LOG.warning("%s, %s: %s", printable(str(self._source.path)), noun, printable(note))
 
 
-def _are_fields_simple(columns: Sequence[pa.LargeStringArray]) -> bool:
-    """Return whether rows can be added without a check of each row.
+def _has_valid_fields_without_repeats(columns: Sequence[pa.LargeStringArray]) -> bool:
+    """Return whether the fields of all rows are valid, and no row is numbered as a repeated response of an agent to an item.
 
-    Each row must have an agent, an item and a text, but no repeat. All strings must be valid UTF-8. The name of a group
-    must not contain control characters or look like a formula of a spreadsheet.
+    Each row must have an agent, an item and a text. All strings must be valid UTF-8. The name of a group must not contain
+    control characters or look like a formula of a spreadsheet. Ids are checked later, by `look_up_ids`.
 
     columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
     """
@@ -541,13 +546,10 @@ def _are_fields_simple(columns: Sequence[pa.LargeStringArray]) -> bool:
     has_repeats = repeats.null_count < len(repeats)
     if has_missing_values or has_repeats:
         return False
-    return is_utf8(columns) and _are_names_valid(groups)
-
-
-def _are_names_valid(groups: pa.LargeStringArray) -> bool:
-    """Return whether all groups (n_rows,) have valid names; null and an empty string are no group."""
-    names = [name for name in groups.unique().drop_null().to_pylist() if name]
-    return not any(find_name_fault(name) for name in names)
+    if not is_utf8(columns):
+        return False
+    group_names = [name for name in groups.unique().to_pylist() if name]  # null and an empty string are no group
+    return not any(find_name_fault(name) for name in group_names)
 
 
 def _store_prompts_or_groups(
@@ -560,7 +562,8 @@ def _store_prompts_or_groups(
 ) -> bool:
     """Store the prompts of items, or the groups of agents, from many rows at once.
 
-    An item or agent may occur in many rows, which must not contradict each other.
+    An item or agent may occur in many rows, which must not contradict each other. If a value contradicts another one, or is
+    very long, the caller must add the rows one by one, which stores the valid values again and reports the problem.
 
     value_by_id : prompt of each item, or group of each agent, with the number of the first row that states it; changed in place
     column : prompts or groups (n_rows,), null or empty if missing
@@ -568,22 +571,16 @@ def _store_prompts_or_groups(
     ids : ids of all items or agents
     first_row : number of the first of these rows in the table, from 1
 
-    Returns whether all values are valid. If a value is too long or contradicts another one, some of the valid values
-    may not be stored.
+    Returns False if there is such a problem.
     """
     if column.null_count == len(column):
         return True
-    for position, value, offset in iter_distinct_pairs(positions, column):
+    for position, value, row in iter_distinct_pairs(positions, column):  # rows are counted from 0
         if not value:
             continue
-        if len(value) > LONG_TEXT:
-            return False
-
-        id_ = ids[position]
-        if id_ not in value_by_id:
-            value_by_id[id_] = (value, first_row + offset)
-        stored_value, _ = value_by_id[id_]
-        if stored_value != value:
+        row_number = first_row + row
+        stored_value, _ = value_by_id.setdefault(ids[position], (value, row_number))
+        if stored_value != value or len(value) > LONG_TEXT:
             return False
     return True
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.data.folder.joined_pools import read_run_pool
+from youden.data.folder.joined_pools import read_run_pools
 from youden.data.folder.run_config import RunConfig
 from youden.errors import ConfigError, PlanError, YoudenError
 from youden.judging.backends.lexical import find_few_items
@@ -252,7 +252,7 @@ def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | N
     PoolError
         If the pool cannot be read.
     """
-    pool = read_run_pool(config)
+    pool = read_run_pools(config)[-1]
     pool_check = check_pool(pool, seed=seed, designs=designs)
     findings, costs, notes = pool_check.findings, pool_check.costs, pool_check.notes
     try:
