@@ -272,9 +272,9 @@ def _describe_cap(planned: PlannedRun, cost: Cost) -> list[str]:
     n_affordable = cost.count_affordable(max_cost)
     if n_affordable is None:
         return []
-    has_answers = cost.stored + n_affordable > 0  # when the run stops
+    will_have_answers = cost.stored + n_affordable > 0  # at the time when the run stops
     partial_fit_hint = ""
-    if has_answers and planned.can_be_partial:
+    if will_have_answers and planned.can_be_partial:
         partial_fit_hint = f"; `youden fit {planned.folder.path}` ranks by the answers so far"
     return [
         f"the cap of ${max_cost:g} pays for about {n_affordable:,} of the {cost.calls_left:,} calls. The run then stops, "
@@ -303,15 +303,22 @@ def _format_short_plan(planned: PlannedRun, plan: Plan, cost: Cost, half_width: 
 def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: PrecisionForecast | None) -> list[str]:
     """Describe a plan in several lines: calls and cost, duration, compared pairs, expected precision, and notes of the design.
 
+    planned : run with its judge and store
+    plan : trials that will be judged: all trials of the run, or a part of them
+    cost : cost of these trials
     forecast : expected precision of the abilities; None if it cannot be forecast
     """
     percent = _format_percent_of_dense(plan, cost)
     n_all_cells = plan.n_agents * plan.n_items
     size = f"{cost.cells:,} of {n_all_cells:,} cells, {cost.calls:,} calls ({percent})"
     price = format_cost(cost, planned.judge.name)
-    lines = [f"{plan.design}, {size}, {price}{_format_holdout(plan)}{_format_store(planned)}"]
+    holdout_clause = _format_holdout(plan)  # each clause begins with a semicolon, or is empty
+    store_clause = _format_store(planned)
+    lines = [f"{plan.design}, {size}, {price}{holdout_clause}{store_clause}"]
     if cost.pace:
         lines.append(f"{format_minutes(cost.minutes)} ({cost.pace})")
+
+    # a plan of self-trials compares no agents: each trial compares two responses of one agent
     if not plan.is_self_plan:
         lines.append(_describe_coverage(plan))
         if forecast is not None:
@@ -335,8 +342,8 @@ def _describe_precision(planned: PlannedRun, plan: Plan, cost: Cost, forecast: P
     """Describe the expected precision of a plan, one sentence per element.
 
     A judge gives either yes-or-no answers or log-probabilities. The last sentence compares the two: it states how many calls
-    would give the same precision if the judge gave the other kind of answer. The last sentence is left out if the forecast
-    already uses answers of this judge.
+    would give the same precision if the judge gave the other kind of answer. This number follows from recorded runs of other
+    judges. It is therefore not stated if the forecast uses answers of this judge, or if no number can be forecast.
 
     planned : run with its judge
     plan : trials that will be judged
@@ -355,9 +362,10 @@ def _describe_precision(planned: PlannedRun, plan: Plan, cost: Cost, forecast: P
 
 
 def _format_percent_of_dense(plan: Plan, cost: Cost) -> str:
-    """Format the percentage of the dense calls that a plan makes, and the number of its self-trials, if any.
+    """Format the calls of a plan in percent of the calls of the dense design, and the number of its self-trials, if any.
 
-    Dense calls compare all pairs of agents on all items. A self-trial compares two responses of one agent.
+    The dense design compares all pairs of agents on all items. A self-trial compares two responses of one agent. A plan that
+    consists only of self-trials has no percentage, so the text "self-trials" is returned.
     """
     if not plan.n_dense_calls:
         return "self-trials"
@@ -568,7 +576,7 @@ def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str]
 
     click.echo(printable(summary.headline))
     _print_ranking(summary)
-    for sentence in (summary.selection_text, *summary.preference, *summary.standings):
+    for sentence in (summary.selection_text, *summary.preference_sentences, *summary.standings):
         if sentence is not None:
             click.echo(printable(sentence))
 

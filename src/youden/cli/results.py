@@ -152,9 +152,9 @@ def compare_command(
 def _print_comparison_of_preferences(runs: tuple[Path, ...], *, as_json: bool) -> None:
     """Print a comparison of two runs, at least one of which asks for preferences.
 
-    The judge of such a run is asked which of two responses is better. In other runs, it is asked whether two responses are to the
-    same item. If the runs ask different questions, they are compared as two instruments: different methods that measure the same
-    agents. If there are not exactly two runs, a usage error is raised.
+    A run asks its judge one of two questions: which of two responses is better (preference), or whether two responses are to the
+    same item (information). If the runs ask different questions, they are compared as two instruments: different methods that
+    measure the same agents. If there are not exactly two runs, a usage error is raised.
 
     runs : folders of the two runs, in any order
     """
@@ -244,9 +244,9 @@ def judges_tables(study: JudgesStudy) -> Iterator[Table]:
 def _make_agreement_table(study: JudgesStudy) -> Table:
     """Tabulate for each pair of judges the correlations of their rankings and the agreement of their answers.
 
-    There are three correlations between the two runs: of their rankings, of the abilities after a new fit to the shared data
-    ("refitted"), and of the difficulties of the items. The agreement is measured on the shared trials or scores; the column
-    `study.units` has their number. The column "same" has the fraction of equal answers.
+    The correlations are between the runs of the two judges: of the rankings, of the abilities after a new fit to the shared data
+    ("refitted"), and of the difficulties of the items. The agreement is measured on what both judges answered, trials or ordered
+    pairs of agents; one column has their number. The column "same" has the fraction of equal answers.
     """
     rows = []
     for pair in study.pairs:
@@ -264,10 +264,11 @@ def _make_agreement_table(study: JudgesStudy) -> Table:
 
 
 def _make_curl_table(study: JudgesStudy) -> Table:
-    """Tabulate the curl of each judge's scores and of the predictions of the fit, on the scale of each link function.
+    """Tabulate the curl of each judge's scores, one row per judge and link function.
 
-    Scores are additive if each is the sum of an effect of the agent and an effect of the item. Curl measures how far scores are
-    from additivity.
+    A link function (identity, probit or logit) transforms the scores. Scores are additive if each is the sum of an effect of the
+    agent and an effect of the item, and curl measures how far they are from that. For comparison, the column "predictions" has
+    the curl of the scores that the additive model predicts.
     """
     rows = []
     for judge, curl_by_link in study.curl.items():

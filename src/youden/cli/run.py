@@ -105,8 +105,8 @@ def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> di
     """Convert a planned run to JSON: its design, its cost, the coverage of the pool, and the expected precision.
 
     The coverage contains the numbers of compared pairs of agents, and the fraction of responses that get scores. A judge gives
-    either yes-or-no answers or log-probabilities. "other_decision" is the number of calls that would give the same precision if
-    the judge gave the other kind of answer.
+    either yes-or-no answers or log-probabilities. "other_decision" has the number of calls that would give the same precision if
+    this judge gave log-probabilities in place of yes-or-no answers, or the reverse.
 
     forecast : expected half-widths of the intervals; None if they cannot be forecast
     """
@@ -114,14 +114,14 @@ def _plan_to_json(planned: PlannedRun, forecast: PrecisionForecast | None) -> di
     from youden.protocol.coverage import compute_coverage
 
     plan, max_cost = planned.plan, planned.config.max_cost
-    other_forecast = forecast_other_decision(plan, planned.judge)
+    forecast_by_other_answer_kind = forecast_other_decision(plan, planned.judge)
     return {
         "run": str(planned.folder.path),
         "judge": planned.judge.name,
         "design": plan.design,
         "dense_calls": plan.n_dense_calls,
         "expected": None if forecast is None else forecast.to_json(),
-        "other_decision": None if other_forecast is None else other_forecast.to_json(),
+        "other_decision": None if forecast_by_other_answer_kind is None else forecast_by_other_answer_kind.to_json(),
         "cost": asdict(planned.cost),
         "max_cost": max_cost,
         "calls_within_max_cost": planned.cost.count_affordable(max_cost),

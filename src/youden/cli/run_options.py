@@ -170,10 +170,10 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
         Decorator of a command.
     """
     all_keys = (*keys, *helps)
-    decorators = [_make_config_option(key, helps.get(key)) for key in all_keys]
+    option_decorators = [_make_config_option(key, helps.get(key)) for key in all_keys]
 
     def add_options(command: Callable[..., R]) -> Callable[..., R]:
-        """Add the options of all these config keys to a command."""
+        """Add the options of all config keys that `config_options` was called with to a command."""
 
         @wraps(command)
         def call_with_overrides(**arguments: object) -> R:
@@ -182,7 +182,7 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
             overrides = {key: value for key, value in values.items() if value is not None}
             return command(overrides=overrides, **arguments)
 
-        return options.add_parameters(call_with_overrides, decorators)
+        return options.add_parameters(call_with_overrides, option_decorators)
 
     return add_options
 

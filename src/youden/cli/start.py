@@ -212,10 +212,8 @@ def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
 
     config, pool : paths of the config and of the pool
     agents, items, missing : number of agents, items and missing responses of the pool
-    used_columns, assumed, left_out, question, unused : only if a table was imported; description of the columns that were used,
-        assumptions, number of unused rows by reason, column of prompts, and unused columns
-    changes : only if the config existed before; ids of the new `agents` and `items`, number of new `repeats` (further
-        responses), and names of `changed` responses and of `removed` agents and items
+    used_columns, assumed, left_out, question, unused : only if a table was imported; see `_import_to_json`
+    changes : only if the config existed before, so that new data were merged into its pool; see `_merge_to_json`
     judge, calls, usd : estimated cost of the run
     next : command to run next
     """
@@ -239,7 +237,13 @@ def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
 
 
 def _import_to_json(imported: ImportedPool) -> dict[str, Json]:
-    """Convert the description of an import to the keys of the output of `init`; see `_first_config_to_json`."""
+    """Convert the description of an import to keys of the output of `init`.
+
+    used_columns, unused : description of the columns that were used, and the unused columns
+    assumed : what was assumed about the meaning of columns, in sentences
+    left_out : number of unused rows by reason
+    question : column of the prompts
+    """
     return {
         "used_columns": imported.used_columns,
         "assumed": [*imported.assumed],
@@ -250,7 +254,11 @@ def _import_to_json(imported: ImportedPool) -> dict[str, Json]:
 
 
 def _merge_to_json(merge: MergedPool) -> dict[str, Json]:
-    """Convert the changes of an existing pool to the value of "changes" in the output of `init`."""
+    """Convert the changes of an existing pool to the value of "changes" in the output of `init`.
+
+    The keys are the ids of the new `agents` and `items`, the number of new `repeats` (further responses), and the names of
+    `changed` responses and of `removed` agents and items.
+    """
     return {
         "agents": [*merge.agents],
         "items": [*merge.items],
@@ -378,7 +386,7 @@ def _choose_extension(merge: MergedPool) -> str | None:
 
 
 def _describe_extension(run: RunFolder, kind: str, pool_path: str) -> str:
-    """Describe the cost of extending a run by the additions to its pool, as the remark on the next command.
+    """Describe the cost of extending a run by the additions to its pool. The text is shown beside the suggested next command.
 
     The extension is planned, but nothing is sent or written.
 

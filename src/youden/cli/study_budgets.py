@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from youden.study.sparsity import SparsityStudy
     from youden.types.pool import Json
 
-    Groups = Callable[[RecordedAnswers], Contrast | None]
+    ContrastFinder = Callable[[RecordedAnswers], Contrast | None]
 
 
 def _holdout_options(n_seeds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds --html, --json and the options of random holdouts (cells that are left out of the fit).
 
-    The command receives --top-groups and --bottom-groups as one argument `groups`. It is a function that takes the recorded
+    The command receives --top-groups and --bottom-groups as one argument `find_groups`. It is a function that takes the recorded
     answers and returns the `Contrast` of the agents of these groups. By default, the groups are those of the paper; the function
     returns None if the run does not have them.
 
     n_seeds : default number of holdouts
     """
-    decorators = (
+    option_decorators = (
         click.option("--n-seeds", type=click.IntRange(min=1), default=n_seeds, help="Number of random holdouts."),
         click.option(
             "--holdout",
@@ -77,17 +77,17 @@ def _holdout_options(n_seeds: int) -> Callable[[Callable[..., None]], Callable[.
     )
 
     def add_options(command: Callable[..., None]) -> Callable[..., None]:
-        """Add all options of `_holdout_options` to a command."""
+        """Add the options of `option_decorators` to a command, which is called with a function to find the two groups."""
 
         @wraps(command)
-        def call_with_groups(
+        def call_with_find_groups(
             *, top_groups: tuple[str, ...], bottom_groups: tuple[str, ...], **arguments: object
         ) -> None:
-            """Call the command with the function `groups` in place of the values of --top-groups and --bottom-groups."""
-            groups = partial(_find_contrast, above=top_groups, below=bottom_groups)
-            command(groups=groups, **arguments)
+            """Call the command with `find_groups` in place of the values of --top-groups and --bottom-groups."""
+            find_groups = partial(_find_contrast, above=top_groups, below=bottom_groups)
+            command(find_groups=find_groups, **arguments)
 
-        return options.add_parameters(call_with_groups, decorators)
+        return options.add_parameters(call_with_find_groups, option_decorators)
 
     return add_options
 
@@ -161,7 +161,9 @@ def _print_study(
     help="Baselines to fit, separated by commas. [default: all]",
 )
 @_holdout_options(10)
-def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: bool, **arguments: Any) -> None:
+def baselines_command(
+    *, run: Path, find_groups: ContrastFinder, html: Path | None, as_json: bool, **arguments: Any
+) -> None:
     """Compare the additive model with others on held-out cells.
 
     RUN must be dense: nearly all pairs must be answered. Reproduces Table 5 of the paper. Each model is fitted with settings
@@ -174,10 +176,10 @@ def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: 
 
     folder = RunFolder(run)
     answers = read_dense_answers(folder)
-    contrast = groups(answers)
+    groups = find_groups(answers)
     with progress_bar() as bar:
         # `arguments` are the values of --c, --only and the options of the holdouts
-        study = study_baselines(answers, groups=contrast, progress=bar, **arguments)
+        study = study_baselines(answers, groups=groups, progress=bar, **arguments)
     _print_study(
         "baselines",
         folder,
@@ -338,7 +340,7 @@ def _format_budget_row(row: BudgetRow, *, tops: Iterable[int]) -> list[str]:
 @options.runs
 @_holdout_options(20)
 def sparsity_command(
-    *, runs: tuple[Path, ...], groups: Groups, html: Path | None, as_json: bool, **arguments: Any
+    *, runs: tuple[Path, ...], find_groups: ContrastFinder, html: Path | None, as_json: bool, **arguments: Any
 ) -> None:
     """Estimate how few cells or calls predict held-out cells of RUNs.
 
@@ -356,21 +358,22 @@ def sparsity_command(
     results: dict[str, Json] = {}
     page_parts: list[StudyPart] = []
     for run in runs:
-        answers = read_dense_answers(RunFolder(run))
-        contrast = groups(answers)
+        folder = RunFolder(run)
+        answers = read_dense_answers(folder)
         with progress_bar() as bar:
             # `arguments` are the values of the options of the holdouts
-            study = study_sparsity(answers, groups=contrast, progress=bar, **arguments)
+            study = study_sparsity(answers, groups=find_groups(answers), progress=bar, **arguments)
         links = compare_links(answers.scores(study.kind))
-        lines = (*describe_sparsity(study), *describe_additivity(links))
-        signature = RunFolder(run).read_signature().text
-        results[run.name] = {**sparsity_to_json(study), "summary": list(lines), "signature": signature}
+        sentences = (*describe_sparsity(study), *describe_additivity(links))
+        signature = folder.read_signature().text
+
+        results[run.name] = {**sparsity_to_json(study), "summary": list(sentences), "signature": signature}
         if html is not None:
-            page_parts.append(_make_sparsity_part(study, run.name, lines, signature))
+            page_parts.append(_make_sparsity_part(study, run.name, sentences, signature))
         if not as_json:
             output.print_table(_make_sparsity_table(study, run.name))
-            for line in lines:
-                click.echo(printable(line))
+            for sentence in sentences:
+                click.echo(printable(sentence))
             output.print_note(f"signature: {signature}")
 
     if html is not None:

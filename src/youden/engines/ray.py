@@ -147,13 +147,13 @@ class _Worker:
     def run(self, work: Callable[[], Any], version: str, stop_event: Any) -> Any:
         """Call the function `work` on this node, and return its result.
 
-        Errors of youden are returned as results, because Ray would wrap a raised error in another error. These are a
-        YoudenError that `work` raises, and ConfigError [ray-package] if the versions of youden differ.
+        If `work` raises a YoudenError, the error is returned as the result, because Ray would wrap a raised error in another
+        error. ConfigError [ray-package] is returned if the versions of youden differ.
 
         work : function without arguments
         version : version of youden on the machine that started the run; this node must have the same version
-        stop_event : `_StopEvent`, the Ray actor that signals the workers to stop. This process then gets SIGTERM, and `work` ends
-            with IncompleteRunError [stopped].
+        stop_event : `_StopEvent`, the Ray actor that signals the workers to stop. A thread waits for this signal, and sends
+            SIGTERM to this process. `work` then ends with IncompleteRunError [stopped].
         """
         if version != __version__:
             return ConfigError(
@@ -218,13 +218,16 @@ class _WorkerGroup(Generic[T]):
         for number, worker in enumerate(self._workers, 1):
             tasks.append(asyncio.create_task(self._run_worker(number, worker)))
         monitor = asyncio.create_task(self._report_every_second())
-        stop_seconds = self._placement.grace
+        has_result = False
         try:
             result = await self._wait_for_first(tasks)
-            stop_seconds = min(stop_seconds, MAX_REMAINING_SECONDS)
+            has_result = True
         finally:
             monitor.cancel()
-            await self._stop_workers(tasks, stop_seconds)
+            grace_seconds = self._placement.grace
+            if has_result:
+                grace_seconds = min(grace_seconds, MAX_REMAINING_SECONDS)
+            await self._stop_workers(tasks, grace_seconds)
         return result
 
     async def _wait_for_first(self, tasks: Sequence[asyncio.Task[T | YoudenError]]) -> T:

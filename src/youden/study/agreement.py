@@ -474,6 +474,8 @@ def _describe_agreement(pairs: Sequence[JudgeAgreement], units: str, target: Tar
 def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator[str]:
     """Yield sentences on how well two judges agree on the ranking, on single answers and on significant differences.
 
+    The correlation of the rankings is compared with the highest one that the errors of both rankings allow (`max_rho`).
+
     pair : agreement of the two judges
     units : plural noun for what both judges answered, "trials" or "ordered pairs"
     target : population of items for which the intervals hold

@@ -566,8 +566,8 @@ def estimate_abilities(result: Verdicts, *, kind: ScoreKind) -> Estimate:
         half_width = abilities.covariance.half_width()  # of the distance from the average agent
         return Estimate(abilities.ability, abilities.ability - half_width, abilities.ability + half_width)
 
-    abilities_by_trials = ranking.trial_abilities_from_verdicts(result)  # None for a plan without complete blocks
-    if abilities_by_trials is not None:
+    has_complete_blocks = ranking.trial_abilities_from_verdicts(result) is not None
+    if has_complete_blocks:
         no_bound = np.full(result.plan.n_agents, np.nan)
         return Estimate(estimate_row_abilities(result), no_bound, no_bound)
 

@@ -68,7 +68,7 @@ def _describe_rankings(
         f"the ranking by all answers of {first}; the ranking by {first} on these alone has ρ = {rho_of_first:.2f}."
     )
 
-    # replaces the interval if the shared answers allow only one order of the agents
+    # shown in place of an interval if the shared answers allow only one order of the agents
     no_interval = "none: the shared answers allow no other order"
     rho_with_interval = format_with_interval(predicted.rho, predicted.low, predicted.high, method=no_interval)
     prediction = f"If {second} answered all trials of {first}, the prediction is ρ = {rho_with_interval}."
@@ -134,7 +134,7 @@ def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -
 
     A curve predicts the second judge's yes rate of each agent from the first judge's answers. The shift of a family is the
     mean distance of its agents from this curve. If the family or the set of all other agents is small, the shift is not tested,
-    because a difference between single agents could look like a preference.
+    because the shifts of single agents could then look like a preference.
 
     judge : name of the judge
     family : shift of the family of this judge, to which the other judge does not belong
@@ -183,13 +183,16 @@ def _has_too_few_agents(family: FamilyShift, shifts: JudgeShifts) -> bool:
 def _explain_confounding(family: FamilyShift, shifts: JudgeShifts) -> tuple[str, str]:
     """Explain why the shift of a family may be due to a nonlinear relation between the judges instead of a preference.
 
+    If all agents of the family are equally strong, the judges may differ only in how often they answer yes at this strength. The
+    other reason is that the abilities are imprecise.
+
     family : shift of the family, which cannot be distinguished from the effect of a nonlinear relation
     shifts : differences of the second judge from the first
 
     Returns the reason, as part of a sentence, and a sentence with the remedy.
     """
-    has_similar_agents = family.together
-    if has_similar_agents:
+    has_similar_ranks = family.together
+    if has_similar_ranks:
         reason = (
             f"its {family.n_agents} agents have similar ranks, and one judge may merely answer yes more often than the other for "
             "agents of such ranks"

@@ -331,7 +331,7 @@ def _compute_curve_range(
 ) -> tuple[float, float]:
     """Compute the lowest and the highest shift of a family that errors of the prediction curve may cause.
 
-    The curve predicts yes rates by the second judge from abilities under the first judge. It may have two errors:
+    The curve predicts yes rates by the second judge (b) from abilities under the first judge (a). It may have two errors:
 
     - Its shape may be wrong. The predicted difference between the family and the other agents may therefore be too large or too
       small by the fraction `relative_error`.
@@ -346,10 +346,13 @@ def _compute_curve_range(
     predicted_difference = abs(observed_difference - estimate.shift)
     shape_error = np.inf if np.isinf(relative_error) else relative_error * predicted_difference
 
+    # A curve that is too flat predicts too small a difference between the family and the others. At worst, it predicts none. The
+    # shift is then the true difference: the steepest possible slope, times the difference in ability under the first judge.
     flattening_shift = 0.0
     if differences.reliability_a < MIN_RELIABILITY:
         steepest_slope = np.copysign(_compute_max_slope(differences), differences.slope)
-        flattening_shift = float(steepest_slope * _compute_gap(differences.effect_a, is_member))
+        ability_difference = _compute_gap(differences.effect_a, is_member)
+        flattening_shift = float(steepest_slope * ability_difference)
 
     lowest_shift = min(flattening_shift, 0.0) - shape_error
     highest_shift = max(flattening_shift, 0.0) + shape_error
@@ -384,9 +387,13 @@ def _compute_max_slope(shift: JudgeShift) -> float:
 
 
 def _compare_with_curve(estimate: LabelShift, curve_range: tuple[float, float]) -> int:
-    """Compare the confidence interval of a shift with the range of shifts that the shape of the curve may cause.
+    """Compare the confidence interval of a family's shift with the range of shifts that an error of the curve may cause.
 
-    curve_range : lower and upper limit of this range
+    The curve predicts the yes rates of agents by the second judge from their abilities under the first judge. The shift of a
+    family is the distance of its yes rates from these predictions.
+
+    estimate : shift of the family, with its interval
+    curve_range : lowest and highest shift that an error of the curve may cause (result of `_compute_curve_range`)
 
     Returns 1 if the interval is above the range, −1 if it is below it, and 0 if they overlap.
     """
@@ -402,9 +409,9 @@ def _estimate_shift(
     """Estimate the shift of a family under the second judge, with a confidence interval.
 
     A curve predicts the yes rate of each agent by the second judge from its ability under the first judge. The shift of a family
-    is the difference between the yes rates of its agents and these predictions. If the family is clustered (its agents have
-    similar abilities), errors of the abilities bias the shift, so the scores are corrected for these errors. Otherwise, the
-    scores are not corrected, because the correction adds noise.
+    is the difference between the yes rates of its agents and these predictions. A score of an agent measures this difference.
+    `curve.score` is corrected for the errors of the abilities, and `curve.plain_score` is not. These errors bias the shift of
+    a clustered family (its agents have similar abilities), which needs the correction. For other families, it only adds noise.
 
     differences : differences of the second judge from the first one, with the curve
     is_member : bool array (n_agents,), agents of the family
@@ -433,7 +440,8 @@ def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: t
 
     - The curve cannot cause a shift of this family.
     - The interval of the shift is outside the range of shifts that the curve may cause.
-    - The shift is not significant, the range is finite, and the agents of the family differ in ability.
+    - The shift is not significant, so there is none that the curve could have caused. This requires that the range is finite and
+      that the agents of the family differ in ability.
 
     estimate : shift of the family with its interval
     is_clustered : whether the agents of the family have similar abilities
@@ -463,7 +471,8 @@ def _list_favouring_judges(judges_of_family: tuple[str, ...], judges: tuple[str,
     if sign == 0:
         return ()
     higher_rating_judge = second if sign == 1 else first
-    return judges_of_family if judges_of_family == (higher_rating_judge,) else ()
+    is_only_judge_of_family = judges_of_family == (higher_rating_judge,)
+    return (higher_rating_judge,) if is_only_judge_of_family else ()
 
 
 def correlation(first: Floats, second: Floats) -> Metric | None:

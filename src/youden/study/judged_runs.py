@@ -243,6 +243,9 @@ class AlignedRuns:
         indices = [_index_shared(run, run_keys, agents, items) for run, run_keys in zip(runs, keys, strict=True)]
         self.scores, self.weight = _score_shared_cells(runs, indices, kind)
         self._align_answers(runs, indices)
+
+        self.families = [_find_family(runs, agent) for agent in agents]
+        self.has_extended_run = any(run.result is not None and get_extensions(run.result.plan).steps for run in runs)
         self._set_rankings(runs, target)
 
     def _align_answers(self, runs: Sequence[JudgedRun], indices: Sequence[tuple[Ids, Ids]]) -> None:
@@ -276,21 +279,19 @@ class AlignedRuns:
     def _set_rankings(self, runs: Sequence[JudgedRun], target: Target | None) -> None:
         """Set the attributes on the ranking of each run: abilities, significant differences and recommendations.
 
-        target : population for which the intervals hold; None for "these-items" if this is the target of all runs, otherwise for
-            "items-like-these"
+        target : population for which the intervals hold. If it is None, the population is "these-items" if all runs have this
+            target, and "items-like-these" if any run has another one.
         """
-        agents = self.agent_ids
-        self.families = [_find_family(runs, agent) for agent in agents]
-        self.has_extended_run = any(run.result is not None and get_extensions(run.result.plan).steps for run in runs)
         ability_lists = []
         for run in runs:
             ability_by_agent = run.abilities or {}
-            ability_lists.append([ability_by_agent.get(agent, np.nan) for agent in agents])
+            ability_lists.append([ability_by_agent.get(agent, np.nan) for agent in self.agent_ids])
         self.abilities = np.array(ability_lists)
 
-        have_these_items = all(run.target == "these-items" for run in runs)
-        self.target: Target = target or ("these-items" if have_these_items else "items-like-these")
-        differences_by_run = [_compute_differences(run, agents, self.target) for run in runs]
+        all_have_these_items = all(run.target == "these-items" for run in runs)
+        target_of_runs: Target = "these-items" if all_have_these_items else "items-like-these"
+        self.target: Target = target or target_of_runs
+        differences_by_run = [_compute_differences(run, self.agent_ids, self.target) for run in runs]
         self.significantly_better = np.stack([differences.significantly_better for differences in differences_by_run])
         self.reliability = np.array([reliability(differences) for differences in differences_by_run])
         self.recommendations = tuple(run.recommendation for run in runs)
@@ -341,8 +342,8 @@ def _score_shared_cells(
 ) -> tuple[Floats, Floats]:
     """Compute the scores of the agents and items that all runs share, by each run.
 
-    indices : for each run, the position of each of its agents, and of its items, among the shared ones, int arrays; −1 if an
-        agent or item is not shared
+    indices : two int arrays per run (result of `_index_shared`): the position of each agent of the run among the shared agents,
+        and the position of each item of the run among the shared items; −1 if not shared
     kind : kind of the scores, "symmetric" or "row"
 
     Returns the scores and their weights, two float arrays (n_runs, n_agents, n_items). Agents and items are the shared ones, in
@@ -475,7 +476,7 @@ def _compute_differences(run: JudgedRun, agents: tuple[str, ...], target: Target
 
 
 def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate the answered trials of a run whose agents and items all runs share.
+    """Tabulate the answered trials of a run, without trials that have an agent or an item that not all runs share.
 
     agent_index, item_index : position of each agent and item of the run among the shared ones, `_NOT_SHARED` if it is not shared
 
@@ -490,8 +491,8 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
     is_answered = verdicts.missing_reason == MISSING_REASONS.index("answered")
     is_self_trial = verdicts.plan.trial_type == SELF_TRIAL
     is_other_item_shared = trial_key["other_item"] != _NOT_SHARED
-    is_used = is_answered & ~is_self_trial & is_other_item_shared
-    return _select_shared(trial_key, is_used, hard=verdicts.hard_answer, soft=verdicts.answer)
+    is_comparable = is_answered & ~is_self_trial & is_other_item_shared
+    return _select_shared(trial_key, is_comparable, hard=verdicts.hard_answer, soft=verdicts.answer)
 
 
 def _make_trial_key(plan: Plan, agent_index: Ids, item_index: Ids) -> dict[str, NDArray[np.integer]]:
@@ -528,7 +529,7 @@ def _make_trial_key(plan: Plan, agent_index: Ids, item_index: Ids) -> dict[str, 
 
 
 def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate the rates of a run for ordered pairs of agents on items, if all runs share the agents and the item.
+    """Tabulate the rates of a run by ordered pair of agents and item, only for agents and items that all runs share.
 
     agent_index, item_index : position of each agent and item of the run among the shared ones, `_NOT_SHARED` if it is not shared
 

@@ -53,12 +53,13 @@ def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
     rule_holds = identity.median < PAPER_RULE
     result = "holds" if rule_holds else "fails"
 
-    # the median |Δ| in SDs of the scores, as a fraction of the value that scores without additive structure have
-    relative_median = identity.median_scaled / NO_STRUCTURE
+    # `NO_STRUCTURE` is the median |Δ|, in SDs of the scores, of scores that have no additive structure
+    median_in_sds = identity.median_scaled
+    relative_median = median_in_sds / NO_STRUCTURE
     sentences = [
         f"The paper's rule (a median |Δ| below {PAPER_RULE:g} allows a sparse design) {result}: the median is "
         f"{identity.median:.3f}. The rule depends on the spread of the scores. In SDs of the scores, the median is "
-        f"{identity.median_scaled:.2f}, {relative_median:.0%} of that of scores without additive structure, and ability − "
+        f"{median_in_sds:.2f}, {relative_median:.0%} of that of scores without additive structure, and ability − "
         f"difficulty explains {identity.r2:.0%} of the variance."
     ]
     if identity.r2 < MIN_R2:
@@ -94,9 +95,10 @@ def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
     item = rates.item[is_answered]
     scored_agents = [rates.first] if kind == "row" else [rates.first, rates.second]
 
-    # one number per combination of an agent and an item, which occurs once for each pair that is used in its score
-    combinations = [agent[is_answered].astype(np.int64) * rates.n_items + item for agent in scored_agents]
-    _, n_pairs = np.unique(np.concatenate(combinations), return_counts=True)
+    # Encode an agent and an item as one integer. The code occurs once for each pair in which the agent is scored on the item,
+    # so the number of equal codes is the number of partners.
+    cell_codes = [agent[is_answered].astype(np.int64) * rates.n_items + item for agent in scored_agents]
+    _, n_pairs = np.unique(np.concatenate(cell_codes), return_counts=True)
     if not len(n_pairs):
         return 0.0
     max_pairs = len(scored_agents) * (rates.n_agents - 1)
@@ -180,7 +182,8 @@ def _summarize_links(links: dict[str, LinkFacts], partner_share: float) -> list[
     Scores are additive if each is the sum of an agent effect and an item effect. Their curl measures the deviation from this.
 
     links : facts about the curl by link function, with an entry for "identity"
-    partner_share : result of `compute_partner_share`; nothing is concluded if it is below `MIN_PARTNER_SHARE`
+    partner_share : share of all other agents with which an agent was compared on an item, the median over agents and items;
+        nothing is concluded if it is below `MIN_PARTNER_SHARE`
     """
     if partner_share < MIN_PARTNER_SHARE:
         texts = [
@@ -189,7 +192,7 @@ def _summarize_links(links: dict[str, LinkFacts], partner_share: float) -> list[
             "dense run, or on one of a cell design."
         ]
     else:
-        text_on_paper_rule = describe_additivity(links)[0]
+        text_on_paper_rule, *_ = describe_additivity(links)  # whether the paper allows a sparse design for these scores
         texts = [*_describe_best_link(links), text_on_paper_rule]
 
     identity = links["identity"]
@@ -204,8 +207,9 @@ def _summarize_links(links: dict[str, LinkFacts], partner_share: float) -> list[
 def _describe_best_link(links: dict[str, LinkFacts]) -> Iterator[str]:
     """Yield sentences on which link function makes the scores most additive, and on how additive the scores are.
 
-    Scores are transformed by a link function (identity, probit or logit). Their curl, the deviation from additivity, is divided
-    by the standard deviation of the transformed scores. The link function with the smallest median makes scores most additive.
+    Scores are transformed by a link function (identity, probit or logit). Curl is their deviation from additivity. Each link
+    function changes the scale of the scores, so curl is compared in standard deviations (SD) of the transformed scores. The link
+    function with the smallest median makes scores most additive.
 
     links : facts about the curl by link function, with an entry for "identity"
     """

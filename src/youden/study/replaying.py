@@ -396,8 +396,8 @@ def _predict_answers(model: ClippedLinear, std_error: Floats) -> Floats:
     difficulty_error = _estimate_difficulty_errors(model.residual_)
     difficulty = _shrink_to_mean(np.nan_to_num(model.difficulty_), difficulty_error)
 
-    # The ability θ_i of one of K agents is its effect a_i plus the mean effect of its K − 1 partners. The effects sum to 0,
-    # so a_i = (K − 1)/(K − 2)·(θ_i − mean θ).
+    # θ_i − mean θ is the effect a_i of agent i plus the mean effect of its K − 1 partners. All effects sum to 0, so the mean
+    # effect of the partners is −a_i/(K − 1). Therefore, a_i = (K − 1)/(K − 2)·(θ_i − mean θ), for K ≥ 3 (the pilot is checked).
     n_agents = len(ability)
     mean_ability = ability.mean()
     effect_scale = (n_agents - 1) / (n_agents - 2)

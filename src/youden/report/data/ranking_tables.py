@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Annotated
 
-import numpy as np
 import regex
 
 from youden.data.folder.run_files import PoolSummary
@@ -221,16 +221,16 @@ def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
         Id of an agent → ids of the other agents, in the order of the ranking; None for an agent without an interval.
     """
     position_by_agent = {agent: position for position, agent in enumerate(evidence.agent_ids)}
-    by_rank = np.array([position_by_agent[row.agent] for row in ranking], dtype=np.int64)
+    ranked_agents = [row.agent for row in ranking]
     tied_agents: dict[str, tuple[str, ...] | None] = {}
-    for position in by_rank.tolist():
-        agent = evidence.agent_ids[position]
+    for agent in ranked_agents:
+        position = position_by_agent[agent]
         if not evidence.is_compared[position]:
             tied_agents[agent] = None
             continue
-        is_other = by_rank != position
-        is_tied = ~evidence.significant[position, by_rank] & is_other
-        tied_agents[agent] = tuple(evidence.agent_ids[tied] for tied in by_rank[is_tied].tolist())
+        differs = evidence.significant[position]
+        is_tied = [partner != agent and not differs[position_by_agent[partner]] for partner in ranked_agents]
+        tied_agents[agent] = tuple(compress(ranked_agents, is_tied))
     return tied_agents
 
 

@@ -36,7 +36,7 @@ def check_audit_folder(folder: Path) -> None:
 
 
 def _is_audit_file(path: Path) -> bool:
-    """Return whether an earlier audit has written a file: it is JSON, and contains a signature of youden."""
+    """Return whether a file was written by an earlier audit. Such a file is JSON, and contains a signature of youden."""
     if not path.is_file():
         return False
     try:

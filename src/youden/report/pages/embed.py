@@ -148,18 +148,19 @@ def collect_agent_data(data: ReportData) -> dict[str, Json]:
     columns : names of the fields of a trial
     trials : values of these fields, for the trials that lower the ability of an agent most
     """
-    position_by_agent = {name: position for position, name in enumerate(data.agents.agents)}
-    row_by_position = {position_by_agent[row.agent]: row for row in data.summary.ranking}  # best agent first
+    agent_ids = data.agents.agents
+    position_by_agent = {agent: position for position, agent in enumerate(agent_ids)}
+    row_by_agent = {row.agent: row for row in data.summary.ranking}  # best agent first
     worst_trials = () if data.trials is None else data.trials.worst
     displayed_items = _list_items(data.pages, worst_trials)
-    pages: dict[str, Json] = {}
-    for position, page in enumerate(data.pages):
-        pages[str(position)] = _to_page_json(page, row_by_position[position], data)
+    json_by_position: dict[str, Json] = {}
+    for position, (agent, page) in enumerate(zip(agent_ids, data.pages, strict=True)):
+        json_by_position[str(position)] = _to_page_json(page, row_by_agent[agent], data)
     return {
-        "names": [printable(name) for name in data.agents.agents],
+        "names": [printable(agent) for agent in agent_ids],
         "items": _names_by_position(data.item_ids, displayed_items),
-        "order": list(row_by_position),
-        "pages": pages,
+        "order": [position_by_agent[agent] for agent in row_by_agent],
+        "pages": json_by_position,
         "columns": [field.name for field in fields(TrialLine)],
         "trials": [list(vars(trial).values()) for trial in worst_trials],
     }
