@@ -115,7 +115,21 @@ def print_result(
     print_warnings(warnings)
     if as_json:
         print_json(result)
-        return
+    else:
+        print_text(answer=answer, tables=tables, lines=lines, notes=notes)
+
+
+def print_text(
+    *,
+    answer: Iterable[str] = (),
+    tables: Iterable[Table] = (),
+    lines: Iterable[str] = (),
+    notes: Iterable[str] = (),
+) -> None:
+    """Print the result of a command as text: sentences, tables and more sentences to standard output, notes to standard error.
+
+    See `print_result` for the parameters.
+    """
     for line in answer:
         click.echo(printable(line))
     for table in tables:

@@ -221,19 +221,10 @@ def _rank_by_mean(judge_spread: JudgeSpread, agent_ids: Iterable[str]) -> list[t
 
 
 def judges_tables(study: JudgesStudy) -> Iterator[Table]:
-    """Yield the tables of a comparison of judges.
+    """Yield the tables of a comparison of two or more judges.
 
-    Parameters
-    ----------
-    study : JudgesStudy
-        Comparison of two or more judged runs.
-
-    Yields
-    ------
-    Table
-        Tables of four kinds: the agreement of each pair of judges; the curl of each judge's scores (their distance from an
-        additive model); the largest differences; and, for each pair of judges that answered the same trials, the shifts of agents
-        between the two judges.
+    The tables show the agreement of each pair of judges; the curl of each judge's scores (their distance from an additive model);
+    the largest differences; and, for each pair of judges that answered the same trials, the shifts of agents between the two.
     """
     yield _make_agreement_table(study)
     yield _make_curl_table(study)

@@ -15,7 +15,6 @@ import click
 from youden.cli import options, output, run_options
 from youden.cli.options import Number, parse_names, parse_numbers
 from youden.progress_bar import progress_bar
-from youden.text.printable import printable
 from youden.text.tables import Table, format_decimal, make_table
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from youden.study.replaying import RecordedAnswers
     from youden.study.sparsity import SparsityStudy
     from youden.types.pool import Json
+    from youden.types.results import ScoreKind
 
     ContrastFinder = Callable[[RecordedAnswers], Contrast | None]
 
@@ -249,7 +249,18 @@ def _make_baselines_table(study: BaselinesStudy, name: str) -> Table:
 @options.html
 @options.json
 def budget_command(
-    *, run: Path, goal: str, usd_per_call: float | None, html: Path | None, as_json: bool, **arguments: Any
+    *,
+    run: Path,
+    designs: tuple[str, ...],
+    calls: tuple[int | str, ...],
+    half_widths: tuple[float, ...],
+    n_seeds: int,
+    target: ScoreKind,
+    top: int | None,
+    goal: str,
+    usd_per_call: float | None,
+    html: Path | None,
+    as_json: bool,
 ) -> None:
     """Estimate the accuracy of each design at each number of calls.
 
@@ -270,8 +281,17 @@ def budget_command(
     answers = read_or_simulate_answers(folder, seed=0)
     price = read_usd_per_call(folder) if usd_per_call is None else usd_per_call
     with progress_bar() as bar:
-        # `arguments` are the values of --design, --calls, --half-width, --n-seeds, --target and --top
-        study = study_budget(answers, usd_per_call=price, progress=bar, **arguments)
+        study = study_budget(
+            answers,
+            designs=designs,
+            calls=calls,
+            half_widths=half_widths,
+            n_seeds=n_seeds,
+            target=target,
+            top=top,
+            usd_per_call=price,
+            progress=bar,
+        )
     for line in answers.caveats:
         output.print_note(f"note: {line}")
     _print_study(
@@ -371,10 +391,8 @@ def sparsity_command(
         if html is not None:
             page_parts.append(_make_sparsity_part(study, run.name, sentences, signature))
         if not as_json:
-            output.print_table(_make_sparsity_table(study, run.name))
-            for sentence in sentences:
-                click.echo(printable(sentence))
-            output.print_note(f"signature: {signature}")
+            table = _make_sparsity_table(study, run.name)
+            output.print_text(tables=[table], lines=sentences, notes=[f"signature: {signature}"])
 
     if html is not None:
         from youden.report.pages.writing import write_study

@@ -191,15 +191,7 @@ class ChunkSums:
 def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
     """Compute the symmetric training scores of a run. To save time, the other sums of `ChunkSums` are not computed.
 
-    Parameters
-    ----------
-    trials : TrialsByItem
-        Trials of the run.
-
-    Returns
-    -------
-    Scores
-        One score, TPR − FPR, per observed training cell (agent, item), from trials with the agent in either position.
+    Returns one score, TPR − FPR, per observed training cell (agent, item), from trials with the agent in either position.
     """
     collector = _ScoreCollector(trials.plan, "symmetric")
     for chunk in trials.iter_rates():
@@ -422,18 +414,10 @@ def _count_by_reason(counts: Positions) -> dict[str, int]:
 
 
 def count_calls(result: Verdicts) -> CallFacts:
-    """Count the calls, tokens and costs of a run.
+    """Count the calls, tokens and costs of a run from its answers.
 
-    Parameters
-    ----------
-    result : Verdicts
-        Verdicts of the run.
-
-    Returns
-    -------
-    CallFacts
-        Numbers of calls by trial type, numbers of missing answers by reason, tokens, USD, and mean seconds per call. A quantity
-        is None if the judge did not report it.
+    Returns the numbers of calls by trial type, numbers of missing answers by reason, tokens, USD, and mean seconds per call. A
+    quantity is None if the judge did not report it.
     """
     plan = result.plan
     measured_columns = {}

@@ -325,20 +325,12 @@ class TrialsByItem:
         return self._sum_independent(lambda _step, _in_complete_block: True)
 
     def false_positives_until(self, step: int) -> IndependentTotals:
-        """Sum the independent trials that were planned up to a step, without probes.
+        """Sum the independent trials that were planned up to a step, to estimate false-positive rates.
 
         Step 0 is the first plan, and each extension or round adds a step. Probes are left out because they compare unusually
         similar texts.
 
-        Parameters
-        ----------
-        step : int
-            Last step.
-
-        Returns
-        -------
-        IndependentTotals
-            Sums by agent and item, from which false-positive rates are estimated.
+        step : number of the last step
         """
         return self._sum_independent(lambda number, _in_complete_block: number <= step)
 
@@ -664,9 +656,10 @@ class TrialsByItem:
         groups = set(zip(extension.step.tolist(), extension.in_complete_block.tolist(), strict=True))
         for step, in_complete_block in sorted(groups):
             is_in_group = (extension.step == step) & (extension.in_complete_block == in_complete_block)
-            no_trials = IndependentTotals(self.plan.n_agents, self.plan.n_items)
-            totals = self._totals_by_group.setdefault((step, in_complete_block), no_trials)
-            totals.add(
+            if (step, in_complete_block) not in self._totals_by_group:
+                new_totals = IndependentTotals(self.plan.n_agents, self.plan.n_items)
+                self._totals_by_group[step, in_complete_block] = new_totals
+            self._totals_by_group[step, in_complete_block].add(
                 first[is_in_group],
                 second[is_in_group],
                 answer[is_in_group],
@@ -833,17 +826,9 @@ class TrialsByItem:
 
 
 def get_votes_by_judge(columns: Mapping[str, NDArray[Any]]) -> list[Floats]:
-    """Return the votes of each judge of a jury.
+    """Return the votes of each judge of a jury, one float array (n_rows,) per judge; none if the judge is not a jury.
 
-    Parameters
-    ----------
-    columns : mapping of str to array (n_rows,)
-        Columns with the names of verdicts.parquet.
-
-    Returns
-    -------
-    list of float array (n_rows,)
-        One array per judge; empty if the judge is not a jury.
+    columns : arrays (n_rows,) by name of the column in verdicts.parquet
     """
     names = (vote_column(number).name for number in count(1))
     return [columns[name] for name in takewhile(columns.__contains__, names)]
@@ -916,18 +901,10 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
 
 
 def select_paired_answers(rates: Rates) -> PairChunk:
-    """Return the answers of each pair of agents on each item. Pairs with a held-out response are left out.
+    """Return the mean answer of each ordered pair of agents on each item. Pairs with a held-out response are left out.
 
-    Parameters
-    ----------
-    rates : Rates
-        Rates of ordered pairs of agents on items.
-
-    Returns
-    -------
-    PairChunk
-        The value of a pair on an item is its true-positive rate (TPR, the mean of its answers). If each pair has its own
-        false-positive rate (FPR), the value is TPR − FPR. The weight is the number of answered paired trials.
+    The value of a pair on an item is its true-positive rate (TPR, the mean of its answers). If each pair has its own
+    false-positive rate (FPR), the value is TPR − FPR. The weight is the number of answered paired trials.
     """
     is_training_cell = rates.split.train
     first_in_training = is_training_cell[rates.first, rates.item]

@@ -298,17 +298,9 @@ def _summarize_model(
 def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
     """Describe which estimators predict held-out cells significantly better or worse than clipped-linear.
 
-    Parameters
-    ----------
-    study : BaselinesStudy
-        The comparison.
-
-    Returns
-    -------
-    tuple of str
-        The first sentence states the holdout rule, the share of cells and the number of seeds. The next sentences list the
-        estimators that are better than clipped-linear, those that are worse, and those that do not differ significantly. The
-        last sentence explains the standard errors.
+    The first sentence states the holdout rule, the share of cells and the number of seeds. The next sentences list the estimators
+    that are better than clipped-linear, those that are worse, and those that do not differ significantly. The last sentence
+    explains the standard errors.
     """
     n_seeds = study.coverage.n
     if n_seeds > 1:
@@ -353,18 +345,9 @@ def _explain_differences(n_seeds: int) -> str:
 
 
 def baselines_to_json(study: BaselinesStudy) -> dict[str, Json]:
-    """Convert a comparison of estimators to a JSON object.
+    """Convert a comparison of estimators to the `baselines` object of `youden study baselines --json`.
 
-    Parameters
-    ----------
-    study : BaselinesStudy
-        The comparison.
-
-    Returns
-    -------
-    dict of str to object
-        The `baselines` object of `youden study baselines --json`: the fields of the comparison, with `kind` as
-        "scores", and conclusions in sentences as "summary".
+    The object has the fields of the comparison, with `kind` as "scores", and conclusions in sentences as "summary".
     """
     facts = plain_fields(study)
     return {"scores": facts.pop("kind"), **facts, "summary": list(describe_baselines(study))}

@@ -174,18 +174,8 @@ def _get_merit(row: BudgetRow, goal: Goal) -> float:
 def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
     """Describe the recommendation of a budget study and its limits.
 
-    Parameters
-    ----------
-    study : BudgetStudy
-        The study.
-    goal : Goal
-        The goal.
-
-    Returns
-    -------
-    tuple of str
-        The recommendation with the ceiling of ρ, then the recall and the regret of the best agents, and then the conclusions
-        that the results do not support.
+    The sentences state the recommendation with the ceiling of ρ, then the recall and the regret of the best agents, and then the
+    conclusions that the results do not support.
     """
     return (_describe_recommendation(study, goal), *_describe_recall(study, goal), *_describe_limits(study))
 

@@ -19,15 +19,7 @@ def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
     model family. The shift of an agent is its yes rate by the second judge minus the yes rate that is predicted from the first
     judge's answers.
 
-    Parameters
-    ----------
-    shifts : JudgeShifts
-        Differences of the second judge from the first.
-
-    Yields
-    ------
-    str
-        A text of one or more sentences.
+    Yields texts of one or more sentences.
     """
     first, second = shifts.first_judge, shifts.second_judge
     if shifts.rho is not None and shifts.rho_seen is not None and shifts.rho_same is not None:

@@ -389,8 +389,7 @@ def _compute_max_slope(shift: JudgeShift) -> float:
 def _compare_with_curve(estimate: LabelShift, curve_range: tuple[float, float]) -> int:
     """Compare the confidence interval of a family's shift with the range of shifts that an error of the curve may cause.
 
-    The curve predicts the yes rates of agents by the second judge from their abilities under the first judge. The shift of a
-    family is the distance of its yes rates from these predictions.
+    The curve predicts yes rates by the second judge from abilities under the first judge, and a shift is the distance from it.
 
     estimate : shift of the family, with its interval
     curve_range : lowest and highest shift that an error of the curve may cause (result of `_compute_curve_range`)
@@ -408,10 +407,9 @@ def _estimate_shift(
 ) -> LabelShift:
     """Estimate the shift of a family under the second judge, with a confidence interval.
 
-    A curve predicts the yes rate of each agent by the second judge from its ability under the first judge. The shift of a family
-    is the difference between the yes rates of its agents and these predictions. A score of an agent measures this difference.
-    `curve.score` is corrected for the errors of the abilities, and `curve.plain_score` is not. These errors bias the shift of
-    a clustered family (its agents have similar abilities), which needs the correction. For other families, it only adds noise.
+    The shift is the difference between the yes rates of the family's agents and the rates that a curve predicts from their
+    abilities under the first judge. It is estimated from a score vector of the fit. Errors of the abilities bias the shift of a
+    clustered family, so its vector is corrected for them (`curve.score`). For other families, the correction only adds noise.
 
     differences : differences of the second judge from the first one, with the curve
     is_member : bool array (n_agents,), agents of the family
@@ -435,13 +433,12 @@ def _estimate_shift(
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
     """Return whether the data can show if a judge favours a family, in spite of a nonlinear relation between the judges.
 
-    If the abilities by both judges have a nonlinear relation (a curve), a family of agents with similar abilities may have a
-    shift although neither judge favours it. The data can still show a preference in three cases:
+    A nonlinear relation (a curve) may cause a shift of a family although neither judge favours it. The data can still show a
+    preference in three cases:
 
     - The curve cannot cause a shift of this family.
     - The interval of the shift is outside the range of shifts that the curve may cause.
-    - The shift is not significant, so there is none that the curve could have caused. This requires that the range is finite and
-      that the agents of the family differ in ability.
+    - The shift is not significant, so there is none to explain. The range must be finite, and the agents must differ in ability.
 
     estimate : shift of the family with its interval
     is_clustered : whether the agents of the family have similar abilities
@@ -476,17 +473,9 @@ def _list_favouring_judges(judges_of_family: tuple[str, ...], judges: tuple[str,
 
 
 def correlation(first: Floats, second: Floats) -> Metric | None:
-    """Compute Spearman's ρ over the positions that are valid in both arrays.
+    """Compute Spearman's ρ, with its interval, over the positions that are valid in both arrays; None if one does not vary.
 
-    Parameters
-    ----------
-    first, second : float array (n,)
-        Values, NaN if missing.
-
-    Returns
-    -------
-    Metric or None
-        ρ with its interval; None if one of the arrays does not vary.
+    first, second : float arrays (n,), NaN for missing values
     """
     is_valid = ~(np.isnan(first) | np.isnan(second))
     try:

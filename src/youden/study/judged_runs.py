@@ -81,18 +81,7 @@ class JudgedRun:
 
 
 def read_ranked_agents(folder: RunFolder) -> dict[str, RankingRow]:
-    """Read the rows of a ranking by agent id, best first, without agents that have no ability.
-
-    Parameters
-    ----------
-    folder : RunFolder
-        Folder of a fitted run.
-
-    Returns
-    -------
-    dict of str to RankingRow
-        Row of each agent with an ability.
-    """
+    """Read the rows of the ranking of a fitted run by agent id, best first, without agents that have no ability."""
     return {row.agent: row for row in folder.read_ranking() if row.ability is not None}
 
 

@@ -30,21 +30,12 @@ def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
 
     The curl |Δ| of two agents and two items is the deviation of their four scores from additivity.
 
-    Parameters
-    ----------
-    links : dict of str to LinkFacts
-        Curl and R² by link function; "identity" is used.
+    links : curl and R² by link function; only "identity" is used
 
-    Returns
-    -------
-    tuple of str
-        The first text states whether the median |Δ| is below .2, because the paper allows a sparse design only then. It also
-        states how much of the variance the additive model explains. If the two results disagree, or if the model explains
-        little, a second text states what follows for sparse designs.
-
-    Notes
-    -----
-    The paper's rule depends on the scale: if scores are scaled down enough, their median |Δ| is always below .2.
+    Returns one or two texts. The first text states whether the median |Δ| is below .2, because the paper allows a sparse design
+    only then. This rule depends on the scale: if scores are scaled down enough, their median |Δ| is always below .2. The first
+    text therefore also states how much of the variance the additive model explains. If the two results disagree, or if the model
+    explains little, the second text states what follows for sparse designs.
     """
     identity = links["identity"]
     if identity.median_scaled is None or identity.r2 is None:
@@ -77,19 +68,11 @@ MIN_PARTNER_SHARE = 0.5
 
 
 def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
-    """Compute the median share of other agents with which an agent was compared on an item.
+    """Compute the median share of other agents with which an agent was compared on an item, in [0, 1].
 
-    Parameters
-    ----------
-    rates : Rates
-        Rates of ordered pairs.
-    kind : {"symmetric", "row"}
-        Kind of the scores. Row scores use the pairs with the agent first, symmetric scores use all pairs with the agent.
+    The median is over those combinations of an agent and an item that have an answer.
 
-    Returns
-    -------
-    float
-        Share in [0, 1]. The median is over those combinations of an agent and an item that have an answer.
+    kind : kind of the scores; row scores use the pairs with the agent first, symmetric scores use all pairs with the agent
     """
     is_answered = rates.n_paired > 0
     item = rates.item[is_answered]

@@ -374,16 +374,8 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
 
     The sparse design is the main one of the paper: `nlogn` with the option c = 1.6, which scores 33% of the cells.
 
-    Parameters
-    ----------
-    study : SparsityStudy
-        The comparison of regimes.
-
-    Returns
-    -------
-    tuple of str
-        A sentence on the holdout rule; two sentences on the cells and the calls of the sparse design, if `study` has it; and a
-        sentence for each regime (a design with its options) that cannot be planned.
+    Returns a sentence on the holdout rule; two sentences on the cells and the calls of the sparse design, if `study` has it; and
+    a sentence for each regime (a design with its options) that cannot be planned.
     """
     if study.rule == "strict":
         effect = "no trial of a held-out cell is used in training."
@@ -403,8 +395,8 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
 def _describe_sparse_design(sparse: SparsityRow, dense: SparsityRow) -> Iterator[str]:
     """Yield two sentences on a sparse design: how well it predicts held-out scores, and how many calls it saves.
 
-    The dense fit uses the scores of all cells that are not held out (the training cells), and the sparse design only observes
-    some of them. Its share of the calls assumes that one call serves both agents of a pair.
+    The dense fit uses all training cells (those that are not held out), and the sparse design only some of them. Its share of
+    the calls assumes that one call serves both agents of a pair.
 
     sparse : measures of the sparse design; all are None if it cannot be planned
     dense : measures of the dense fit
@@ -429,18 +421,10 @@ def _describe_sparse_design(sparse: SparsityRow, dense: SparsityRow) -> Iterator
 
 
 def sparsity_to_json(study: SparsityStudy) -> dict[str, Json]:
-    """Convert a comparison of regimes to a JSON object.
+    """Convert a comparison of regimes to a JSON object, the entry of one run in the output of `youden study sparsity --json`.
 
-    Parameters
-    ----------
-    study : SparsityStudy
-        The comparison of regimes.
-
-    Returns
-    -------
-    dict of str to object
-        Entry of one run in the output of `youden study sparsity --json`: the fields of the comparison, with `kind` as
-        "scores" and `rows` as "regimes", and conclusions in sentences as "summary".
+    The object has the fields of the comparison, with `kind` as "scores" and `rows` as "regimes", and conclusions in sentences as
+    "summary".
     """
     regimes: list[Json] = [_drop_missing_measures(row) for row in study.rows]
     facts = plain_fields(study) | {"dense": _drop_missing_measures(study.dense), "regimes": regimes}

@@ -44,19 +44,7 @@ class TrialSource(NamedTuple):
 def open_trials(folder: RunFolder) -> TrialSource:
     """Open the trials of a judged run without reading them.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        Folder of a judged run.
-
-    Returns
-    -------
-    TrialSource
-
-    Raises
-    ------
-    RunFolderError
-        If a file is missing or damaged.
+    Raises: RunFolderError if a file is missing or damaged.
     """
     plan, table = folder.open_judged_files()
     metadata = table.metadata
@@ -73,20 +61,12 @@ class Predictions:
     """float (n_items,), NaN for an item without a score."""
 
     def predict(self, agent: Ids | Positions | int, item: Ids | Positions | int | slice) -> Floats:
-        """Predict the scores of cells, clip(ability − difficulty, −1, 1).
+        """Predict the scores of cells, clip(ability − difficulty, −1, 1); NaN for agents and items without a score.
 
-        Parameters
-        ----------
-        agent : int or int array
-            Positions of agents.
-        item : int, int array or slice
-            Positions of items. A slice requires that `agent` is an int or has the shape (n_agents, 1).
+        Two arrays of the same shape give one score per element. In general, the shape of the result is the broadcast shape.
 
-        Returns
-        -------
-        float array
-            Predicted scores; NaN for agents and items without a score. The shape is the broadcast shape of `agent` and `item`:
-            two arrays of the same shape give one score per element.
+        agent : int or int array, positions of agents
+        item : int, int array or slice, positions of items; a slice requires that `agent` is an int or has the shape (n_agents, 1)
         """
         return np.clip(self.ability[agent] - self.difficulty[item], -1, 1)
 
@@ -170,17 +150,10 @@ def number_texts(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Posit
     The number of a text is row × n_items + item. As in `Pool.all_texts`, the first rows are the first responses of all
     agents, the next rows are their second responses, and so on.
 
-    Parameters
-    ----------
-    columns : mapping of str to array (n_trials,)
-        Columns of trials, named as in verdicts.parquet.
-    plan : Plan
-        Plan of the run; only its numbers of agents and items are used.
+    columns : arrays (n_trials,) by name of the column in verdicts.parquet
+    plan : plan of the run; only its numbers of agents and items are used
 
-    Returns
-    -------
-    first, second : int64 array (n_trials,)
-        Numbers of the texts that are read first and second.
+    Returns two int64 arrays (n_trials,): the numbers of the texts that are read first, and of those that are read second.
     """
     item = columns["item"]
     other_item = np.where(columns["other_item"] >= 0, columns["other_item"], item)

@@ -243,10 +243,9 @@ def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -
 def _test_changes(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Floats) -> list[bool]:
     """Test whether each agent differs significantly between two rankings, and return one bool per agent.
 
-    The test compares the distance of the agent from the average agent in the first ranking with that in the second. Distances
-    are in units of the standard deviation of the abilities in each ranking. If all standard errors are unknown, or if all
-    abilities of a ranking are equal, distances cannot be compared. An agent then differs if its two rank intervals do not
-    overlap.
+    The test compares the distance of the agent from the average agent in both rankings, in units of the standard deviation of the
+    abilities in each ranking. If all standard errors are unknown, or if all abilities of a ranking are equal, distances cannot be
+    compared. An agent then differs if its two rank intervals do not overlap.
 
     pairs : row of each agent in the first and in the second ranking
     ability : float array (2, n_agents), abilities of the agents in both rankings

@@ -151,21 +151,13 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
 def groups_table(lines: Sequence[GroupLine]) -> Table:
     """Tabulate the agreement of agents within and across groups, and the influence of each group on the ranking.
 
-    Parameters
-    ----------
-    lines : sequence of GroupLine
-        Measurements, one per group.
+    The table has one row per group; "–" if a value is unknown. The columns are:
 
-    Returns
-    -------
-    Table
-        One row per group; "–" if a value is unknown. The columns are:
-
-        - "inside", "across": agreement of the agents of the group with each other, and with other agents.
-        - "loses from": size of the smallest coalition that would rank above the group, as a percentage of the pool. A coalition
-          is a set of agents that always agree with each other.
-        - "without it": correlation of two rankings of the other agents, with and without the group as partners.
-        - "moves most": agent whose rank differs most between these rankings, with the difference.
+    - "inside", "across": agreement of the agents of the group with each other, and with other agents.
+    - "loses from": size of the smallest coalition that would rank above the group, as a percentage of the pool. A coalition is
+      a set of agents that always agree with each other.
+    - "without it": correlation of two rankings of the other agents, with and without the group as partners.
+    - "moves most": agent whose rank differs most between these rankings, with the difference.
     """
     rows = []
     for line in lines:

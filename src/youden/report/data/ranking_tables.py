@@ -39,21 +39,8 @@ def escape_controls(text: str) -> str:
 
 
 def truncate(text: str, limit: int) -> str:
-    """Truncate a text, escape its controls, and state how many characters are left out.
+    """Truncate a text to at most `limit` characters, escape its controls, and state how many characters are left out.
 
-    Parameters
-    ----------
-    text : str
-        Any text.
-    limit : int
-        Maximum number of characters to keep.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> truncate("abcdef", 4)
     'abcd … (2 more characters)'
     """
@@ -208,17 +195,10 @@ def _iter_interval_bars(rows: Sequence[RankingRow]) -> Iterator[IntervalBar | No
 def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
     """Find, for each agent, the other agents that do not differ significantly from it in ability.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        Tables of the run.
-    ranking : sequence of RankedAgent
-        Ranking, best agent first.
+    evidence : tables of the run
+    ranking : ranking, best agent first
 
-    Returns
-    -------
-    dict of str to (tuple of str or None)
-        Id of an agent → ids of the other agents, in the order of the ranking; None for an agent without an interval.
+    Returns for the id of each agent the ids of these agents, in the order of the ranking; None for an agent without an interval.
     """
     position_by_agent = {agent: position for position, agent in enumerate(evidence.agent_ids)}
     ranked_agents = [row.agent for row in ranking]
@@ -341,15 +321,7 @@ def disagreements_table(label: LabelFacts) -> Table:
 def rates_table(rates: RateFacts) -> Table:
     """Build a table of the agents' false-positive rates, the largest first.
 
-    Parameters
-    ----------
-    rates : RateFacts
-        False-positive rates of a run.
-
-    Returns
-    -------
-    Table
-        One row per agent: its rate, the 95% interval, which is empty if it is unknown, and the number of independent trials.
+    The columns are the rate, its 95% interval, which is empty if it is unknown, and the number of independent trials.
     """
     rows = []
     for agent_rate in rates.agents:

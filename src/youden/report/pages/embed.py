@@ -109,7 +109,9 @@ def draw_comparison_figures(data: Comparison) -> dict[str, Json]:
 
 
 def draw_ranking_alone(agents: Sequence[RankedAgent], *, source: str, level: float, unit: str = "") -> dict[str, Json]:
-    """Draw only the ranking of a run that is in progress or that asks for preferences.
+    """Draw only the ranking of a run, without the other figures of a report.
+
+    Runs in progress and runs that ask for preferences have no other figures: these need a complete fit with scores of cells.
 
     Parameters
     ----------
