@@ -298,10 +298,10 @@ def _describe_wide_intervals(planned: PlannedExtension, agents: tuple[str, ...])
         return []
 
     command = format_command(["youden", "extend", "calls", str(planned.run.folder.path)])
-    focus_words: list[str] = []
+    focus_arguments: list[str] = []
     for agent in agents:
-        focus_words += ["--focus", agent]
-    focus_options = format_command(focus_words)
+        focus_arguments += ["--focus", agent]
+    focus_options = format_command(focus_arguments)
     n_new_agents = len(planned.new_agents)
     return [
         f"{len(agents)} of {n_new_agents} intervals are wider than ± {planned.unfinished.half_width:g}; to narrow them, add "
@@ -334,6 +334,7 @@ def _print_agent_changes(extension: ExtensionFacts) -> None:
     ]
 
     def get_size(change: AgentChange) -> float:
+        # an agent without an ability counts as average (0)
         return abs((change.after or 0) - (change.before or 0))
 
     changes.sort(key=get_size, reverse=True)

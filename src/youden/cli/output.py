@@ -451,7 +451,7 @@ def _describe_disagreement(disagreement: Disagreement, label_name: str) -> str:
 def _print_short_summary(
     summary: Summary, next_steps: str, report: str, *, changes: Sequence[str], warnings: Sequence[str]
 ) -> None:
-    """Print a judged run in the short form: recommendation, ranking, at most three warnings, next steps and report.
+    """Print a judged run in the short form: recommendation, ranking, a few warnings, next steps and report.
 
     The line with the report also shows the version of youden and the digest of all settings and inputs, which are the first and
     the last part of the run's signature.
@@ -468,7 +468,7 @@ def _print_short_summary(
     if summary.labels is not None:
         _print_labels(summary.labels)
 
-    max_warnings = MAX_SHORT_LINES - 1 if changes else MAX_SHORT_LINES
+    max_warnings = MAX_SHORT_LINES - 1 if changes else MAX_SHORT_LINES  # the changes take the place of one warning
     all_warnings = [*warnings, *_list_short_warnings(summary)]
     print_warnings(_truncate_lines(all_warnings, max_warnings))
     if summary.calibration is not None:
@@ -565,10 +565,9 @@ def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
     clauses = []
     for finding in warnings:
         # only findings about unknown costs have the fact "doubted", the name of the model
-        if finding.facts.get("doubted") is not None:
-            model = finding.facts["doubted"]
-            n_answers = finding.facts["n"]
-            max_usd = finding.facts["usd"]
+        model = finding.facts.get("doubted")
+        if model is not None:
+            n_answers, max_usd = finding.facts["n"], finding.facts["usd"]
             clauses.append(
                 f"{n_answers:,} answers of '{model}' reported no credible token usage and are booked at "
                 f"their maximum cost, ${max_usd:.6g}; "

@@ -258,8 +258,8 @@ def _make_curl_table(study: JudgesStudy) -> Table:
     """Tabulate the curl of each judge's scores, one row per judge and link function.
 
     A link function (identity, probit or logit) transforms the scores. Scores are additive if each is the sum of an effect of the
-    agent and an effect of the item, and curl measures how far they are from that. For comparison, the column "predictions" has
-    the curl of the scores that the additive model predicts.
+    agent and an effect of the item, and curl measures how far they are from that. The column "predictions" has the curl of the
+    scores, without transformation, that a fit of additive effects on the scale of the link predicts.
     """
     rows = []
     for judge, curl_by_link in study.curl.items():

@@ -386,7 +386,7 @@ def _choose_extension(merge: MergedPool) -> str | None:
 
 
 def _describe_extension(run: RunFolder, kind: str, pool_path: str) -> str:
-    """Describe the cost of extending a run by the additions to its pool. The text is shown beside the suggested next command.
+    """Describe the cost of extending a run by the additions to its pool. The text is shown next to the suggested command.
 
     The extension is planned, but nothing is sent or written.
 

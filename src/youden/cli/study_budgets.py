@@ -351,7 +351,7 @@ def _format_budget_row(row: BudgetRow, *, tops: Iterable[int]) -> list[str]:
         format_decimal(row.cells, 0),
     ]
 
-    recalls = row.recalls or dict.fromkeys(tops)
+    recalls = row.recalls or dict.fromkeys(tops)  # None for each k without recalls
     accuracy = [row.rho_mean, row.rho_sd, *recalls.values(), row.coverage, row.half_width, row.regret]
     return [row.budget_label, *cost_columns, *map(format_decimal, accuracy)]
 
@@ -425,7 +425,9 @@ def _make_sparsity_table(study: SparsityStudy, name: str) -> Table:
     name : name of the run, for the title
     """
     headings = ["regime", "% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC"]
-    sides = "c" + "r" * (len(headings) - 1)  # the first column does not wrap
+    sides = "c" + "r" * (
+        len(headings) - 1
+    )  # "c" for the first column, which does not wrap; "r" aligns the others right
     rows = []
     for regime in (study.dense, *study.rows):
         cost = [

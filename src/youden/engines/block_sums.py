@@ -108,7 +108,7 @@ def _sum_by_pair(rates: Rates, selected: Bools, values: Floats | None = None) ->
     n_agents = rates.n_agents
     pair_codes = rates.first[selected] * np.int64(n_agents) + rates.second[selected]
     selected_values = None if values is None else values[selected]
-    sums = np.bincount(pair_codes, selected_values, n_agents * n_agents)
+    sums = np.bincount(pair_codes, weights=selected_values, minlength=n_agents * n_agents)
     return sums.reshape(n_agents, n_agents).astype(np.float64)
 
 
@@ -217,8 +217,8 @@ def sum_by_cell(rates: Rates, values: Floats | Ids) -> Floats:
     first_cell_codes = rates.first * np.int64(rates.n_items) + rates.item
     second_cell_codes = rates.second * np.int64(rates.n_items) + rates.item
 
-    first_sums = np.bincount(first_cell_codes, values, n_cells)
-    second_sums = np.bincount(second_cell_codes, values, n_cells)
+    first_sums = np.bincount(first_cell_codes, weights=values, minlength=n_cells)
+    second_sums = np.bincount(second_cell_codes, weights=values, minlength=n_cells)
     return np.asarray(first_sums + second_sums).reshape(rates.n_agents, rates.n_items)
 
 

@@ -244,6 +244,7 @@ class TrialsByItem:
         """
         self.n += len(columns["trial_type"])
         self.agent_counts.add(columns)
+        # follow-ups are paired trials, too, but are kept apart
         is_follow_up = columns["role"] == FOLLOW_UP
         if is_follow_up.any():
             self.has_follow_ups = True
@@ -353,15 +354,14 @@ class TrialsByItem:
         for start, stop in self._compute_chunk_bounds(("paired",)):
             columns = self._read_trials("paired", start, stop)
             n_trials = len(columns["answer"])
-            counts_for_all = np.ones(n_trials, dtype=np.bool_)
 
-            # Only extended plans and juries have the following fields; other trials get these default values.
-            # By default, a trial belongs to the first plan, counts for both of its agents, and has no votes.
+            # only juries have votes; in a plan without extensions, all trials are of step 0, and count for both of their agents
+            all_true = np.ones(n_trials, dtype=np.bool_)
             columns.setdefault("step", np.zeros(n_trials, dtype=np.int32))
             columns.setdefault("role", np.full(n_trials, MAIN, dtype=np.int8))
+            columns.setdefault("counts_for_first", all_true)
+            columns.setdefault("counts_for_second", all_true)
             columns.setdefault("votes", np.empty((n_trials, 0)))
-            columns.setdefault("counts_for_first", counts_for_all)
-            columns.setdefault("counts_for_second", counts_for_all)
             yield ItemChunk(start, stop - start, **columns)
 
     def read_self_trials(self) -> Columns:
@@ -370,6 +370,7 @@ class TrialsByItem:
         Returns the columns item, other_item, first and answer: arrays (n_trials,). `first` is the agent. `item` and
         `other_item` are the items of its two responses; `other_item` is −1 for paired trials, which have only one item.
         """
+        # if all trials of a plan are self-trials, they are in the partitions of paired and of independent trials
         trial_kinds = ("paired", "independent") if self.plan.is_self_plan else ("self",)
         chunks: list[Columns] = []
         for start, stop in self._compute_chunk_bounds(trial_kinds):
@@ -456,9 +457,9 @@ class TrialsByItem:
         if self.plan.is_self_plan:
             texts = f"two responses of {agents[0]}"
 
-        remedy = "Check for templates or clones; `independent: matched` gives each pair its own rate."
-        if self.plan.independent == "matched":
-            remedy = "Check for templates or clones."
+        remedy = "Check for templates or clones."
+        if self.plan.independent != "matched":
+            remedy = "Check for templates or clones; `independent: matched` gives each pair its own rate."
         message = (
             f"False-positive alarm: {texts} on unrelated items were called the same source "
             f"{alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). {remedy}"
@@ -475,18 +476,18 @@ class TrialsByItem:
         """
         n_items = self.plan.n_items
         chunk_start = 0
-        filled = 0.0  # fraction of the chunk's capacity that its partitions take so far
+        filled_fraction = 0.0  # of the maximum size of the chunk, by the partitions that it has so far
         for first_item in range(0, n_items, self._items_per_partition):
             n_cells = self.plan.n_agents * min(self._items_per_partition, n_items - first_item)
             n_trials = sum(self._count_in_partition(trial_kind, first_item) for trial_kind in trial_kinds)
             size = max(n_cells / MAX_CELLS_PER_CHUNK, n_trials / MAX_TRIALS_PER_CHUNK)
 
             # a partition is never divided, even if it is larger than a chunk should be
-            if filled and filled + size > 1:
+            if filled_fraction and filled_fraction + size > 1:
                 yield chunk_start, first_item
                 chunk_start = first_item
-                filled = 0.0
-            filled += size
+                filled_fraction = 0.0
+            filled_fraction += size
         yield chunk_start, n_items
 
     def _compute_rate_chunk(self, start: int, stop: int, trial_kinds: Sequence[str]) -> RateChunk:
@@ -814,7 +815,7 @@ class TrialsByItem:
         chunks = [np.empty(0, dtype=dtype)]
         for first_item in range(start, stop, self._items_per_partition):
             name = f"{trial_kind}-{first_item}"
-            if self._partitions is None:
+            if self._partitions is None:  # the partitions are in memory, not in files
                 chunks += self._in_memory.get(name, ())
             elif (self._partitions / name).exists():
                 chunks.append(np.fromfile(self._partitions / name, dtype=dtype))

@@ -106,13 +106,13 @@ def _describe_self_preference(judge: str, shifts: JudgeShifts) -> str:
     The sentence is the same for both judges if they are of one family.
     """
     judge_family = shifts.judge_families[judge]
-    families = ", ".join(family.family for family in shifts.families)  # families of the agents
+    families = ", ".join(shift.family for shift in shifts.families)  # families of the agents
     if judge_family is None:
         return (
             f"{judge}'s own family is unknown, so its self-preference is not tested. Set `family: …` in the judge's config, or "
             f"--family {judge}=NAME; the pool has {families}."
         )
-    shift_of_family = next((family for family in shifts.families if judge in family.judges), None)
+    shift_of_family = next((shift for shift in shifts.families if judge in shift.judges), None)
     if shift_of_family is None:
         return f"No agent that both judged is of {judge}'s family, {judge_family}; the pool has {families}."
     if len(shift_of_family.judges) > 1:

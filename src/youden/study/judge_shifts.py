@@ -227,14 +227,16 @@ def _compute_family_shifts(
     names = [aligned.families[agent] for agent in shift.agents]
     family_keys = [_normalize_family_name(name) for name in names]  # None for an agent without a family
     distinct_keys = {key for key in family_keys if key}
-    level = _choose_level(distinct_keys, judge_families)
+    confidence_level = _choose_level(distinct_keys, judge_families)
 
     family_shifts = []
     for key in sorted(distinct_keys):
         is_member = np.array([agent_key == key for agent_key in family_keys])
         if not is_member.all():
             name = str(names[family_keys.index(key)])
-            family_shift = _compute_family_shift(name, shift, is_member, judge_families, rng=rng, level=level)
+            family_shift = _compute_family_shift(
+                name, shift, is_member, judge_families, rng=rng, level=confidence_level
+            )
             family_shifts.append(family_shift)
     return _adjust_p_values(family_shifts)
 

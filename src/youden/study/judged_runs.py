@@ -317,6 +317,7 @@ def _check_same_pool(runs: Sequence[JudgedRun]) -> None:
             f"A comparison needs two runs or more: got {len(runs)}. Add a run of another judge.", slug="judges-few"
         )
 
+    # an extended run knows the digests of all versions of its pool
     digests = {run.digest for run in runs if run.digest is not None}
     are_versions_of_one_pool = any(digests <= run.pool_digests for run in runs)
     if len(digests) > 1 and not are_versions_of_one_pool:
@@ -499,7 +500,7 @@ def _make_trial_key(plan: Plan, agent_index: Ids, item_index: Ids) -> dict[str, 
     trials = plan.trials
     if trials.first_repeat is None:  # each agent has one response per item
         trials = trials.with_first_repeats()
-    columns = trials.columns()
+    columns = trials.columns()  # with the numbers of the repeated responses, `first_repeat` and `second_repeat`
 
     # only an independent trial has another item, that of its second response
     has_other_item = plan.other_item >= 0

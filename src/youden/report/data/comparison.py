@@ -312,7 +312,8 @@ def _tabulate_answers(result: Verdicts, other_decision: Floats) -> Table:
         is_used = is_common & (result.plan.trial_type == trial_type)
         counts = _count_answers(result.hard_answer[is_used], other_decision[is_used])
         n_common = sum(counts)
-        n_different = counts[1] + counts[2]
+        _n_yes_yes, n_yes_no, n_no_yes, _n_no_no = counts
+        n_different = n_yes_no + n_no_yes
         percent_different = 100 * (n_different / n_common) if n_common else None
         formatted_counts = [f"{count:,}" for count in (n_common, *counts)]
         rows.append([name, *formatted_counts, format_decimal(percent_different, 1)])

@@ -126,7 +126,7 @@ def order_by_similarity(agreement: Floats) -> Positions:
     n_agents = len(agreement)
     if n_agents < 3:
         return np.arange(n_agents)
-    mean_agreement = 0.0 if np.isnan(agreement).all() else float(np.nanmean(np.stack([agreement, agreement.T])))
+    mean_agreement = 0.0 if np.isnan(agreement).all() else float(np.nanmean(agreement))
     distance = 1 - average_orders(agreement, default=mean_agreement)
     np.fill_diagonal(distance, 0.0)
     cluster_tree = linkage(squareform(distance, checks=False), "average")

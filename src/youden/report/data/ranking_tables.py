@@ -110,6 +110,7 @@ def select_ranking(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[Ran
         return tuple(rows)
     selected_rows = []
     for plain_row in rows:
+        # rows of alternative rankings do not contain the other rankings, which the report also shows
         selected_row = plain_row.alternative_rankings.get(ranked_by, plain_row)
         selected_rows.append(replace(selected_row, alternative_rankings=plain_row.alternative_rankings))
     return tuple(selected_rows)

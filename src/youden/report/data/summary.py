@@ -265,8 +265,8 @@ class Summary:
         displayed = list(choice.p_best.items())[:MAX_LISTED_AGENTS]
         probabilities = ", ".join(f"{agent} {p_best:.2f}" for agent, p_best in displayed)
         if len(choice.p_best) > len(displayed):
-            p_of_others = 1 - sum(p_best for _, p_best in displayed)
-            probabilities += f"; all others: {max(p_of_others, 0.0):.2f}"
+            p_of_others = max(1 - sum(p_best for _, p_best in displayed), 0.0)  # rounding errors can make it negative
+            probabilities += f"; all others: {p_of_others:.2f}"
         return (
             f"Probability of being the best: {probabilities}. If many agents are nearly level, the probability of the first is "
             "overstated."

@@ -220,9 +220,9 @@ class TrialRows:
 
         The keys are three fields of `TrialLine`: answer, hard_answer and missing_reason. Fields that do not apply are None.
         """
-        reason = self.columns["missing_reason"][position]
-        if reason != 0:
-            return {"answer": None, "hard_answer": None, "missing_reason": MISSING_REASONS[reason]}
+        reason = MISSING_REASONS[self.columns["missing_reason"][position]]
+        if reason != "answered":
+            return {"answer": None, "hard_answer": None, "missing_reason": reason}
         answer = float(self.columns["answer"][position])
         hard_answer = bool(self.columns["hard_answer"][position] == 1)
         return {"answer": answer, "hard_answer": hard_answer, "missing_reason": None}
