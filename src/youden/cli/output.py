@@ -302,7 +302,7 @@ def _format_short_plan(planned: PlannedRun, plan: Plan, cost: Cost, half_width: 
     half_width : expected half-width, as text; None to leave it out
     """
     stored = f" ({cost.stored:,} stored)" if cost.stored else ""
-    usd = cost.usd if cost.usd_left is None else cost.usd_left
+    usd = cost.usd if cost.usd_left is None else cost.usd_left  # without the answers that are stored already
     phrases = [
         plan.design,
         f"{cost.calls:,} calls{stored} to {planned.judge.name}",

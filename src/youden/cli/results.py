@@ -205,7 +205,7 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
         "target": "items-and-judges",
         "recommendation": asdict(recommendation),
         "agents": agents_as_json,
-        "votes": judge_spread.n_effective,  # number of independent judges with the same information
+        "votes": judge_spread.n_effective,  # effective number of judges: of independent ones with the same information
         "summary": summary,
     }
     title = f"Mean over {len(runs)} judges, for items and judges like these"
@@ -312,7 +312,7 @@ def _make_family_row(family: FamilyShift) -> list[str]:
     description = str(family.n_agents)
     if family.judges:
         description += f", family of {' and '.join(family.judges)}"
-    was_relation_tested = family.curve_share is not None
+    was_relation_tested = family.curve_share is not None  # None with too few agents
     if was_relation_tested and not family.identifiable:
         description += ", not distinguishable from a nonlinear relation"
 

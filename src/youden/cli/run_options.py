@@ -117,15 +117,15 @@ def calls_option(help: str, *, several: bool = False) -> Callable[[Callable[...,
     """
 
     if several:
-        add_calls = click.option("--calls", callback=_parse_budgets, metavar="BUDGETS", help=help)
+        calls = click.option("--calls", callback=_parse_budgets, metavar="BUDGETS", help=help)
     else:
-        add_calls = click.option("--calls", callback=parse_budget, metavar="BUDGET", help=help)
-    add_trials = click.option("--trials", hidden=True, expose_value=False, callback=_refuse_earlier_option)
-    add_percent = click.option("--percent", hidden=True, expose_value=False, callback=_refuse_earlier_option)
+        calls = click.option("--calls", callback=parse_budget, metavar="BUDGET", help=help)
+    trials = click.option("--trials", hidden=True, expose_value=False, callback=_refuse_earlier_option)
+    percent = click.option("--percent", hidden=True, expose_value=False, callback=_refuse_earlier_option)
 
     def add_options(command: Callable[..., R]) -> Callable[..., R]:
         """Add --calls, --percent and --trials to a command."""
-        return options.add_parameters(command, [add_calls, add_percent, add_trials])
+        return options.add_parameters(command, [calls, percent, trials])
 
     return add_options
 

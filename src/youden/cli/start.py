@@ -122,7 +122,10 @@ def _print_findings(findings: Sequence[Finding]) -> None:
     for number, ((slug, effect, remedy), messages) in enumerate(messages_by_kind.items(), 1):
         text = printable(_join_messages(messages))
         click.echo(f"\n{number}. {text} [{slug}]\n   {effect}\n   To do: {remedy}")
-    click.echo("" if findings else "\nNo problems found.")
+    if not findings:
+        click.echo("\nNo problems found.")
+    else:
+        click.echo()  # a blank line after the last finding
 
 
 def _join_messages(messages: Sequence[str]) -> str:

@@ -213,9 +213,10 @@ def sum_by_cell(rates: Rates, values: Floats | Ids) -> Floats:
 
     values : array (n_rows,), the values to sum
     """
-    n_cells = rates.n_agents * rates.n_items
-    first_cell_codes = rates.first * np.int64(rates.n_items) + rates.item
-    second_cell_codes = rates.second * np.int64(rates.n_items) + rates.item
+    # number the cells row by row; np.int64, because the numbers may not fit in 32 bits
+    n_cells, n_items = rates.n_agents * rates.n_items, np.int64(rates.n_items)
+    first_cell_codes = rates.first * n_items + rates.item
+    second_cell_codes = rates.second * n_items + rates.item
 
     first_sums = np.bincount(first_cell_codes, weights=values, minlength=n_cells)
     second_sums = np.bincount(second_cell_codes, weights=values, minlength=n_cells)

@@ -261,6 +261,7 @@ class _WorkerGroup(Generic[T]):
 
         Returns the result of the work, or the YoudenError that it raised.
         """
+        # Ray returns references to future results, which asyncio can await as futures
         node_reference = worker.node_id.remote()
         result_reference = worker.run.remote(self._work, __version__, self._stop_event)
         node_id = await asyncio.wrap_future(node_reference.future())
@@ -270,7 +271,7 @@ class _WorkerGroup(Generic[T]):
         return result
 
     async def _report_every_second(self) -> None:
-        """Call `on_tick` every second, and report once how many workers wait for resources."""
+        """Call `on_tick` every second. After `PENDING_NOTICE_SECONDS`, report how many workers still wait for resources."""
         for second in count(1):
             await asyncio.sleep(1)
             self._placement.on_tick()
@@ -340,7 +341,7 @@ def _connect_to_cluster(ray: Any) -> Iterator[None]:
 
     # Ray replaces the handler of SIGTERM, which is then restored
     handler = signal.getsignal(signal.SIGTERM)
-    _initialize(ray)
+    _start_connection(ray)
     try:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)
@@ -349,7 +350,7 @@ def _connect_to_cluster(ray: Any) -> Iterator[None]:
         ray.shutdown()
 
 
-def _initialize(ray: Any) -> None:
+def _start_connection(ray: Any) -> None:
     """Connect this process to the Ray cluster at RAY_ADDRESS; if this variable is not set, start a cluster on this machine.
 
     Ray's reports of its usage are turned off, unless RAY_USAGE_STATS_ENABLED is set. Only errors are logged.

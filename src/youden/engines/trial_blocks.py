@@ -287,7 +287,7 @@ class TrialsByItem:
         if votes and result.votes is not None:
             for number, votes_of_judge in enumerate(result.votes, 1):
                 columns[vote_column(number).name] = votes_of_judge
-        return cls(lambda: [columns], result.plan, directory=None, votes=votes)
+        return cls(lambda: [columns], result.plan, directory=None, votes=votes)  # all rows are one chunk
 
     def select(self, plan: Plan, select_rows: Callable[[Mapping[str, NDArray[Any]]], Bools]) -> TrialsByItem:
         """Group only some of the run's trials by item. The votes of a jury are not kept.
@@ -518,7 +518,7 @@ class TrialsByItem:
         return RateChunk(start, rates, training_rates=training_rates)
 
     def _read_paired(self, start: int, stop: int, *, with_follow_ups: bool) -> Columns:
-        """Read the paired trials on the items `start` to `stop` − 1 as columns, with items numbered from 0.
+        """Read the paired trials on the items `start` to `stop` − 1 as columns. Item `start` has the number 0.
 
         with_follow_ups : whether to append the follow-ups on these items
         """
@@ -750,8 +750,8 @@ class TrialsByItem:
         """Compute one field of the records of trials from the columns of verdicts.parquet.
 
         The field "answer" is NaN for a missing answer. The fields "counts_for_first" and "counts_for_second" state whether the
-        weight of the agent is positive. "votes" has the votes of the judges. Any other field is a copy of the column with its
-        name.
+        weights of the first and of the second agent of the trial are positive. "votes" has the votes of the judges. Any other
+        field is a copy of the column with its name.
 
         columns : columns of a chunk of rows
         name : field of `_make_record_dtype`

@@ -410,7 +410,7 @@ def _get_item_keys(run: JudgedRun, match: MatchItems) -> tuple[str, ...]:
         last_number = re.search(r"(\d+)\D*$", item_id)
         if last_number is not None:
             keys.append(str(int(last_number.group(1))))
-    if len(set(keys)) < len(item_ids):
+    if len(set(keys)) < len(item_ids):  # an id has no number, or two ids have the same number
         raise ConfigError(
             f"The items of {run.name} cannot be matched by number: their ids do not end in unique numbers. Match them by id.",
             slug="judges-number",
@@ -555,8 +555,8 @@ def _select_shared(unit: Mapping[str, NDArray[np.integer]], mask: Bools, *, hard
 def _join_answer_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Join the answers of several runs in one table, with one row for each trial or pair that a run has answered.
 
-    tables : answers of each run, with the columns `hard` and `soft`; their indices have the same levels, which identify a
-        trial, or an ordered pair of agents and an item
+    tables : answers of each run, as 0 or 1 (column `hard`) and from 0 to 1 (`soft`); their indices have the same levels, which
+        identify a trial, or an ordered pair of agents and an item
 
     Returns a table with the same index levels and the columns hard0, soft0, hard1, soft1 and so on, numbered by run. A
     value is NaN if the run has no answer.

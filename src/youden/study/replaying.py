@@ -246,10 +246,11 @@ def replay(plan: Plan, recorded: RecordedAnswers) -> Verdicts:
     Verdicts
         One answer per trial in [0, 1]; missing if it is not recorded.
     """
-    index = plan.item, plan.first, plan.second
-    answer = np.where(plan.trial_type == INDEPENDENT, recorded.independent[index], recorded.paired[index])
+    cells = plan.item, plan.first, plan.second  # the answers are arrays (n_items, n_agents, n_agents)
+    answer = np.where(plan.trial_type == INDEPENDENT, recorded.independent[cells], recorded.paired[cells])
     is_unknown = np.isnan(answer)
-    missing_reason = np.where(is_unknown, MISSING_REASONS.index("not_asked"), 0).astype(np.int8)
+    answered, not_asked = MISSING_REASONS.index("answered"), MISSING_REASONS.index("not_asked")
+    missing_reason = np.where(is_unknown, not_asked, answered).astype(np.int8)
     hard_answer = np.where(is_unknown, np.nan, (answer >= 0.5).astype(np.float64))
     return Verdicts(plan, answer, hard_answer, missing_reason, judge={"name": "replay"})
 

@@ -416,23 +416,23 @@ def _make_error_chart(models: Sequence[str]) -> alt.LayerChart:
         tooltip=make_tooltips("model:N", "rmse:Q .4f", "rho:Q .3f"),
     )
     intervals = base.mark_rule().encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
-    mean = alt.X("rmse:Q", title="RMSE on held-out cells (score units)", scale=alt.Scale(zero=False))
-    dots = base.mark_point(filled=True, size=60, opacity=1).encode(x=mean)
+    mean_axis = alt.X("rmse:Q", title="RMSE on held-out cells (score units)", scale=alt.Scale(zero=False))
+    dots = base.mark_point(filled=True, size=60, opacity=1).encode(x=mean_axis)
     chart: alt.LayerChart = intervals + dots
     return chart
 
 
 def _draw_means_with_errors(base: alt.Chart, mean: alt.Y, *, width: float) -> alt.LayerChart:
-    """Draw means as dots on a line, and vertical lines from column `low` to column `high` of the frame.
+    """Draw means as dots on a line, with vertical error bars from column `low` to column `high` of the frame.
 
     base : chart with the horizontal axis and the colours
     mean : vertical axis, with the column of the means
     width : width of the line in pixels
     """
     lines = base.mark_line(strokeWidth=width).encode(y=mean)
-    ranges = base.mark_rule().encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
+    error_bars = base.mark_rule().encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
     dots = base.mark_point(filled=True, size=60, opacity=1).encode(y=mean)
-    chart: alt.LayerChart = lines + ranges + dots
+    chart: alt.LayerChart = lines + error_bars + dots
     return chart
 
 

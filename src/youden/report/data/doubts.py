@@ -300,7 +300,8 @@ def _measure_flagged_group(
     members : int array (n_members,), positions of the agents of the group
     residual : float array (n_agents, n_agents), agreement minus the effects of both agents
     """
-    first, second = members[np.stack(np.triu_indices(len(members), 1))]  # each pair once
+    first_members, second_members = np.triu_indices(len(members), 1)  # each pair once
+    first, second = members[first_members], members[second_members]
     is_compared = pairs.compared[first, second]
     if not is_compared.any():
         return GroupAgreement(group, np.nan, np.nan)

@@ -98,7 +98,7 @@ def compute_reused_usd(folder: RunFolder) -> float | None:
     except YoudenError:
         return None
 
-    calling_judge = judge.replay_of or judge
+    calling_judge = judge.replay_of or judge  # a judge that replays stored answers names the judge that gave them
     usd = math.fsum(call_cost(calling_judge, answer.tokens_in, answer.tokens_out) for answer in completions)
     return None if math.isnan(usd) else usd
 
@@ -416,8 +416,9 @@ class TrialReading:
             return [b""] * len(rows)
         hash_by_row: dict[int, bytes] = {}
         for block, block_rows in self._group_by_block(rows):
-            block_hashes = block.read_request_hashes(np.array(block_rows) - block.start)
-            hash_by_row |= zip(block_rows, block_hashes, strict=True)
+            positions_in_block = np.array(block_rows) - block.start
+            block_hashes = block.read_request_hashes(positions_in_block)
+            hash_by_row.update(zip(block_rows, block_hashes, strict=True))
         return [hash_by_row[row] for row in rows]
 
     def _group_by_block(self, rows: Sequence[int]) -> list[tuple[VerdictChunk, list[int]]]:

@@ -340,7 +340,7 @@ def format_breakable(name: str) -> Markup:
 def format_code(text: str) -> Markup:
     """Format a text as HTML, with the parts between backticks as code.
 
-    Other markup is escaped. A backtick without a second one is kept.
+    Other markup is escaped. An unpaired backtick is kept.
 
     >>> format_code("run `youden fit` <now>")
     Markup('run <code>youden fit</code> &lt;now&gt;')
