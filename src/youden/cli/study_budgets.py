@@ -110,24 +110,15 @@ def _print_study(
     html: Path | None,
     as_json: bool,
 ) -> None:
-    """Print a study of one run, and write its figures to the file `html` if it is not None.
+    """Print a study of one run, and write a page with its figures.
 
-    Parameters
-    ----------
-    name : str
-        Name of the study ("baselines" or "budget") and its key in the JSON output.
-    folder : RunFolder
-        The run.
-    result : JSON value
-        Result, for the JSON output.
-    table, text : Table, iterable of str
-        Result for readers.
-    figure_arguments : tuple
-        Arguments of the function that draws the figures.
-    html : Path or None
-        File for the figures.
-    as_json : bool
-        Whether to print JSON.
+    name : name of the study ("baselines" or "budget") and its key in the JSON output
+    folder : folder of the run
+    result : result for the JSON output
+    table, text : result for readers
+    figure_arguments : arguments of the function that draws the figures of this study
+    html : file of the page; None to write none
+    as_json : whether to print `result` in place of `table` and `text`
     """
     lines = tuple(text)
     signature = folder.read_signature().text
@@ -380,9 +371,10 @@ def sparsity_command(
     for run in runs:
         folder = RunFolder(run)
         answers = read_dense_answers(folder)
+        groups = find_groups(answers)
         with progress_bar() as bar:
             # `arguments` are the values of the options of the holdouts
-            study = study_sparsity(answers, groups=find_groups(answers), progress=bar, **arguments)
+            study = study_sparsity(answers, groups=groups, progress=bar, **arguments)
         links = compare_links(answers.scores(study.kind))
         sentences = (*describe_sparsity(study), *describe_additivity(links))
         signature = folder.read_signature().text
@@ -425,9 +417,8 @@ def _make_sparsity_table(study: SparsityStudy, name: str) -> Table:
     name : name of the run, for the title
     """
     headings = ["regime", "% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC"]
-    sides = "c" + "r" * (
-        len(headings) - 1
-    )  # "c" for the first column, which does not wrap; "r" aligns the others right
+    # "c" is the first column, which does not wrap; "r" aligns the other columns to the right
+    sides = "c" + "r" * (len(headings) - 1)
     rows = []
     for regime in (study.dense, *study.rows):
         cost = [

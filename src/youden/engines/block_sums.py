@@ -429,7 +429,5 @@ def count_calls(result: Verdicts) -> CallFacts:
 
     counts = CallCounts(plan, measured_columns)
     all_columns = plan.trials.columns() | {"missing_reason": result.missing_reason} | measured_columns
-    counts.add_rows(
-        lambda: [all_columns]
-    )  # a function, because `add_rows` may read the rows twice; here they are one chunk
+    counts.add_rows(lambda: [all_columns])  # all rows are one chunk, which `add_rows` may read twice
     return counts.to_facts(models=result.models, usd_calibration=result.usd_calibration)

@@ -244,7 +244,7 @@ class TrialsByItem:
         """
         self.n += len(columns["trial_type"])
         self.agent_counts.add(columns)
-        # follow-ups are paired trials, too, but are kept apart
+        # follow-ups are paired trials, too, but have partitions of their own
         is_follow_up = columns["role"] == FOLLOW_UP
         if is_follow_up.any():
             self.has_follow_ups = True

@@ -218,7 +218,7 @@ def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: in
 
     recorded : recorded answers, with the ids of the agents and items
     train : bool array (n_agents, n_items), the training cells
-    c : constant of the design; the number of cells is proportional to it
+    c : constant of the design; a larger one gives more cells
     seed : seed of the random choice
 
     Returns a bool array of the same shape. Raises StarvedError if an agent or item has too few cells; the message contains the id

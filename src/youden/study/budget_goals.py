@@ -239,8 +239,8 @@ def _describe_limits(study: BudgetStudy) -> Iterator[str]:
     """Yield sentences on the limits of the conclusions of a study.
 
     Limits are a poor fit of the additive model, designs with few blocks or inaccurate intervals, few seeds, and designs that
-    differ in the number of independent trials. Half of the advantage of the cyclic design over cell designs, at the same number
-    of calls, is due to its few independent trials.
+    differ in the number of independent trials. Half of the gain of the cyclic design over cell designs is due to its small number
+    of independent trials.
     """
     if study.r2 < MIN_R2:
         yield (

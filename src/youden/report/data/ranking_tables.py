@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 from typing import Annotated
 
+import numpy as np
 import regex
 
 from youden.data.folder.run_files import PoolSummary
@@ -202,16 +202,17 @@ def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
     Returns for the id of each agent the ids of these agents, in the order of the ranking; None for an agent without an interval.
     """
     position_by_agent = {agent: position for position, agent in enumerate(evidence.agent_ids)}
-    ranked_agents = [row.agent for row in ranking]
+    positions_by_rank = np.array([position_by_agent[row.agent] for row in ranking], dtype=np.int64)
     tied_agents: dict[str, tuple[str, ...] | None] = {}
-    for agent in ranked_agents:
-        position = position_by_agent[agent]
+    for position in positions_by_rank.tolist():
+        agent = evidence.agent_ids[position]
         if not evidence.is_compared[position]:
             tied_agents[agent] = None
             continue
-        differs = evidence.significant[position]
-        is_tied = [partner != agent and not differs[position_by_agent[partner]] for partner in ranked_agents]
-        tied_agents[agent] = tuple(compress(ranked_agents, is_tied))
+        differs = evidence.significant[position, positions_by_rank]
+        is_other = positions_by_rank != position
+        tied_positions = positions_by_rank[is_other & ~differs].tolist()
+        tied_agents[agent] = tuple(evidence.agent_ids[tied_position] for tied_position in tied_positions)
     return tied_agents
 
 

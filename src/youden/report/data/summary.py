@@ -378,8 +378,8 @@ class Summary:
     def percent_of_dense(self) -> float | None:
         """Number of calls in percent of the calls of the dense design, which compares all pairs of agents on all items.
 
-        A plan has more independent than paired trials only if the judge answers independent trials for free. Only the paired
-        trials then count. None for an imported run, and for a run of self-trials, which compare responses of the same agent.
+        If a plan has more independent than paired trials, its judge answers independent trials for free. Only the paired trials
+        then count. None for an imported run, and for a run of self-trials, which compare responses of the same agent.
         """
         calls = self.calls
         if calls is None or not calls.n_dense_calls:
