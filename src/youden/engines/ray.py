@@ -282,7 +282,7 @@ class _WorkerGroup(Generic[T]):
                 )
 
     async def _stop_workers(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
-        """Signal the workers to stop, and kill each worker that has not stopped in time.
+        """Signal the workers to stop, wait until they have stopped or the time is over, and end the processes of all actors.
 
         tasks : tasks that wait for the results of the workers
         seconds : time in which the workers can store the answers of calls in flight
