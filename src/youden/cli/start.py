@@ -359,12 +359,12 @@ def _list_names(names: Sequence[str]) -> str:
 def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
     """Find the command that the user should run after `youden init` has updated the pool of an existing config.
 
-    If the config has no judged run, the command runs the config. If it has a judged run, the command extends this run by one kind
-    of additions to the pool: new agents; if there are none, new items; otherwise, further responses of the agents. If nothing was
-    added to the pool, the command writes the report of the run.
+    - If the config has no judged run, the command runs the config.
+    - If the pool of a judged run has new agents, items or responses, the command extends the run by the first of these kinds.
+    - If the pool has nothing new, the command writes the report of the run.
 
-    Returns the command and a remark. The remark on an extension states its number of calls and their cost, or the reason why the
-    extension is not possible. The remark on another command is empty.
+    Returns the command and a remark: the number of calls of an extension and their cost, or the reason why it is not possible.
+    The remark on another command is empty.
     """
     merge, run = first_config.merge, first_config.run
     if run is None:

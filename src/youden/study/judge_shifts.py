@@ -335,8 +335,7 @@ def _compute_curve_range(
 
     The curve predicts yes rates by the second judge (b) from abilities under the first judge (a). It may have two errors:
 
-    - Its shape may be wrong. The predicted difference between the family and the other agents may therefore be too large or too
-      small by the fraction `relative_error`.
+    - Its shape may be wrong, so that the predicted difference between the family and the other agents is too large or too small.
     - If the abilities under the first judge are unreliable, the curve is too flat. This shifts the family in one direction.
 
     differences : differences of the second judge from the first one
@@ -348,8 +347,8 @@ def _compute_curve_range(
     predicted_difference = abs(observed_difference - estimate.shift)
     shape_error = np.inf if np.isinf(relative_error) else relative_error * predicted_difference
 
-    # A curve that is too flat predicts too small a difference between the family and the others. At worst, it predicts none. The
-    # shift is then the true difference: the steepest possible slope, times the difference in ability under the first judge.
+    # A curve that is too flat predicts too small a difference between the family and the others, at worst none at all. The shift
+    # is then the whole difference: the steepest possible slope times the difference in ability under the first judge.
     flattening_shift = 0.0
     if differences.reliability_a < MIN_RELIABILITY:
         steepest_slope = np.copysign(_compute_max_slope(differences), differences.slope)

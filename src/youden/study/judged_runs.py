@@ -471,8 +471,8 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
     agent_index, item_index : position of each agent and item of the run among the shared ones, `_NOT_SHARED` if it is not shared
 
     Returns a table with one row per trial and two columns: `soft`, the answer from 0 to 1, and `hard`, the same as 0 or 1. Its
-    index consists of the columns that identify a trial in every run, so that the tables of several runs can be joined. Trials
-    that compare an agent with itself are left out. The table is empty for an imported run.
+    index identifies a trial in every run, so that tables of several runs can be joined. Trials that compare an agent with itself
+    are left out. The table is empty for an imported run.
     """
     if run.result is None:
         return pd.DataFrame()
